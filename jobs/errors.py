@@ -1,0 +1,59 @@
+"""The one root of all errors of jobs, and the five ways in which a command can fail.
+
+Standard library only. Whether to try again is a type, and each type is an exit code; 0 means done, or nothing to do.
+"""
+
+
+class SlackwaterError(Exception):
+    """What went wrong, where, and the next step. Facts are given by keyword and become attributes of the error.
+
+    `exit_code` is that of the process that this error ends. Raise one of the five classes below or a subclass, never this one.
+    """
+
+    exit_code: int = 1
+
+    def __init__(self, message: str, **facts: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts = facts
+        vars(self).update(facts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors cross from executors and worker processes to the driver: keep the facts."""
+        return _restore, (type(self), self.message, self.facts)
+
+
+def _restore(kind: type[SlackwaterError], message: str, facts: dict[str, object]) -> SlackwaterError:
+    error = kind.__new__(kind, message)
+    SlackwaterError.__init__(error, message, **facts)
+    return error
+
+
+class PermanentError(SlackwaterError):
+    """The data, the environment or we are at fault, and the same command would fail again."""
+
+    exit_code = 1
+
+
+class UsageError(SlackwaterError):
+    """The user asked for something that cannot be: a wrong option, pipeline file, table or range."""
+
+    exit_code = 2
+
+
+class RetryableError(SlackwaterError):
+    """The environment was not ready (network, a table not yet settled): the same command may succeed later."""
+
+    exit_code = 3
+
+
+class RejectedError(SlackwaterError):
+    """Validation said no: nothing was published."""
+
+    exit_code = 4
+
+
+class LostRaceError(SlackwaterError):
+    """Another run committed first, or holds the lease: this one changed nothing."""
+
+    exit_code = 5

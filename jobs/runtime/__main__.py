@@ -1,0 +1,1 @@
+"""`python -m jobs.runtime`: what set-up runs last."""

@@ -1,0 +1,1 @@
+"""Windows with the exact semantics of Apache Flink, without an engine."""

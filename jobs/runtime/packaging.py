@@ -1,0 +1,82 @@
+"""Our packages as one archive for executors, and what spark-submit must be told.
+
+Light: a DAG file computes its operator's arguments here, in a process that may have no Spark at all.
+"""
+
+import hashlib
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import windowing
+from jobs.runtime.jars import jar_paths
+from jobs.runtime.java import launcher_home
+from jobs.runtime.settings import SETTINGS, log_options
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time that a zip can say; a real one would change the bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmitSettings:
+    """The arguments of SparkSubmitOperator that have the same name; paths are those of this machine."""
+
+    jars: str
+    conf: dict[str, str]
+    env_vars: dict[str, str]
+    spark_binary: str
+
+
+def package_zip(folder: Path) -> Path:
+    """Writes the installed `windowing` and `jobs` into `folder` as `slackwater-<digest>.zip`, unless it is there; gives its path.
+
+    Equal sources give equal bytes. The name must end in .zip: Spark puts a .whl on no executor's path.
+    """
+    entries = sorted(_entries())
+    digest = hashlib.sha256()
+    for name, file in entries:
+        digest.update(f"{name}\0{file.stat().st_size}\0".encode() + file.read_bytes())
+    target = folder / f"slackwater-{digest.hexdigest()[:16]}.zip"
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f"{target.name}.{os.getpid()}"  # renamed into place: another process may be writing the same archive
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+            for name, file in entries:
+                archive.writestr(_member(name), file.read_bytes())
+        draft.replace(target)
+    return target
+
+
+def submit_settings() -> SubmitSettings:
+    """What spark-submit must be told to run a job of ours from this environment. Starts nothing, fetches nothing.
+
+    Called by DAG files at each parse. The jars lie where it says once set-up, `doctor` or any session has run.
+    """
+    binaries = Path(sys.executable).parent
+    launcher = launcher_home()
+    return SubmitSettings(
+        jars=",".join(str(path) for path in jar_paths()),
+        conf={**SETTINGS, "spark.driver.extraJavaOptions": log_options()},
+        env_vars={
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            **({"JAVA_HOME": str(launcher)} if (launcher / "bin" / "java").exists() else {}),
+        },
+        spark_binary=str(binaries / "spark-submit"),
+    )
+
+
+def _entries() -> Iterator[tuple[str, Path]]:
+    """Name in the archive and file, for every file of both packages that is not compiled code."""
+    for package in (Path(windowing.__file__).parent, Path(__file__).parents[1]):
+        for file in package.rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield f"{package.name}/{file.relative_to(package).as_posix()}", file
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name, date_time=_EPOCH)
+    member.external_attr = 0o644 << 16
+    return member

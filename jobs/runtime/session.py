@@ -1,0 +1,82 @@
+"""The one Spark session that every command, job and test uses.
+
+Knows configuration only. pyspark is imported when a session is asked for, so importing this file costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobs.runtime.cache import cache
+from jobs.runtime.jars import jars, spark_home
+from jobs.runtime.java import java_home
+from jobs.runtime.packaging import package_zip
+from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, log_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
+    """The Spark session with Delta; a second call gives the same one, with `conf` applied where Spark allows it.
+
+    `master` is a Spark master URL; without it SLACKWATER_MASTER decides, else `local[*]`. `conf` holds Spark's own names
+    (`**{"spark.executor.memory": "4g"}`) and wins over ours. On a cluster our packages are shipped to the executors.
+
+    In a plain Python process or under pytest this starts a JVM, whatever the user's shell has set. Under spark-submit the JVM runs already:
+    master, jars and shipped files are those of its command line, and what it was told wins over our defaults.
+    Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable.
+    """
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        chosen = {**_untold(SETTINGS), **conf}
+        ship = False
+    else:
+        master = master or os.environ.get("SLACKWATER_MASTER") or "local[*]"
+        local = master.startswith("local")
+        _prepare(local)
+        builder = builder.master(master)
+        chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **_own_jvm(), **conf}
+        ship = not local
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if ship:
+        spark.sparkContext.addPyFile(str(package_zip(cache() / "packages")))
+    return spark
+
+
+def _prepare(local: bool) -> None:
+    """Sets what the start of a JVM reads from the environment. A SPARK_HOME of the user would start another Spark than ours."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["SPARK_HOME"] = str(spark_home())
+    if local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+def _own_jvm() -> dict[str, str]:
+    return {
+        "spark.jars": ",".join(str(jar) for jar in jars()),
+        "spark.driver.extraJavaOptions": log_options(),
+        # Spark makes this folder as soon as a catalog is used, by default in the current directory.
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "slackwater-spark-warehouse"),
+    }
+
+
+def _untold(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of which spark-submit was told nothing."""
+    from pyspark import SparkConf
+
+    told = SparkConf()
+    return {name: value for name, value in settings.items() if not told.contains(name)}

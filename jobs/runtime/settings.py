@@ -1,0 +1,35 @@
+"""Spark's settings and the reason for each that is not Spark's own default.
+
+Names and values only; nothing here starts anything.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+# What a session needs wherever it runs.
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Without the check a column of the wrong width dies far away, with "Cannot call the method getInt".
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    "spark.databricks.delta.snapshotPartitions": "2",  # Delta's 50 make the first read of a small table take 5 s
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",  # Spark's 10000 make any VACUUM take 26 s
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.structuredLogging.enabled": "false",
+}
+
+# What one machine needs besides: few tasks, since each Python task costs 26 ms, and no listening on its networks.
+LOCAL_SETTINGS: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def log_options() -> str:
+    """The JVM option that makes Spark speak of errors only."""
+    return f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"

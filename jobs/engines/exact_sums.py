@@ -1,0 +1,60 @@
+"""Sums of doubles that do not depend on the order of their terms.
+
+A finite double is an integer multiple of 2**-1074, so a sum is kept as one Python integer in that unit and rounded once, when it is read.
+"""
+
+import math
+from typing import NamedTuple
+
+UNIT_BITS = 1074  # the least positive double is 2**-1074
+_NAN, _POSITIVE_INFINITY, _NEGATIVE_INFINITY = 1, 2, 4
+
+
+class ExactSum(NamedTuple):
+    """Σx in units of 2**-1074, and which special values were among the terms (bits: NaN 1, +inf 2, -inf 4)."""
+
+    scaled: int
+    specials: int
+
+
+ZERO = ExactSum(0, 0)
+
+
+def add(total: ExactSum, x: float) -> ExactSum:
+    """`total` + `x`, exactly."""
+    if math.isfinite(x):
+        numerator, denominator = x.as_integer_ratio()
+        return ExactSum(total.scaled + (numerator << (UNIT_BITS + 1 - denominator.bit_length())), total.specials)
+    if math.isnan(x):
+        return ExactSum(total.scaled, total.specials | _NAN)
+    return ExactSum(total.scaled, total.specials | (_POSITIVE_INFINITY if x > 0 else _NEGATIVE_INFINITY))
+
+
+def merge(a: ExactSum, b: ExactSum) -> ExactSum:
+    """The sum of both sets of terms."""
+    return ExactSum(a.scaled + b.scaled, a.specials | b.specials)
+
+
+def rounded(total: ExactSum, divisor: int = 1) -> float:
+    """`total` / `divisor` as the nearest double (ties to even); an overflow is ±inf, and NaN or inf + -inf is NaN."""
+    if total.specials & _NAN or total.specials & _POSITIVE_INFINITY and total.specials & _NEGATIVE_INFINITY:
+        return math.nan
+    if total.specials:
+        return math.inf if total.specials & _POSITIVE_INFINITY else -math.inf
+    try:
+        return total.scaled / (divisor << UNIT_BITS)
+    except OverflowError:
+        return math.copysign(math.inf, total.scaled)
+
+
+def encode(total: ExactSum) -> bytes:
+    """Canonical bytes: one of specials, two (big-endian) of trailing zero bits, then the odd rest as minimal big-endian two's complement."""
+    scaled = total.scaled
+    zeros = (scaled & -scaled).bit_length() - 1 if scaled else 0
+    rest = scaled >> zeros
+    return bytes([total.specials]) + zeros.to_bytes(2, "big") + rest.to_bytes(rest.bit_length() // 8 + 1, "big", signed=True)
+
+
+def decode(data: bytes) -> ExactSum:
+    """The inverse of `encode`."""
+    return ExactSum(int.from_bytes(data[3:], "big", signed=True) << int.from_bytes(data[1:3], "big"), data[0])

@@ -1,0 +1,69 @@
+"""What a run's panes must look like before they may be published.
+
+Each expectation is one aggregate over the staged panes other than `withdrawn`; null results are ignored unless `not_null` asks for them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jobs.pipelines.errors import PipelineError
+
+Severity = Literal["reject", "warn"]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One check of one column of the panes.
+
+    Attributes:
+        kind: ``between``, ``in_set`` or ``not_null``.
+        column: a key column or a result column.
+        minimum, maximum: inclusive bounds of ``between``; None leaves a side open.
+        values: the allowed values of ``in_set``.
+        severity: ``reject`` keeps the run from being published, ``warn`` only says so.
+    """
+
+    kind: str
+    column: str
+    minimum: Any = None
+    maximum: Any = None
+    values: tuple[Any, ...] = ()
+    severity: Severity = "reject"
+
+    def __post_init__(self) -> None:
+        subject = f"expect.{self.kind}({self.column!r})"
+        if self.severity not in ("reject", "warn"):
+            raise PipelineError(subject, f"severity is {self.severity!r}; it is 'reject' or 'warn'")
+        if self.kind == "between" and self.minimum is None and self.maximum is None:
+            raise PipelineError(subject, "give min, max or both")
+        if self.kind == "between" and None not in (self.minimum, self.maximum) and self.minimum > self.maximum:
+            raise PipelineError(subject, f"min {self.minimum!r} is greater than max {self.maximum!r}")
+        if self.kind == "in_set" and not self.values:
+            raise PipelineError(subject, "the set of values is empty")
+
+    @property
+    def title(self) -> str:
+        """How the expectation is named in `validations`, on the terminal and in Airflow."""
+        if self.kind == "between":
+            low = "" if self.minimum is None else f"{self.minimum} <= "
+            high = "" if self.maximum is None else f" <= {self.maximum}"
+            return f"{low}{self.column}{high}"
+        if self.kind == "in_set":
+            return f"{self.column} in {list(self.values)}"
+        return f"{self.column} is not null"
+
+
+def between(column: str, min: Any = None, max: Any = None, *, severity: Severity = "reject") -> Expectation:
+    """Every value of `column` lies in [min, max]; a bound left out is open."""
+    return Expectation("between", column, minimum=min, maximum=max, severity=severity)
+
+
+def in_set(column: str, values: Iterable[Any], *, severity: Severity = "reject") -> Expectation:
+    """Every value of `column` is one of `values`."""
+    return Expectation("in_set", column, values=tuple(values), severity=severity)
+
+
+def not_null(column: str, *, severity: Severity = "reject") -> Expectation:
+    """No value of `column` is null."""
+    return Expectation("not_null", column, severity=severity)

@@ -1,0 +1,44 @@
+"""Where a pipeline's rows come from, and which of their columns mean what.
+
+Names only: whether the columns exist is checked against the pinned table version before a run.
+"""
+
+from dataclasses import dataclass
+
+from jobs.pipelines.errors import PipelineError
+
+
+@dataclass(frozen=True)
+class DeltaSource:
+    """A Delta table of events, append-only between two runs.
+
+    Args:
+        table: relative to the warehouse (``sources/departures``) or an absolute path or URI.
+        event_time: column of type timestamp: when the event happened.
+        arrival_time: column of type timestamp: when the row reached the table. Runs select rows by it.
+        source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
+        order_by: optional column that orders rows of equal arrival.
+
+    Raises:
+        PipelineError: a name is empty, or two roles share a column that can't.
+    """
+
+    table: str
+    event_time: str = ""
+    arrival_time: str = ""
+    source_partition: str | None = None
+    order_by: str | None = None
+
+    def __post_init__(self) -> None:
+        subject = f"DeltaSource {self.table!r}"
+        if not self.table:
+            raise PipelineError("DeltaSource", "the table is empty; give a path relative to the warehouse, or a URI")
+        for role in ("event_time", "arrival_time"):
+            if not getattr(self, role):
+                raise PipelineError(subject, f"{role} is missing; name the timestamp column")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns with a role, each once, in the order event time, arrival time, source partition, order."""
+        named = (self.event_time, self.arrival_time, self.source_partition, self.order_by)
+        return tuple(dict.fromkeys(name for name in named if name))

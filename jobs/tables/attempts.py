@@ -1,0 +1,134 @@
+"""`attempts`: every try at a slice, as an append-only log of what it came to. Also the advisory lease of a lineage.
+
+A row is never changed: the newest row of a run_id says how that attempt stands.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.tables.delta import Folder
+from jobs.tables.errors import CommitConflict
+
+LEASE = timedelta(minutes=3)
+OPEN = "claimed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One row of `attempts`, columns in the documented order (`jobs.tables.schemas.ATTEMPTS`).
+
+    `outcome` is claimed, staged, committed, rejected, failed or lost. `ledger_row` is the row that publish will commit, as JSON.
+    """
+
+    run_id: str
+    parent_seq: int | None
+    slice_start: datetime
+    slice_end: datetime
+    attempt: int = 1
+    owner: str | None = None
+    claimed_at: datetime | None = None
+    expires_at: datetime | None = None
+    outcome: str = OPEN
+    verdict: str | None = None
+    ledger_row: str | None = None
+    exit_code: int | None = None
+    step: str | None = None
+    error: str | None = None
+    at: datetime
+
+
+def this_process() -> str:
+    """Who holds a lease: host, process id and the process's start, so that a reused process id is not taken for it."""
+    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
+
+
+def _started(pid: int) -> str:
+    """When a process started, in the kernel's ticks; "" where there is no such process or no /proc."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rsplit(")", 1)[1].split()[19]
+
+
+def is_dead(owner: str) -> bool:
+    """Whether `owner` was a process of this host that runs no more. False when that can't be known."""
+    host, pid, started = owner.rsplit("/", 2)
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return bool(started) and _started(int(pid)) != started
+
+
+class AttemptsReader:
+    """Reads the attempts of one pipeline."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def find(self, run_id: str) -> Attempt | None:
+        """How the attempt `run_id` stands."""
+        return self._newest(pc.field("run_id") == run_id).get(run_id)
+
+    def newest_with(self, outcomes: tuple[str, ...]) -> Attempt | None:
+        """The attempt that came last to one of `outcomes` and still stands so."""
+        standing = [row for row in self._newest(None).values() if row.outcome in outcomes]
+        return max(standing, key=lambda row: row.at, default=None)
+
+    def tries(self, slice_start: datetime, slice_end: datetime) -> int:
+        """How many attempts at exactly this slice there have been."""
+        where = (pc.field("slice_start") == slice_start) & (pc.field("slice_end") == slice_end)
+        return len(self._newest(where))
+
+    def holders(self, now: datetime) -> list[Attempt]:
+        """Attempts that hold the lease at `now`: claimed, not expired, and not by a dead process of this host."""
+        candidates = self._newest(pc.field("expires_at") > now)
+        standing = [row for run_id in candidates if (row := self.find(run_id)) is not None and row.outcome == OPEN]
+        return [row for row in standing if row.expires_at is not None and row.expires_at > now and not is_dead(row.owner or "//")]
+
+    def _newest(self, where: pc.Expression | None) -> dict[str, Attempt]:
+        newest: dict[str, Attempt] = {}
+        for values in self.folder.read(where=where).to_pylist():
+            row = Attempt(**values)
+            if row.run_id not in newest or newest[row.run_id].at <= row.at:
+                newest[row.run_id] = row
+        return newest
+
+
+class AttemptsWriter(AttemptsReader):
+    """Appends to the attempts of one pipeline."""
+
+    def record(self, attempt: Attempt, now: datetime, **changes: object) -> Attempt:
+        """Append `attempt` with `changes`; returns it as recorded."""
+        row = replace(attempt, **{**changes, "at": now})  # type: ignore[arg-type]
+        self.folder.append(self._arrow(row))
+        return row
+
+    def claim(self, attempt: Attempt, clock: Callable[[], datetime]) -> Attempt | None:
+        """Take the lease and record `attempt` as claimed, or None when somebody holds it. Two claims at once: one wins."""
+        while True:
+            table = self.folder.ensure()
+            now = clock()
+            if self.holders(now):
+                return None
+            row = replace(attempt, owner=this_process(), claimed_at=now, expires_at=now + LEASE, outcome=OPEN, at=now)
+            try:
+                self.folder.append(self._arrow(row), expected=table)
+            except CommitConflict:
+                continue
+            return row
+
+    def _arrow(self, row: Attempt) -> pa.Table:
+        return pa.Table.from_pylist([asdict(row)], schema=self.folder.schema)

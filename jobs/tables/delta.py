@@ -1,0 +1,184 @@
+"""Plain Delta tables through delta-rs: open, create, append, replace, and commit files that somebody else has written.
+
+The only file that calls deltalake's writers. It knows no table by name.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction
+
+from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
+
+# Statistics are kept for columns of these types: what readers prune files by.
+_ORDERED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
+_STATISTICS_COLUMNS = 16
+_STATISTICS_TEXT = 32
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A Parquet file that stands in a table's folder and is not yet part of the table.
+
+    Attributes:
+        path: relative to the table's folder, partition folders included.
+        partition: partition column → value as text.
+        rows, bytes: its size.
+        statistics: Delta's per-file statistics as JSON.
+    """
+
+    path: str
+    partition: dict[str, str | None]
+    rows: int
+    bytes: int
+    statistics: str = field(repr=False)
+
+
+def filesystem(uri: str) -> pafs.FileSystem:
+    """The folder at `uri` (a local path or a URI that delta-rs knows) as a file system of relative paths."""
+    if "://" in uri and not uri.startswith("file://"):
+        return pafs.PyFileSystem(DeltaStorageHandler(uri))
+    return pafs.SubTreeFileSystem(uri.removeprefix("file://"), pafs.LocalFileSystem())
+
+
+def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | None]) -> WrittenFile:
+    """Write `table` (without its partition columns) as the Parquet file `path` below the folder `uri`. Commits nothing."""
+    files = filesystem(uri)
+    files.create_dir(os.path.dirname(path), recursive=True)
+    with files.open_output_stream(path) as sink:
+        pq.write_table(table, sink, compression="zstd")
+    return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, _statistics(table))
+
+
+def _statistics(table: pa.Table) -> str:
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name in table.column_names[:_STATISTICS_COLUMNS]:
+        column = table.column(name)
+        if not any(fits(column.type) for fits in _ORDERED):
+            continue
+        nulls[name] = column.null_count
+        if column.null_count == len(column):
+            continue
+        bounds = pc.min_max(column)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if isinstance(low, str) and max(len(low), len(high)) > _STATISTICS_TEXT:
+            continue
+        least[name], greatest[name] = _plain(low), _plain(high)
+    return json.dumps({"numRecords": table.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One Delta table: where it stands, its schema and its partition columns.
+
+    Raises (every writing method):
+        WarehouseNotWritable: the folder can't be written.
+        CommitConflict: only where `expected` is given: the table has moved since.
+    """
+
+    uri: str
+    schema: pa.Schema
+    partition_by: tuple[str, ...] = ()
+
+    @cached_property
+    def name(self) -> str:
+        return self.uri.rstrip("/").rsplit("/", 1)[-1]
+
+    def find(self, version: int | None = None) -> DeltaTable | None:
+        """The table, at `version` if given; None when there is none yet."""
+        try:
+            return DeltaTable(self.uri, version=version)
+        except TableNotFoundError:
+            return None
+
+    def open(self) -> DeltaTable:
+        """The table as of now.
+
+        Raises:
+            NotADeltaTable: there is none.
+        """
+        table = self.find()
+        if table is None:
+            raise NotADeltaTable(f"{self.uri}: there is no Delta table here.", uri=self.uri)
+        return table
+
+    def ensure(self) -> DeltaTable:
+        """The table, made empty if it isn't there. Two processes may do this at once."""
+        table = self.find()
+        if table is not None:
+            return table
+        try:
+            return DeltaTable.create(self.uri, schema=self.schema, mode="ignore", partition_by=list(self.partition_by) or None)
+        except (OSError, DeltaError) as error:
+            raise WarehouseNotWritable(f"{self.uri}: can't be written ({error}). Check the warehouse's path and permissions.") from error
+
+    def read(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes are not read."""
+        table = self.find()
+        names = list(columns) if columns is not None else self.schema.names
+        if table is None:
+            return pa.schema([self.schema.field(name) for name in names]).empty_table()
+        return table.to_pyarrow_dataset().to_table(columns=names, filter=where)
+
+    def append(self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None) -> None:
+        """Append `rows` in one commit; with `expected`, only if the table is still at that version."""
+        self._write(rows, "append", expected, transaction, None)
+
+    def replace(self, rows: pa.Table, predicate: str, expected: DeltaTable, transaction: Transaction | None = None) -> None:
+        """Replace what `predicate` (SQL) selects by `rows` in one commit, if the table is still at `expected`'s version."""
+        self._write(rows, "overwrite", expected, transaction, predicate)
+
+    def _write(self, rows: pa.Table, mode: Any, expected: DeltaTable | None, transaction: Transaction | None, predicate: str | None) -> None:
+        try:
+            write_deltalake(
+                expected if expected is not None else self.ensure(),
+                rows.select(self.schema.names).cast(self.schema),
+                mode=mode,
+                predicate=predicate,
+                partition_by=list(self.partition_by) or None,
+                commit_properties=_commit(expected is not None, transaction),
+            )
+        except CommitFailedError as error:
+            raise CommitConflict(f"{self.uri}: {error}") from error
+        except OSError as error:
+            raise WarehouseNotWritable(f"{self.uri}: can't be written ({error}). Check the warehouse's path and permissions.") from error
+
+    def commit_files(self, files: Iterable[WrittenFile]) -> None:
+        """Make files that were written into the folder part of the table, in one commit. Does nothing without files."""
+        actions = [
+            AddAction(file.path, file.bytes, file.partition, int(datetime.now(UTC).timestamp() * 1000), True, file.statistics) for file in files
+        ]
+        if actions:
+            table = self.ensure()
+            table.create_write_transaction(
+                actions, "append", table.schema(), list(self.partition_by) or None, commit_properties=_commit(False, None)
+            )
+
+
+def _commit(exclusive: bool, transaction: Transaction | None) -> CommitProperties:
+    return CommitProperties(
+        max_commit_retries=0 if exclusive else None,
+        app_transactions=[transaction] if transaction is not None else None,
+    )
+
+

@@ -1,0 +1,27 @@
+"""What can be wrong with a warehouse or one of its tables."""
+
+from jobs.errors import PermanentError, UsageError
+
+
+class NotADeltaTable(UsageError):
+    """A path that should hold a Delta table holds none."""
+
+
+class WarehouseNotWritable(UsageError):
+    """The warehouse can't be written."""
+
+
+class NewerFormat(UsageError):
+    """A table or snapshot was written by a newer version of the product."""
+
+
+class ShapeChanged(UsageError):
+    """The columns of a pipeline's tables are not those that the pipeline declares now."""
+
+
+class NoRuns(UsageError):
+    """The pipeline has never run in this warehouse."""
+
+
+class CommitConflict(PermanentError):
+    """Somebody else committed to the table since it was opened. Callers decide what that means; it never reaches a user."""

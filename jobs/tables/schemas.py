@@ -1,0 +1,271 @@
+"""Every table's columns, in the documented order. One place: readers, writers, the README and a test all follow it.
+
+`K` are a pipeline's key columns, `R` its result columns, both under their own names. Times are UTC timestamps in microseconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+FORMAT_VERSION = 1
+
+TIME = pa.timestamp("us", tz="UTC")
+LONG, INT, TEXT, BOOL = pa.int64(), pa.int32(), pa.string(), pa.bool_()
+SPAN = pa.struct([pa.field("first_seq", LONG), pa.field("last_seq", LONG)])
+INPUT = pa.struct(
+    [pa.field("table", TEXT), pa.field("version", LONG), pa.field("files", LONG), pa.field("rows", LONG), pa.field("bytes", LONG)]
+)
+WINDOW = pa.struct([pa.field("start", TIME), pa.field("end", TIME)])
+
+Columns = tuple[tuple[str, pa.DataType], ...]
+
+RUNS: Columns = (
+    ("seq", LONG),
+    ("run_id", TEXT),
+    ("kind", TEXT),
+    ("branch", TEXT),
+    ("parent_seq", LONG),
+    ("live", pa.list_(SPAN)),
+    ("slice_start", TIME),
+    ("slice_end", TIME),
+    ("attempt", LONG),
+    ("engine", TEXT),
+    ("watermark_in", TIME),
+    ("watermark_out", TIME),
+    ("inputs", pa.list_(INPUT)),
+    ("config_hash", TEXT),
+    ("code_hash", TEXT),
+    ("format_version", LONG),
+    ("rows_read", LONG),
+    ("rows_filtered", LONG),
+    ("rows_accepted", LONG),
+    ("rows_late", LONG),
+    ("rows_unassigned", LONG),
+    ("rows_quarantined", LONG),
+    ("rows_folded", LONG),
+    ("assignments_missed", LONG),
+    ("elements_never_fired", LONG),
+    ("windows_opened", LONG),
+    ("windows_fired", LONG),
+    ("windows_refired", LONG),
+    ("windows_merged", LONG),
+    ("windows_cleaned", LONG),
+    ("windows_open", LONG),
+    ("timers_pending", LONG),
+    ("verdict", TEXT),
+    ("state_hash", TEXT),
+    ("output_hash", TEXT),
+    ("files", pa.map_(TEXT, pa.list_(TEXT))),
+    ("started_at", TIME),
+    ("committed_at", TIME),
+    ("phase_seconds", pa.map_(TEXT, pa.float64())),
+    ("version", TEXT),
+)
+
+ATTEMPTS: Columns = (
+    ("run_id", TEXT),
+    ("parent_seq", LONG),
+    ("slice_start", TIME),
+    ("slice_end", TIME),
+    ("attempt", LONG),
+    ("owner", TEXT),
+    ("claimed_at", TIME),
+    ("expires_at", TIME),
+    ("outcome", TEXT),
+    ("verdict", TEXT),
+    ("ledger_row", TEXT),
+    ("exit_code", LONG),
+    ("step", TEXT),
+    ("error", TEXT),
+    ("at", TIME),
+)
+
+VALIDATIONS: Columns = (
+    ("run_id", TEXT),
+    ("expectation", TEXT),
+    ("column_name", TEXT),
+    ("severity", TEXT),
+    ("passed", BOOL),
+    ("observed", TEXT),
+    ("unexpected", LONG),
+    ("checked", LONG),
+    ("sample_json", TEXT),
+)
+
+QUARANTINE: Columns = (
+    ("run_id", TEXT),
+    ("reason_code", TEXT),
+    ("reason", TEXT),
+    ("row_json", TEXT),
+    ("source_file", TEXT),
+    ("source_version", LONG),
+    ("arrival_time", TIME),
+    ("column_name", TEXT),
+)
+
+SOURCE_PROGRESS: Columns = (
+    ("run_id", TEXT),
+    ("source_partition", TEXT),
+    ("max_event_time", TIME),
+    ("last_arrival", TIME),
+    ("idle", BOOL),
+    ("unfinished_tick_start", TIME),
+    ("watermark", TIME),
+    ("clock", TIME),
+)
+
+OVERRIDES: Columns = (("row_hash", TEXT), ("arrival_time", TIME), ("reason", TEXT), ("at", TIME))
+
+PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
+    "window_state": ("run_id",),
+    "keyed_state": ("run_id",),
+    "timers": ("run_id",),
+    "source_progress": ("run_id",),
+    "panes": ("run_id",),
+    "late_events": ("run_id",),
+    "quarantine": ("run_id",),
+    "published": ("window_date",),
+}
+
+SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
+STAGED_TABLES = (*SNAPSHOT_TABLES, "panes", "late_events", "quarantine")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a pipeline adds to the tables: the names and types of its own columns.
+
+    Attributes:
+        keys: the key columns.
+        results: the result columns.
+        parts: the accumulator columns, `<result>__<part>`.
+        source: all columns of the source.
+    """
+
+    keys: Columns
+    results: Columns
+    parts: Columns
+    source: Columns
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.keys)
+
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.results)
+
+
+def table_columns(shape: Shape) -> dict[str, Columns]:
+    """The columns of every table of a pipeline of this `shape`."""
+    result = pa.struct([pa.field(name, kind) for name, kind in shape.results])
+    window: Columns = (("window_start", TIME), ("window_end", TIME))
+    reserved = {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"} | {name for name, _ in shape.keys}
+    return {
+        "runs": RUNS,
+        "attempts": ATTEMPTS,
+        "window_state": (
+            ("run_id", TEXT),
+            ("key_group", INT),
+            *shape.keys,
+            *window,
+            ("state_window_start", TIME),
+            ("state_window_end", TIME),
+            ("elements", LONG),
+            ("firings", LONG),
+            ("last_fired_at", TIME),
+            ("next_firing", TIME),
+            ("cleanup_time", TIME),
+            ("first_arrival", TIME),
+            ("last_arrival", TIME),
+            *shape.parts,
+            ("contents", TEXT),
+            ("trigger_state", TEXT),
+            ("user_state", TEXT),
+        ),
+        "keyed_state": (
+            ("run_id", TEXT),
+            ("key_group", INT),
+            *shape.keys,
+            ("state_name", TEXT),
+            ("namespace_start", TIME),
+            ("namespace_end", TIME),
+            ("map_key", TEXT),
+        ),
+        "timers": (
+            ("run_id", TEXT),
+            ("key_group", INT),
+            *shape.keys,
+            *window,
+            ("service", TEXT),
+            ("domain", TEXT),
+            ("time", TIME),
+            ("purpose", TEXT),
+        ),
+        "source_progress": SOURCE_PROGRESS,
+        "panes": (
+            ("run_id", TEXT),
+            ("key_group", INT),
+            *shape.keys,
+            *window,
+            ("firing", LONG),
+            ("ordinal", LONG),
+            ("timestamp", TIME),
+            ("kind", TEXT),
+            *shape.results,
+            ("elements", LONG),
+            ("watermark", TIME),
+            ("tick_end", TIME),
+            ("cause_arrival", TIME),
+        ),
+        "late_events": (
+            ("run_id", TEXT),
+            ("key_group", INT),
+            *shape.keys,
+            *((name, kind) for name, kind in shape.source if name not in reserved),
+            ("event_time", TIME),
+            ("arrival_time", TIME),
+            ("windows", pa.list_(WINDOW)),
+            ("late_by_ms", LONG),
+            ("watermark", TIME),
+        ),
+        "quarantine": QUARANTINE,
+        "published": (
+            *shape.keys,
+            *window,
+            *shape.results,
+            ("kind", TEXT),
+            ("firing", LONG),
+            ("ordinal", LONG),
+            ("timestamp", TIME),
+            ("revision", LONG),
+            ("run_seq", LONG),
+            ("key_group", INT),
+            ("window_date", pa.date32()),
+        ),
+        "corrections": (
+            ("seq", LONG),
+            ("run_id", TEXT),
+            ("key_group", INT),
+            *shape.keys,
+            *window,
+            ("ordinal", LONG),
+            ("timestamp", TIME),
+            ("kind", TEXT),
+            ("firing", LONG),
+            ("revision", LONG),
+            ("op", TEXT),
+            ("cause", TEXT),
+            ("old", result),
+            ("new", result),
+            ("at", TIME),
+        ),
+        "validations": VALIDATIONS,
+        "overrides": OVERRIDES,
+    }
+
+
+def table_schemas(shape: Shape) -> dict[str, pa.Schema]:
+    """`table_columns` as Arrow schemas."""
+    return {table: pa.schema(list(columns)) for table, columns in table_columns(shape).items()}

@@ -1,0 +1,101 @@
+"""A warehouse: the folder (or URI) below which each pipeline has a folder of tables, and the examples' sources stand."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from jobs.tables import schemas
+from jobs.tables.attempts import AttemptsReader
+from jobs.tables.delta import Folder
+from jobs.tables.errors import NoRuns, ShapeChanged
+from jobs.tables.ledger import LedgerReader
+
+VARIABLE = "SLACKWATER_WAREHOUSE"
+DEFAULT = "warehouse"
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """Where tables stand. `root` is an absolute local path or a URI."""
+
+    root: str
+
+    @classmethod
+    def at(cls, location: str | None) -> "Warehouse":
+        """The warehouse at `location`, else at SLACKWATER_WAREHOUSE, else in the folder ``warehouse`` of the current one."""
+        wanted = location or os.environ.get(VARIABLE) or DEFAULT
+        return cls(wanted.rstrip("/") if "://" in wanted else str(Path(wanted).expanduser().absolute()))
+
+    def source(self, table: str) -> str:
+        """Where a source stands: `table` itself if it is absolute, else below the warehouse."""
+        return table if "://" in table or os.path.isabs(table) else f"{self.root}/{table}"
+
+    def tables(self, pipeline: str, shape: schemas.Shape) -> "Tables":
+        """The tables of a pipeline whose columns are known from its declaration and its source."""
+        columns = schemas.table_schemas(shape)
+        return Tables(
+            {name: Folder(f"{self.root}/{pipeline}/{name}", schema, schemas.PARTITIONED_BY.get(name, ())) for name, schema in columns.items()}
+        )
+
+    def stored(self, pipeline: str) -> "Tables":
+        """The tables of a pipeline as they are stored, for reading.
+
+        Raises:
+            NoRuns: the pipeline has no tables here.
+        """
+        found: dict[str, Folder] = {}
+        for name in schemas.table_columns(schemas.Shape((), (), (), ())):
+            uri = f"{self.root}/{pipeline}/{name}"
+            table = Folder(uri, pa.schema([])).find()
+            if table is not None:
+                found[name] = Folder(uri, pa.schema(table.schema()), schemas.PARTITIONED_BY.get(name, ()))
+        if "runs" not in found:
+            raise NoRuns(
+                f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run {pipeline} --to TIME`, or name another "
+                f"warehouse with --warehouse or {VARIABLE}.",
+                pipeline=pipeline,
+                warehouse=self.root,
+            )
+        return Tables(found)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one pipeline."""
+
+    folders: Mapping[str, Folder]
+
+    def __getitem__(self, name: str) -> Folder:
+        return self.folders[name]
+
+    @property
+    def ledger(self) -> LedgerReader:
+        return LedgerReader(self.folders["runs"])
+
+    @property
+    def attempts(self) -> AttemptsReader:
+        return AttemptsReader(self.folders["attempts"])
+
+    def ensure(self) -> None:
+        """Make every table that isn't there.
+
+        Raises:
+            ShapeChanged: a table has other columns than the pipeline declares now.
+            WarehouseNotWritable: the warehouse can't be written.
+        """
+        for name, folder in self.folders.items():
+            stored = pa.schema(folder.ensure().schema())
+            if not stored.equals(folder.schema):
+                there = {field.name: str(field.type) for field in stored}
+                wanted = {field.name: str(field.type) for field in folder.schema}
+                differing = sorted({*there.items()} ^ {*wanted.items()})
+                raise ShapeChanged(
+                    f"{folder.uri}: its columns are not those that the pipeline declares now; they differ in "
+                    f"{', '.join(f'{column} {kind}' for column, kind in differing) or 'their order'}. Undo the change, or give the pipeline "
+                    "another name (it then starts a lineage of its own).",
+                    table=name,
+                    differing=differing,
+                )

@@ -9,9 +9,9 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-import windowing
 from jobs.runtime.jars import jar_paths
 from jobs.runtime.java import launcher_home
 from jobs.runtime.settings import SETTINGS, log_options
@@ -70,10 +70,16 @@ def submit_settings() -> SubmitSettings:
 
 def _entries() -> Iterator[tuple[str, Path]]:
     """Name in the archive and file, for every file of both packages that is not compiled code."""
-    for package in (Path(windowing.__file__).parent, Path(__file__).parents[1]):
+    for package in (_folder("windowing"), Path(__file__).parents[1]):
         for file in package.rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 yield f"{package.name}/{file.relative_to(package).as_posix()}", file
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)  # finds without importing
+    assert spec is not None and spec.submodule_search_locations is not None, f"{package} is part of this distribution"
+    return Path(spec.submodule_search_locations[0])
 
 
 def _member(name: str) -> zipfile.ZipInfo:

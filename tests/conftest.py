@@ -1,0 +1,47 @@
+"""What all tests share: a clean environment, one Spark session, and how hypothesis searches.
+
+No test data and no assertions live here.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A user's own settings must change no result; only where downloads come from and go to is theirs.
+_KEPT = {"SLACKWATER_CACHE", "SLACKWATER_IVY_SETTINGS", "SLACKWATER_SPARK_LOG"}
+
+hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("repeat", parent=hypothesis.settings.get_profile("search"), derandomize=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in [name for name in os.environ if name.startswith("SLACKWATER_") and name not in _KEPT]:
+        del os.environ[name]
+    # Importing Airflow writes into its home.
+    os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="slackwater-airflow-")
+    config.add_cleanup(lambda: shutil.rmtree(os.environ["AIRFLOW_HOME"], ignore_errors=True))
+    hypothesis.settings.load_profile("repeat" if os.environ.get("CI") else "search")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """The product's own session on two cores, started by the first test that asks for it."""
+    from jobs.runtime.session import session
+
+    started = session("tests", "local[2]")
+    yield started
+    started.stop()

@@ -1,0 +1,478 @@
+"""A replay of one arrival range with event-time windows, one event at a time, on plain lists.
+
+Obviously right comes before everything else here: nothing is cached or indexed, every result is computed again from the elements.
+Must not import windowing or jobs. Times are integers in milliseconds, UTC; ranges and windows are half-open [start, end).
+"""
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+LONG_MIN = -(2**63)
+LONG_MAX = 2**63 - 1
+DAY_MS = 86_400_000
+
+NULL_ARRIVAL = "null_arrival"
+NULL_KEY = "null_key"
+NULL_EVENT_TIME = "null_event_time"
+TIME_OUT_OF_RANGE = "time_out_of_range"
+AHEAD_OF_ARRIVAL = "ahead_of_arrival"
+
+
+class Event(NamedTuple):
+    """One row of the source. `order` breaks ties of equal arrival; a key of several columns is a tuple."""
+
+    event_time: int | None
+    arrival: int | None
+    source: Hashable
+    order: object
+    key: object
+    values: Mapping[str, object]
+
+
+class Window(NamedTuple):
+    start: int
+    end: int
+
+    @property
+    def max(self) -> int:
+        return self.end - 1
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    size: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Sliding:
+    size: int
+    slide: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    gap: int
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """`function` is count, sum, mean, min or max; count() has no column and counts rows, count(column) those that are not null."""
+
+    name: str
+    function: str
+    column: str | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What to replay: the range [start, to) of arrivals and the pipeline's rules. idle_timeout None: no source partition is ever idle."""
+
+    start: int
+    to: int
+    tick: int
+    bound: int
+    assigner: Tumbling | Sliding | Session
+    allowed_lateness: int = 0
+    idle_timeout: int | None = None
+    max_ahead: int = DAY_MS
+    aggregates: tuple[Aggregate, ...] = (Aggregate("elements", "count"),)
+
+
+@dataclass(frozen=True)
+class Pane:
+    """One firing. `tick_end` is set when a timer fired it, `cause_arrival` when an element did. Withdrawn: elements 0, results None.
+
+    `members` are the window's events in processing order (not in Flink's list-state order, which a session merge changes).
+    """
+
+    key: object
+    window: Window
+    firing: int
+    kind: str
+    elements: int
+    results: Mapping[str, object] | None
+    watermark: int
+    tick_end: int | None
+    cause_arrival: int | None
+    members: tuple[Event, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class LateRow:
+    """An event that no window accepted and whose own timestamp is late; `windows` are those that it missed."""
+
+    event: Event
+    windows: tuple[Window, ...]
+    watermark: int
+
+    @property
+    def late_by_ms(self) -> int:
+        return self.watermark - self.event.event_time
+
+
+@dataclass(frozen=True)
+class QuarantinedRow:
+    event: Event
+    reason: str
+
+
+@dataclass(frozen=True)
+class OpenWindow:
+    """A window that is neither cleaned up nor absorbed at `to`; `results` are those that it would have if it fired now.
+
+    `last_fired_at` is the clock of its newest firing: the tick end, or the arrival of the late element.
+    """
+
+    key: object
+    window: Window
+    elements: int
+    firings: int
+    results: Mapping[str, object]
+    first_arrival: int
+    last_arrival: int
+    last_fired_at: int | None
+    next_firing: int | None
+    cleanup_time: int
+
+
+@dataclass(frozen=True)
+class Timer:
+    """A pending event-time timer; `purpose` is fire, cleanup, or fire+cleanup when both fall on one time."""
+
+    key: object
+    window: Window
+    time: int
+    purpose: str
+
+
+@dataclass(frozen=True)
+class SourceProgress:
+    """Of one source partition at `to`, over all of its usable events. `idle` is the verdict of the last finished tick end."""
+
+    source: Hashable
+    max_event_time: int
+    last_arrival: int
+    idle: bool
+
+
+@dataclass
+class Counts:
+    """read = accepted + late + unassigned + quarantined; windows open = opened − merged − cleaned.
+
+    `windows_opened` counts windows made by a merge too, `windows_merged` those that a merge absorbed. `assignments_missed` are the late
+    windows of accepted elements. With these triggers each element is in a firing before its window is cleaned up.
+    """
+
+    read: int = 0
+    accepted: int = 0
+    late: int = 0
+    unassigned: int = 0
+    quarantined: int = 0
+    assignments_missed: int = 0
+    on_time_firings: int = 0
+    late_firings: int = 0
+    windows_opened: int = 0
+    windows_merged: int = 0
+    windows_cleaned: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that one replay leaves. `timeline` holds (tick end, watermark) where the watermark changed; `unfinished_tick` = start of the
+    tick that `to` cuts, None when `to` is a tick end; `published` = the newest firing of each window, in order of (key, window).
+    Panes stand in the order of their firings; the order of those that one tick end fires means nothing."""
+
+    panes: tuple[Pane, ...]
+    published: tuple[Pane, ...]
+    late: tuple[LateRow, ...]
+    unassigned: tuple[Event, ...]
+    quarantined: tuple[QuarantinedRow, ...]
+    open_windows: tuple[OpenWindow, ...]
+    timers: tuple[Timer, ...]
+    progress: tuple[SourceProgress, ...]
+    watermark: int
+    timeline: tuple[tuple[int, int], ...]
+    unfinished_tick: int | None
+    counts: Counts
+
+
+def replay(events: Iterable[Event], rules: Replay) -> Outcome:
+    """Replay the events that arrived in [rules.start, rules.to), and those without an arrival, as one run from an empty state."""
+    return _Machine(rules).run(events)
+
+
+def windows_of(timestamp: int, assigner: Tumbling | Sliding | Session) -> list[Window]:
+    """The windows that an element is assigned to, in Flink's order (sliding: the newest first)."""
+    if isinstance(assigner, Session):
+        return [Window(timestamp, timestamp + assigner.gap)]
+    step = assigner.size if isinstance(assigner, Tumbling) else assigner.slide
+    start = timestamp - (timestamp - assigner.offset) % step
+    windows = []
+    while start > timestamp - assigner.size:
+        windows.append(Window(start, start + assigner.size))
+        start -= step
+    return windows
+
+
+def quarantine_reason(event: Event, rules: Replay) -> str | None:
+    """Why the event cannot be used, or None. The first reason counts."""
+    if event.arrival is None:
+        return NULL_ARRIVAL
+    if event.key is None or (isinstance(event.key, tuple) and None in event.key):
+        return NULL_KEY
+    timestamp = event.event_time
+    if timestamp is None:
+        return NULL_EVENT_TIME
+    numbers = [timestamp, timestamp + rules.allowed_lateness, timestamp - getattr(rules.assigner, "offset", 0)]
+    if isinstance(rules.assigner, Sliding):
+        numbers.append(timestamp - rules.assigner.size)
+    for window in windows_of(timestamp, rules.assigner):
+        numbers += [window.start, window.end, window.max + rules.allowed_lateness]
+    if timestamp == LONG_MIN or any(number < LONG_MIN or number > LONG_MAX for number in numbers):
+        return TIME_OUT_OF_RANGE
+    if timestamp > event.arrival + rules.max_ahead:
+        return AHEAD_OF_ARRIVAL
+    return None
+
+
+def aggregate(members: Sequence[Event], aggregates: Iterable[Aggregate]) -> dict[str, object]:
+    """The results over the members, with SQL's rules for nulls: skipped, and null when nothing is left (a count is 0 then)."""
+    results: dict[str, object] = {}
+    for one in aggregates:
+        if one.function == "count" and one.column is None:
+            results[one.name] = len(members)
+            continue
+        values = [member.values[one.column] for member in members if member.values[one.column] is not None]
+        results[one.name] = len(values) if one.function == "count" else _fold(one.function, values) if values else None
+    return results
+
+
+def _fold(function: str, values: list) -> object:
+    if function in ("min", "max"):  # NaN is the greatest value
+        numbers = [value for value in values if value == value]
+        if function == "min":
+            return _plain(min(numbers)) if numbers else math.nan
+        return _plain(max(numbers)) if len(numbers) == len(values) else math.nan
+    floats = [value for value in values if isinstance(value, float)]
+    if function == "sum" and not floats:
+        return sum(values)
+    if not all(math.isfinite(value) for value in floats):
+        special = [value for value in floats if not math.isfinite(value)]
+        return special[0] if all(value == special[0] for value in special) else math.nan
+    exact = sum((Fraction(value) for value in values), Fraction(0))
+    if function == "sum":
+        return _rounded(exact)
+    if function == "mean":
+        return _rounded(exact / len(values))
+    raise ValueError(f"no such aggregate: {function}")
+
+
+def _rounded(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _plain(value: object) -> object:
+    return 0.0 if isinstance(value, float) and value == 0.0 else value
+
+
+@dataclass(eq=False)
+class _Live:
+    """A window with contents."""
+
+    key: object
+    window: Window
+    members: list[Event]
+    firings: int = 0
+    last_fired_at: int | None = None
+
+
+class _Machine:
+    def __init__(self, rules: Replay) -> None:
+        self.rules = rules
+        self.watermark = LONG_MIN
+        self.next_tick_end = rules.start // rules.tick * rules.tick + rules.tick
+        self.progress: dict[Hashable, SourceProgress] = {}
+        self.live: list[_Live] = []
+        self.panes: list[Pane] = []
+        self.late: list[LateRow] = []
+        self.unassigned: list[Event] = []
+        self.quarantined: list[QuarantinedRow] = []
+        self.timeline: list[tuple[int, int]] = []
+        self.counts = Counts()
+
+    def run(self, events: Iterable[Event]) -> Outcome:
+        events = list(events)
+        read = [event for event in events if event.arrival is None]
+        read += sorted(
+            (event for event in events if event.arrival is not None and self.rules.start <= event.arrival < self.rules.to),
+            key=lambda event: (event.arrival, event.order),
+        )
+        for event in read:
+            if event.arrival is not None:
+                self.finish_ticks(event.arrival)
+            self.take(event)
+        self.finish_ticks(self.rules.to)
+        return self.outcome()
+
+    def finish_ticks(self, clock: int) -> None:
+        """A tick that ends at `clock` is finished before an element that arrives at it: the element belongs to the next tick."""
+        while self.next_tick_end <= clock:
+            self.finish_tick(self.next_tick_end)
+            self.next_tick_end += self.rules.tick
+
+    def finish_tick(self, end: int) -> None:
+        held_back_to = []
+        for source, shown in self.progress.items():
+            idle = self.rules.idle_timeout is not None and end - shown.last_arrival >= self.rules.idle_timeout
+            self.progress[source] = replace(shown, idle=idle)
+            if not idle:
+                held_back_to.append(shown.max_event_time - self.rules.bound - 1)
+        before = self.watermark
+        if held_back_to:
+            self.watermark = max(before, min(held_back_to))
+        if self.watermark == before:
+            return
+        self.timeline.append((end, self.watermark))
+        for live in self.live:
+            if before < live.window.max <= self.watermark:
+                self.counts.on_time_firings += 1
+                self.fire(live, "on_time", clock=end, tick_end=end)
+        for live in list(self.live):
+            if self.cleanup_time(live.window) <= self.watermark:
+                self.counts.windows_cleaned += 1
+                self.live.remove(live)
+
+    def take(self, event: Event) -> None:
+        self.counts.read += 1
+        reason = quarantine_reason(event, self.rules)
+        if reason is not None:
+            self.counts.quarantined += 1
+            self.quarantined.append(QuarantinedRow(event, reason))
+            return
+        shown = self.progress.get(event.source, SourceProgress(event.source, event.event_time, event.arrival, idle=False))
+        self.progress[event.source] = replace(shown, max_event_time=max(shown.max_event_time, event.event_time), last_arrival=event.arrival)
+        missed, accepted = [], False
+        for window in windows_of(event.event_time, self.rules.assigner):
+            if isinstance(self.rules.assigner, Session):
+                live = self.add_session(event, window)
+            else:
+                live = self.add_window(event, window)
+            if live is None:
+                missed.append(window)
+                continue
+            accepted = True
+            live.members.append(event)
+            if live.window.max <= self.watermark:
+                self.counts.late_firings += 1
+                self.fire(live, "late", clock=event.arrival, cause_arrival=event.arrival)
+        if accepted:
+            self.counts.accepted += 1
+            self.counts.assignments_missed += len(missed)
+        elif event.event_time + self.rules.allowed_lateness <= self.watermark:
+            self.counts.late += 1
+            self.late.append(LateRow(event, tuple(missed), self.watermark))
+        else:
+            self.counts.unassigned += 1
+            self.unassigned.append(event)
+
+    def add_window(self, event: Event, window: Window) -> _Live | None:
+        """The window's contents, made if absent; None when the window is late."""
+        if self.cleanup_time(window) <= self.watermark:
+            return None
+        for live in self.live:
+            if live.key == event.key and live.window == window:
+                return live
+        return self.open(event.key, window, [])
+
+    def add_session(self, event: Event, window: Window) -> _Live | None:
+        """The session that the element joins, extends or bridges; None when its own window touches no session and is late.
+
+        Sessions merge when they touch ([0,10) and [10,20) do). One that already covers the element's window goes on as it is.
+        """
+        touched = [
+            live for live in self.live if live.key == event.key and live.window.start <= window.end and live.window.end >= window.start
+        ]
+        cover = Window(
+            min([window.start] + [live.window.start for live in touched]),
+            max([window.end] + [live.window.end for live in touched]),
+        )
+        if self.cleanup_time(cover) <= self.watermark:
+            assert not touched, "a session past its cleanup time is no longer there to merge with"
+            return None
+        if len(touched) == 1 and touched[0].window == cover:
+            return touched[0]
+        for live in touched:
+            self.counts.windows_merged += 1
+            self.live.remove(live)
+            if live.firings:
+                self.panes.append(
+                    Pane(live.key, live.window, live.firings + 1, "withdrawn", 0, None, self.watermark, None, event.arrival, ())
+                )
+        members = [member for live in touched for member in live.members]
+        members.sort(key=lambda member: (member.arrival, member.order))
+        return self.open(event.key, cover, members)
+
+    def open(self, key: object, window: Window, members: list[Event]) -> _Live:
+        self.counts.windows_opened += 1
+        live = _Live(key, window, members)
+        self.live.append(live)
+        return live
+
+    def fire(self, live: _Live, kind: str, *, clock: int, tick_end: int | None = None, cause_arrival: int | None = None) -> None:
+        live.firings += 1
+        live.last_fired_at = clock
+        results = aggregate(live.members, self.rules.aggregates)
+        members = tuple(live.members)
+        self.panes.append(
+            Pane(live.key, live.window, live.firings, kind, len(members), results, self.watermark, tick_end, cause_arrival, members)
+        )
+
+    def cleanup_time(self, window: Window) -> int:
+        return window.max + self.rules.allowed_lateness
+
+    def outcome(self) -> Outcome:
+        newest = {(pane.key, pane.window): pane for pane in self.panes}
+        return Outcome(
+            panes=tuple(self.panes),
+            published=tuple(newest[identity] for identity in sorted(newest) if newest[identity].kind != "withdrawn"),
+            late=tuple(self.late),
+            unassigned=tuple(self.unassigned),
+            quarantined=tuple(self.quarantined),
+            open_windows=tuple(self.open_window(live) for live in sorted(self.live, key=lambda live: (live.key, live.window))),
+            timers=tuple(timer for live in sorted(self.live, key=lambda live: (live.key, live.window)) for timer in self.timers(live)),
+            progress=tuple(self.progress.values()),
+            watermark=self.watermark,
+            timeline=tuple(self.timeline),
+            unfinished_tick=None if self.rules.to % self.rules.tick == 0 else self.rules.to // self.rules.tick * self.rules.tick,
+            counts=self.counts,
+        )
+
+    def open_window(self, live: _Live) -> OpenWindow:
+        return OpenWindow(
+            key=live.key,
+            window=live.window,
+            elements=len(live.members),
+            firings=live.firings,
+            results=aggregate(live.members, self.rules.aggregates),
+            first_arrival=min(member.arrival for member in live.members),
+            last_arrival=max(member.arrival for member in live.members),
+            last_fired_at=live.last_fired_at,
+            next_firing=live.window.max if live.window.max > self.watermark else None,
+            cleanup_time=self.cleanup_time(live.window),
+        )
+
+    def timers(self, live: _Live) -> list[Timer]:
+        cleanup = self.cleanup_time(live.window)
+        if live.window.max <= self.watermark:
+            return [Timer(live.key, live.window, cleanup, "cleanup")]
+        if live.window.max == cleanup:
+            return [Timer(live.key, live.window, cleanup, "fire+cleanup")]
+        return [Timer(live.key, live.window, live.window.max, "fire"), Timer(live.key, live.window, cleanup, "cleanup")]

@@ -66,7 +66,7 @@ usable() {
 # Where the environment stands and a digest of what was installed into it.
 fingerprint() {
     echo "$PWD"
-    cat pyproject.toml "${locks[@]}" | "$python" -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
+    { sed '/^\[tool\./,$d' pyproject.toml && cat "${locks[@]}"; } | "$python" -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
 }
 
 make_environment() {

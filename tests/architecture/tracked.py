@@ -1,0 +1,28 @@
+"""The files of the repository, for the tests that hold something about all of them.
+
+Lists what git tracks or would track, so that a file is checked before it is committed.
+"""
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    """The repository's files, ending in one of `suffixes` if any is given. Fails rather than give none."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    files = [ROOT / name for name in sorted(filter(None, listed.split("\0")))]
+    found = [file for file in files if file.is_file() and (not suffixes or file.name.endswith(suffixes))]
+    assert found, f"no file ends in {suffixes}: nothing would be checked"
+    return found
+
+
+def text(file: Path) -> str:
+    """The file's text; empty for a binary file."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""

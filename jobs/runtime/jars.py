@@ -116,7 +116,7 @@ def _retrieve(scratch: Path) -> list[str]:
             str(java),
             *trust,
             *proxy_options(os.environ),
-            *("-jar", str(_ivy()), "-error", "-settings", str(_settings()), "-ivy", str(_HERE / "ivy.xml")),
+            *("-jar", str(_ivy()), "-warn", "-settings", str(_settings()), "-ivy", str(_HERE / "ivy.xml")),
             *("-cache", str(scratch / "ivy"), "-retrieve", f"{scratch}/[artifact]-[revision].[ext]"),
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)

@@ -40,7 +40,7 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
         ship = False
     else:
         master = master or os.environ.get("SLACKWATER_MASTER") or "local[*]"
-        local = master.startswith("local")
+        local = master.startswith("local") and not master.startswith("local-cluster")
         _prepare(local)
         builder = builder.master(master)
         chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **_own_jvm(), **conf}
@@ -76,7 +76,8 @@ def _own_jvm() -> dict[str, str]:
 
 def _untold(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings of which spark-submit was told nothing."""
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
 
+    SparkContext._ensure_initialized()  # joins the running JVM; before that a SparkConf sees nothing of the command line
     told = SparkConf()
     return {name: value for name, value in settings.items() if not told.contains(name)}

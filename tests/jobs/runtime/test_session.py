@@ -1,0 +1,149 @@
+"""One session for plain Python, pytest, spark-submit and a cluster; silent, and deaf to what a user's shell has set."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jobs.runtime.jars import spark_home
+from jobs.runtime.packaging import submit_settings
+from jobs.runtime.session import session
+from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUND_TRIP = """
+import json, sys
+from jobs.runtime.session import session
+
+def where(batches):
+    import jobs, windowing, pyarrow
+    for batch in batches:
+        yield pyarrow.RecordBatch.from_pydict({"jobs": [jobs.__file__], "windowing": [windowing.__file__]})
+
+spark = session("round trip", *sys.argv[2:])
+spark.range(0, 1000, 1, 2).write.format("delta").save(sys.argv[1])
+rows = spark.read.format("delta").load(sys.argv[1]).count()
+origins = spark.range(0, 1, 1, 1).mapInArrow(where, "jobs string, windowing string").first()
+print(json.dumps({"rows": rows, "master": spark.sparkContext.master, "jobs": origins.jobs, "windowing": origins.windowing,
+                  "partitions": spark.conf.get("spark.databricks.delta.snapshotPartitions"),
+                  "zone": spark.conf.get("spark.sql.session.timeZone")}))
+spark.stop()
+"""
+
+
+def test_a_delta_table_is_written_and_read(spark: "SparkSession", tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    spark.range(10).write.format("delta").save(path)
+    spark.range(10, 15).write.format("delta").mode("append").save(path)
+    assert spark.read.format("delta").load(path).count() == 15
+    assert spark.read.format("delta").option("versionAsOf", 0).load(path).count() == 10
+
+
+def test_every_setting_is_in_force(spark: "SparkSession") -> None:
+    expected = {**SETTINGS, **LOCAL_SETTINGS}
+    assert {name: spark.sparkContext.getConf().get(name) for name in expected} == expected
+
+
+def test_a_second_call_gives_the_same_session_with_what_it_asks_for(spark: "SparkSession") -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    again = session("tests", **{"spark.sql.shuffle.partitions": "3"})
+    try:
+        assert again is spark
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_executors_use_this_python_and_the_source_that_the_driver_uses(spark: "SparkSession") -> None:
+    def where(batches):
+        import sys
+
+        import pyarrow
+
+        import jobs
+
+        for _ in batches:
+            yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable], "jobs": [jobs.__file__]})
+
+    import jobs
+
+    found = spark.range(0, 1, 1, 1).mapInArrow(where, "python string, jobs string").first()
+    assert (found.python, found.jobs) == (sys.executable, jobs.__file__)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(ROUND_TRIP)
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "table", "local[2]"],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ["HOME"],
+            "SPARK_HOME": "/nowhere",
+            "PYSPARK_PYTHON": "/nowhere/python",
+            "TZ": "Asia/Tokyo",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["rows"], said["zone"], said["master"]) == (1000, "UTC", "local[2]")
+    assert done.stderr == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.py", "table"]  # no spark-warehouse, no metastore
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_spark_submit_runs_the_same_job_and_what_it_was_told_wins(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(ROUND_TRIP)
+    settings = submit_settings()
+    told = {**settings.conf, "spark.databricks.delta.snapshotPartitions": "3", "spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
+    options = [option for name, value in told.items() for option in ("--conf", f"{name}={value}")]
+    done = subprocess.run(
+        [settings.spark_binary, "--master", "local[1]", "--jars", settings.jars, *options, script, tmp_path / "table", "local[2]"],
+        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "SPARK_LOCAL_IP": "127.0.0.1", **settings.env_vars},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert (said["rows"], said["master"], said["partitions"], said["zone"]) == (1000, "local[1]", "3", "UTC")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path) -> None:
+    """Spark's own small cluster: a driver, a master, a worker and an executor in a process and a folder of its own."""
+    script = tmp_path / "job.py"
+    script.write_text(ROUND_TRIP)
+    try:
+        done = subprocess.run(
+            [sys.executable, script, tmp_path / "table", "local-cluster[1,1,1024]"],
+            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "SPARK_LOCAL_IP": "127.0.0.1"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(spark_home() / "work", ignore_errors=True)  # this kind of cluster can put its folders nowhere else
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["rows"] == 1000
+    assert ".zip/jobs/" in said["jobs"]
+    assert ".zip/windowing/" in said["windowing"]

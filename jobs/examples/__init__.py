@@ -1,0 +1,80 @@
+"""The examples that we ship: which there are, what each loads, and the pipeline that reads it.
+
+Standard library only at import: the command line lists examples without Arrow, and DAG files read their pipelines through this package.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from types import MappingProxyType
+
+from jobs.examples.errors import UnknownExample
+
+
+@dataclass(frozen=True)
+class LoadedRange:
+    """What one load did.
+
+    Attributes:
+        path: where the source's Delta table stands.
+        version: the table's version after the load.
+        rows_written: rows that this load committed; 0 when it had nothing to add (then there was no commit).
+        rows_present: rows of the range that were there before.
+        days: UTC days of arrival that got rows.
+    """
+
+    path: str
+    version: int
+    rows_written: int
+    rows_present: int
+    days: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example: real data that `load` writes as a source, and the pipeline that reads it.
+
+    Attributes:
+        source: the source's table, relative to the warehouse.
+        pipeline: name of the pipeline, and `pipeline_module` where it is declared.
+        loader: ``module:function`` of the loader, imported only by `load`.
+    """
+
+    name: str
+    description: str
+    source: str
+    pipeline: str
+    pipeline_module: str
+    loader: str
+
+    def load(self, warehouse: str, start: datetime, end: datetime) -> LoadedRange:
+        """Write what arrived in [start, end) to the source; what is there already is left alone. Raises as the loader does."""
+        module, function = self.loader.split(":")
+        loaded: LoadedRange = getattr(import_module(module), function)(warehouse, start, end)
+        return loaded
+
+
+EXAMPLES: Mapping[str, Example] = MappingProxyType(
+    {
+        "departures": Example(
+            name="departures",
+            description="336,776 flights that left New York in 2013, each arriving as it lands: up to eleven hours out of order",
+            source="sources/departures",
+            pipeline="departures",
+            pipeline_module="jobs.examples.departures",
+            loader="jobs.examples.flights:load_departures",
+        )
+    }
+)
+
+
+def find_example(name: str) -> Example:
+    """The example called `name`.
+
+    Raises:
+        UnknownExample: there is none; the message lists those that there are.
+    """
+    if name not in EXAMPLES:
+        raise UnknownExample(f"no example is called {name!r}; there are: {', '.join(sorted(EXAMPLES))}.", name=name)
+    return EXAMPLES[name]

@@ -1,0 +1,68 @@
+"""One DAG per registered pipeline: each interval replays what has arrived, and a missed one is made up for by the next.
+
+Declares only. The ledger is the truth: a run that is repeated, killed or started twice finds its work done or does it.
+"""
+
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param
+
+from dags.settings import Settings, read
+from dags.tasks.announce import AnnounceOperator
+from dags.tasks.publish import PublishOperator
+from dags.tasks.replay import manifest, replay
+from dags.tasks.validate import ValidateOperator
+from jobs.pipelines import Pipeline
+from jobs.pipelines.registry import load
+
+DOC = """\
+Replays what has arrived up to the end of the data interval, validates it and publishes it to `{published}`.
+
+- **Un-pause** it and it runs once an interval. A missed interval needs nothing: the next run makes up for it.
+- **Fill a range** of intervals: `airflow backfill create --dag-id {name} --from-date … --to-date … --max-active-runs 1`.
+- **By hand**: trigger it with the parameter `to`; without it the run is refused, because a run by hand has no interval.
+- **Clear** any task at any time: what is published already stays as it is.
+"""
+TO = Param(
+    None,
+    type=["null", "string"],
+    format="date-time",
+    title="Replay up to",
+    description="End of the range, ISO 8601, UTC. Runs started by hand need it; others cover their data interval.",
+)
+
+
+def scheduled(pipeline: Pipeline, settings: Settings) -> DAG:
+    """replay → validate → publish → announce."""
+    with DAG(
+        pipeline.name,
+        description=f"Windows of {pipeline.name}, replayed each interval",
+        doc_md=DOC.format(name=pipeline.name, published=settings.published(pipeline.name)),
+        schedule=CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None,
+        start_date=pipeline.start,
+        catchup=False,
+        max_active_runs=1,
+        params={"to": TO},
+        tags=["slackwater"],
+        default_args={"retries": settings.retries, "retry_delay": settings.retry_delay_of(pipeline)},
+    ) as dag:
+        published = Asset(f"{pipeline.name}.published", uri=settings.published(pipeline.name), group="slackwater")
+        replayed = replay(pipeline, settings)
+        validated = ValidateOperator(
+            task_id="validate",
+            pipeline=pipeline.name,
+            manifest=manifest(pipeline, settings),
+            asks=pipeline.approve_warnings,
+            retries=0,  # the verdict stands
+        )
+        made_live = PublishOperator(task_id="publish", pipeline=pipeline.name, run_id=validated.output, settings=settings)
+        (
+            replayed
+            >> validated
+            >> made_live
+            >> AnnounceOperator(task_id="announce", pipeline=pipeline.name, asset=published, settings=settings)
+        )
+    return dag
+
+
+in_force = read()
+for declared in load(in_force.pipelines).values():
+    scheduled(declared, in_force)

@@ -1,0 +1,51 @@
+"""The task `publish`: makes the validated run live by a command that needs no Spark.
+
+The commit and its races belong to the command; a task that is killed or run twice changes nothing.
+"""
+
+from functools import cached_property
+from typing import Any
+
+from airflow.providers.standard.hooks.subprocess import SubprocessHook
+from airflow.sdk import BaseOperator
+
+from dags.settings import Settings
+from dags.tasks.commands import end
+from jobs import args
+
+
+class PublishOperator(BaseOperator):
+    """Runs `slackwater publish`, its output in the task's log.
+
+    Args:
+        run_id: what `validate` let through (an XComArg); None when nothing was staged.
+    """
+
+    template_fields = ("run_id",)
+
+    def __init__(self, *, pipeline: str, run_id: Any, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline = pipeline
+        self.run_id = run_id
+        self.settings = settings
+
+    @cached_property
+    def hook(self) -> SubprocessHook:
+        """One per task process, so that `on_kill` finds the command that `execute` started."""
+        return SubprocessHook()
+
+    def execute(self, context: Any) -> None:
+        """Raises AirflowFailException for exit codes 1, 2, 4 and 5, AirflowException (another try) for any other but 0."""
+        if self.run_id is None:
+            self.log.info("nothing was staged: the range is covered already")
+            return
+        command = [
+            str(self.settings.spark_bin / "slackwater"),
+            *args.publish(self.pipeline, self.run_id, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines),
+        ]
+        done = self.hook.run_command(command)
+        end(command, done.exit_code, done.output)
+
+    def on_kill(self) -> None:
+        """Airflow calls this when the task is stopped from outside."""
+        self.hook.send_sigterm()

@@ -1,0 +1,55 @@
+"""The task `replay`: one Spark application that stages every slice up to the run's end.
+
+It says what is submitted; what a replay is stands in jobs. Exit codes do not get through spark-submit, the manifest does.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from dags.settings import ROOT, Settings
+from jobs import args
+from jobs.pipelines import Pipeline
+
+# A manual run has no interval of its own: it covers what its parameter says.
+END = "{{ params.to or dag_run.data_interval_end | ts }}"
+WITH_AN_INTERVAL = ("scheduled", "backfill")
+
+
+def manifest(pipeline: Pipeline, settings: Settings) -> str:
+    """Where the replay of a DAG run leaves its outcome: one file per run, written anew by each try."""
+    return str(settings.manifests / pipeline.name / "{{ run_id }}.json")
+
+
+def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
+    """Stages, validates and writes the manifest; fails, and is tried again, when the driver crashed or the source had not settled."""
+    arguments = args.run(
+        pipeline.name, to=END, manifest=manifest(pipeline, settings), warehouse=settings.warehouse, pipelines=settings.pipelines
+    )
+    return SparkSubmitOperator(
+        task_id="replay",
+        name=f"slackwater {pipeline.name}",
+        conn_id=settings.spark_connection,
+        spark_binary=str(ROOT / "infra" / "spark-submit"),
+        application=str(ROOT / "jobs" / "submit" / "slackwater_job.py"),
+        application_args=arguments,
+        conf=dict(settings.spark_conf),
+        env_vars={"SLACKWATER_SPARK_BIN": str(settings.spark_bin)},
+        pool=settings.pool,
+        pre_execute=prepare,
+    )
+
+
+def prepare(context: Any) -> None:
+    """Before each try: refuses a run that does not say how far it goes, and removes what an earlier try left to be read."""
+    run = context["dag_run"]
+    if run.run_type not in WITH_AN_INTERVAL and not context["params"]["to"]:
+        raise AirflowFailException(
+            "A run started by hand does not say how far to replay. Start another one with the parameter `to`, such as "
+            '{"to": "2013-01-04T00:00:00Z"}; it replays every slice between the head of the lineage and that time. '
+            "To fill a range of intervals, use `airflow backfill create`."
+        )
+    arguments = context["task"].application_args
+    Path(arguments[arguments.index("--manifest") + 1]).unlink(missing_ok=True)

@@ -1,0 +1,141 @@
+"""The command lines with which a DAG starts jobs, and the outcome that `run --manifest` leaves for the next task.
+
+Standard library only: both ends of the border import this file. It knows no verb's meaning, only its spelling.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from jobs.errors import PermanentError
+
+Outcome = Literal["staged", "nothing", "rejected", "refused", "lost"]
+Verdict = Literal["passed", "warned", "failed"]
+
+FORMAT = 1
+
+
+class ManifestError(PermanentError):
+    """A manifest is missing or is not one of ours. Facts: file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One expectation that the panes of a staged run did not meet. Counts are in panes."""
+
+    run_id: str
+    expectation: str
+    column_name: str | None
+    severity: str
+    observed: str | None
+    unexpected: int | None
+    checked: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a `run --no-publish` ended with; the process itself exits 0 because Spark's launcher hides other codes.
+
+    Args:
+        pipeline: its name.
+        outcome: ``staged`` (run_ids wait for `publish`), ``nothing`` (the range is covered already), ``rejected`` by validation,
+            ``refused`` (a gap, too many missed slices: a person must decide), or ``lost`` (another run was first).
+        exit_code: what the process would have exited with: 0, 1, 2, 4 or 5.
+        run_id: the last staged run, for `publish`; None when nothing was staged.
+        run_ids: all staged runs, in slice order.
+        verdict: the worst of the staged runs; None when nothing was staged.
+        message: one sentence for the person who reads the task's log.
+        failures: the expectations that failed, warnings included.
+        slices: the staged ranges [start, end) of arrival time, ISO 8601, UTC.
+    """
+
+    pipeline: str
+    outcome: Outcome
+    exit_code: int
+    run_id: str | None
+    run_ids: tuple[str, ...]
+    verdict: Verdict | None
+    message: str
+    failures: tuple[Failure, ...]
+    slices: tuple[tuple[str, str], ...]
+
+
+def run(pipeline: str, *, to: str, manifest: str, warehouse: str, pipelines: str | None = None) -> list[str]:
+    """Arguments that stage every slice up to `to` (ISO 8601; an Airflow template before it is rendered)."""
+    return ["run", pipeline, "--to", to, "--no-publish", "--manifest", manifest, *_where(warehouse, pipelines)]
+
+
+def publish(pipeline: str, run_id: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
+    """Arguments that make all staged runs up to `run_id` live."""
+    return ["publish", pipeline, run_id, *_where(warehouse, pipelines)]
+
+
+def runs(pipeline: str, *, since: int, warehouse: str, pipelines: str | None = None) -> list[str]:
+    """Arguments that print the ledger's rows with a seq above `since` as a JSON list, oldest first."""
+    return ["runs", pipeline, "--since", str(since), *_where(warehouse, pipelines), "--output", "json"]
+
+
+def write_manifest(manifest: Manifest, file: Path) -> None:
+    """Puts the manifest in place whole, over that of an earlier try; makes the folder. Called by `run`, never by a DAG."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.write_text(json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1) + "\n", encoding="utf-8")
+    draft.replace(file)
+
+
+def read_manifest(file: Path) -> Manifest:
+    """The manifest that a job left in `file`. Raises ManifestError."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ManifestError(
+            f"{file}: the outcome of the replay cannot be read ({error.strerror}). Clear the task `replay`; if Airflow's workers run on "
+            "several machines, SLACKWATER_MANIFESTS must name a folder that all of them share.",
+            file=file,
+        ) from error
+    try:
+        return _manifest(json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ManifestError(
+            f"{file}: not a manifest of format {FORMAT}: {error}. The task `replay` was run by another version of slackwater than this "
+            "one, or the file was changed; install one version on both sides and clear `replay`.",
+            file=file,
+        ) from error
+
+
+def _where(warehouse: str, pipelines: str | None) -> list[str]:
+    return ["--warehouse", warehouse, *(["--pipelines", pipelines] if pipelines else [])]
+
+
+def _manifest(found: Any) -> Manifest:
+    if not isinstance(found, dict):
+        raise TypeError(f"it holds a {type(found).__name__}, not an object")
+    if found.get("format") != FORMAT:
+        raise ValueError(f"its format is {found.get('format')!r}")
+    values = _exactly(Manifest, {name: value for name, value in found.items() if name != "format"})
+    manifest = Manifest(
+        **{
+            **values,
+            "run_ids": tuple(values["run_ids"]),
+            "failures": tuple(Failure(**_exactly(Failure, failure)) for failure in values["failures"]),
+            "slices": tuple((start, end) for start, end in values["slices"]),
+        }
+    )
+    if manifest.outcome not in get_args(Outcome):
+        raise ValueError(f"its outcome is {manifest.outcome!r}; known: {', '.join(get_args(Outcome))}")
+    if manifest.verdict is not None and manifest.verdict not in get_args(Verdict):
+        raise ValueError(f"its verdict is {manifest.verdict!r}; known: {', '.join(get_args(Verdict))}")
+    if manifest.outcome == "staged" and (not manifest.run_id or manifest.verdict is None):
+        raise ValueError("it says staged and names no run or no verdict")
+    return manifest
+
+
+def _exactly(kind: type[Manifest | Failure], found: Mapping[str, Any]) -> dict[str, Any]:
+    """`found` when its keys are the fields of `kind`; more or fewer would be the format of another version."""
+    expected = {field.name for field in fields(kind)}
+    if set(found) != expected:
+        raise ValueError(f"{kind.__name__} has {sorted(set(found) - expected)} too much and lacks {sorted(expected - set(found))}")
+    return dict(found)

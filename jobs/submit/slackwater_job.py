@@ -1,0 +1,9 @@
+"""What spark-submit starts: the command line, on the arguments after this file.
+
+Nothing else may lie in this folder: it comes first on sys.path, where a file could take the place of a standard module.
+"""
+
+from jobs.command_line import main
+
+if __name__ == "__main__":
+    main()

@@ -41,7 +41,7 @@ fetch() {
     "$@" 2>"$log" || status=$?
     cat "$log" >&2
     if [ "$status" -ne 0 ]; then
-        if grep -qiE 'dns error|failed to lookup|name resolution|connection (refused|reset|error)|error sending request|timed out|unreachable|failed to fetch|max retries|could not connect|NewConnectionError|tls|certificate' "$log"; then
+        if grep -qiE 'dns error|failed to lookup|name resolution|connection (refused|reset|error)|error sending request|timed out|unreachable|failed to fetch|max retries|could not connect|NewConnectionError|from versions: none|tls|certificate' "$log"; then
             rm -f "$log"
             fail "the package index cannot be reached (the last lines above say why).
 Connect to the network and run this again. Behind a mirror, set PIP_INDEX_URL to it; behind a proxy, set HTTPS_PROXY."

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 
-from tests.model.brute_force import Aggregate, Event, Replay, Tumbling
+from tests.model.records import Aggregate, Event, Replay, Tumbling
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

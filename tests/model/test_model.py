@@ -4,17 +4,20 @@ Each expected value is worked out on paper from the rules; none was copied from 
 """
 
 import math
+import subprocess
+import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model.brute_force import (
+from tests.model.brute_force import LONG_MAX, LONG_MIN, aggregate, replay, windows_of
+from tests.model.flights import all_flights, departures_rules, flights, ms
+from tests.model.records import (
     AHEAD_OF_ARRIVAL,
     DAY_MS,
-    LONG_MAX,
-    LONG_MIN,
     NULL_ARRIVAL,
     NULL_EVENT_TIME,
     NULL_KEY,
@@ -29,11 +32,7 @@ from tests.model.brute_force import (
     Timer,
     Tumbling,
     Window,
-    aggregate,
-    replay,
-    windows_of,
 )
-from tests.model.flights import all_flights, departures_rules, flights, ms
 
 
 def event(event_time, arrival, key="k", source="s", order=0, value=None):
@@ -439,3 +438,12 @@ def test_cancelled_flight_arrives_at_its_scheduled_time_without_an_event_time():
     """The last line: MQ 3531, 2013-09-30 08:40 New York = 12:40 UTC, never left."""
     last = all_flights()[-1]
     assert last[:5] == (None, ms("2013-09-30T12:40"), "MQ", 336_775, "LGA")
+
+
+def test_model_imports_nothing_of_what_it_checks():
+    """A fresh interpreter loads the whole model; the model's own modules must be there, ours must not."""
+    program = "import sys, tests.model.flights, tests.model.brute_force; print(*sorted(sys.modules))"
+    root = Path(__file__).parents[2]
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root).stdout.split()
+    assert {"tests.model.flights", "tests.model.brute_force", "tests.model.records"} <= set(loaded)
+    assert not [name for name in loaded if name.split(".")[0] in ("windowing", "jobs", "dags", "pyarrow", "deltalake")]

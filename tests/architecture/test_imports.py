@@ -76,8 +76,7 @@ def test_jobs_know_neither_airflow_nor_dags() -> None:
 
 
 def test_dags_start_jobs_by_argv_alone() -> None:
-    # packaging says what spark-submit must be told, and is as light as the two others
-    light = ("jobs.args", "jobs.pipelines", "jobs.runtime.packaging")
+    light = ("jobs.args", "jobs.pipelines")
     strangers = {}
     for file in python_files("dags"):
         found = foreign(file, "airflow", "dags", "jobs")

@@ -174,7 +174,7 @@ class _DecimalSumming(_IntegerSumming):
         self.scale = scale
 
     def add(self, accumulator: tuple[int, int], value: Decimal) -> tuple[int, int]:
-        return (accumulator[0] + 1, accumulator[1] + int(value.scaleb(self.scale)))
+        return (accumulator[0] + 1, accumulator[1] + _unscaled(value, self.scale))
 
 
 class DecimalSum(_DecimalSumming):
@@ -188,7 +188,7 @@ class DecimalSum(_DecimalSumming):
         count, total = accumulator
         if abs(total) >= 10**38:
             raise ResultOverflow(f"the sum has more than 38 digits and does not fit decimal(38, {self.scale})")
-        return Decimal(total).scaleb(-self.scale) if count else None
+        return _scaled(total, self.scale) if count else None
 
 
 class DecimalMean(_DecimalSumming):
@@ -199,6 +199,19 @@ class DecimalMean(_DecimalSumming):
     def result(self, accumulator: tuple[int, int]) -> float | None:
         count, total = accumulator
         return total / (count * 10**self.scale) if count else None
+
+
+def _unscaled(value: Decimal, scale: int) -> int:
+    """`value` in units of its last digit; free of decimal contexts, which round at 28 digits."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    number = int("".join(map(str, digits))) * 10 ** (exponent + scale)
+    return -number if sign else number
+
+
+def _scaled(number: int, scale: int) -> Decimal:
+    """The inverse of `_unscaled`."""
+    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
 def _greatest(value: Any) -> tuple[bool, Any]:

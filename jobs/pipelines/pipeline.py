@@ -110,9 +110,19 @@ class Pipeline:
         return milliseconds(self.allowed_lateness)
 
     @property
+    def max_ahead_ms(self) -> int:
+        """How far an event time may lie after its arrival, in milliseconds."""
+        return milliseconds(self.max_ahead)
+
+    @property
     def effective_trigger(self) -> Trigger:
         """The trigger in force: the pipeline's own, or the assigner's default."""
         return self.trigger if self.trigger is not None else self.window.get_default_trigger()
+
+    @property
+    def purges(self) -> bool:
+        """Whether a firing empties its window, so that every firing is a result of its own instead of replacing the one before it."""
+        return bool(getattr(self.effective_trigger, "purges", False))
 
     def describe(self) -> dict[str, Any]:
         """The declarations as plain JSON values, in a canonical form: what the config hash is taken of."""

@@ -84,8 +84,11 @@ class AttemptsReader:
 
     def newest_with(self, outcomes: tuple[str, ...]) -> Attempt | None:
         """The attempt that came last to one of `outcomes` and still stands so."""
-        standing = [row for row in self._newest(None).values() if row.outcome in outcomes]
-        return max(standing, key=lambda row: row.at, default=None)
+        return next((row for row in reversed(self.standing()) if row.outcome in outcomes), None)
+
+    def standing(self) -> list[Attempt]:
+        """How every attempt stands, the one that changed last at the end."""
+        return sorted(self._newest(None).values(), key=lambda row: row.at)
 
     def tries(self, slice_start: datetime, slice_end: datetime) -> int:
         """How many attempts at exactly this slice there have been."""

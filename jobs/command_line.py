@@ -1,0 +1,105 @@
+"""`slackwater VERB …`: finds the verb's file, runs it, and turns errors into exit codes.
+
+Importing this file imports no verb, so that inspection stays fast and starts no JVM.
+"""
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from jobs.errors import SlackwaterError
+from windowing.errors import ConfigurationError, WindowingError
+
+VERBS = {
+    "pipelines": "what is registered: source, window, lateness, engine",
+    "run": "one slice, or catch up to a time",
+    "publish": "make staged runs live",
+    "runs": "the ledger as a log; one run in detail",
+    "state": "windows, timers and watermarks as they stand",
+    "late": "rows that came too late",
+    "examples": "list the examples, load their data",
+    "doctor": "is everything there that a run needs?",
+    "conformance": "play recorded traces of Flink",
+}
+
+
+class Verbs(click.Group):
+    """Loads the file of a verb when the verb is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"jobs.commands.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+def slackwater() -> None:
+    """Replays historical events through Flink's windows, slice after slice, and keeps what is open in Delta tables."""
+
+
+def run(work: Callable[[], Any]) -> int:
+    """Do `work` and return its exit code: 0 done, 1 failed for good, 2 usage, 3 try again, 4 rejected, 5 lost the race."""
+    try:
+        code = work()
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; nothing that was not committed counts", err=True)
+        return 1
+    except SlackwaterError as error:
+        click.echo(f"slackwater: {error}", err=True)
+        return error.exit_code
+    except WindowingError as error:
+        click.echo(f"slackwater: {error}", err=True)
+        return 3 if error.retryable else 2 if isinstance(error, ConfigurationError) else 1
+    return code if isinstance(code, int) else 0
+
+
+def finish(work: Callable[[], Any]) -> NoReturn:
+    """Do `work` and end the process with its exit code.
+
+    The process ends without the interpreter's own clean-up: delta-rs may abort in it, after all work is done, and would change the exit code.
+    """
+    try:
+        code = run(work)
+    except BaseException:
+        logging.exception("a fault of slackwater, or something that it did not foresee")
+        code = 1
+    stop_spark()
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def main() -> NoReturn:
+    """Entry point of the console script and of spark-submit's script."""
+    finish(lambda: slackwater.main(sys.argv[1:], prog_name="slackwater", standalone_mode=False))
+
+
+def stop_spark() -> None:
+    """Stop the Spark session of this process, if there is one."""
+    module = sys.modules.get("pyspark.sql")
+    session = module.SparkSession.getActiveSession() if module is not None else None
+    if session is not None:
+        session.stop()
+
+
+if __name__ == "__main__":
+    main()

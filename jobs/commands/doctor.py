@@ -1,0 +1,72 @@
+"""`slackwater doctor`: is everything there that a run needs? Starts no JVM."""
+
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jobs.commands import options
+from jobs.errors import SlackwaterError
+
+
+@click.command("doctor")
+@options.warehouse
+@options.pipelines
+@options.output
+def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
+    """Check Python, packages, Java, the Delta jars, the pipelines and the warehouse. Exits 1 when something is missing."""
+    checks = [
+        _check("python", lambda: sys.version.split()[0]),
+        *(_check(name, lambda name=name: importlib.metadata.version(name)) for name in ("slackwater", "deltalake", "pyarrow", "duckdb", "pyspark", "delta-spark", "great-expectations")),
+        _check("java", _java),
+        _check("delta jars", _jars),
+        _check("pipelines", lambda: _pipelines(pipelines)),
+        _check("warehouse", lambda: _warehouse(warehouse)),
+    ]
+    options.show(checks, ["check", "ok", "found"], output, empty="")
+    if not all(check["ok"] for check in checks):
+        raise click.exceptions.Exit(1)
+
+
+def _check(name: str, look: Callable[[], str]) -> dict[str, Any]:
+    try:
+        return {"check": name, "ok": True, "found": look()}
+    except importlib.metadata.PackageNotFoundError:
+        return {"check": name, "ok": False, "found": f"not installed; install slackwater[spark] ({name})"}
+    except (SlackwaterError, OSError) as error:
+        return {"check": name, "ok": False, "found": str(error)}
+
+
+def _java() -> str:
+    from jobs.runtime.java import java_home
+
+    return str(java_home())
+
+
+def _jars() -> str:
+    from jobs.runtime.jars import jars
+
+    return ", ".join(Path(jar).name for jar in jars())
+
+
+def _pipelines(pipelines: str | None) -> str:
+    from jobs.pipelines import registry
+
+    return ", ".join(registry.load(pipelines))
+
+
+def _warehouse(warehouse: str | None) -> str:
+    from jobs.tables.errors import WarehouseNotWritable
+    from jobs.tables.warehouse import Warehouse
+
+    root = Warehouse.at(warehouse).root
+    if "://" in root:
+        return root
+    nearest = next(path for path in (Path(root), *Path(root).parents) if path.exists())
+    if not os.access(nearest, os.W_OK) or not nearest.is_dir():
+        raise WarehouseNotWritable(f"{root}: can't be written (permissions of {nearest}); choose another with --warehouse.")
+    return root if Path(root).exists() else f"{root} (will be made)"

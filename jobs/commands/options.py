@@ -1,0 +1,129 @@
+"""Options that several verbs share, and what they mean. Every option is accepted after the verb."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from typing import Any, TypeVar
+
+import click
+
+from jobs.engines.inputs import to_ms
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Time(click.ParamType):
+    """An ISO 8601 date or time; a naive one is UTC. Becomes milliseconds of UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not an ISO 8601 date or time, e.g. 2013-01-02 or 2013-01-02T06:00:00Z", param, ctx)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        if moment.microsecond % 1000:
+            self.fail(f"{value!r}: slice bounds are whole milliseconds", param, ctx)
+        return to_ms(moment)
+
+
+def warehouse(function: Function) -> Function:
+    """--warehouse"""
+    return click.option("--warehouse", metavar="DIR-or-URI", help="where the tables stand (default: SLACKWATER_WAREHOUSE, else ./warehouse)")(
+        function
+    )
+
+
+def pipelines(function: Function) -> Function:
+    """--pipelines"""
+    return click.option("--pipelines", metavar="FILE-or-MODULE", help="your own pipelines (default: SLACKWATER_PIPELINES)")(function)
+
+
+def output(function: Function) -> Function:
+    """--output"""
+    return click.option("--output", type=click.Choice(["table", "json"]), default="table", help="a table to read, or JSON")(function)
+
+
+def log_format(function: Function) -> Function:
+    """--log-format"""
+    return click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="how protocol steps are logged (stderr)")(
+        function
+    )
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps({"at": _moment(record), "step": record.getMessage(), **_facts(record)}, default=str)
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{_moment(record)} {record.getMessage()} " + " ".join(f"{name}={value}" for name, value in _facts(record).items())
+        return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+
+
+_FACTS = ("pipeline", "seq", "run_id", "attempt", "slice", "seconds")
+
+
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _FACTS if hasattr(record, name)}
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def log_to_stderr(kind: str, level: int = logging.INFO) -> None:
+    """One line per protocol step on stderr, as text or JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if kind == "json" else _Text())
+    logger = logging.getLogger("slackwater")
+    logger.handlers = [handler]
+    logger.setLevel(level)
+    logger.propagate = False
+
+
+def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, empty: str, title: str | None = None) -> None:
+    """Print `rows`: as JSON with all their facts, or as a table of `columns`. `empty` is said when there is none."""
+    if kind == "json":
+        click.echo(json.dumps(list(rows), default=_plain, indent=1))
+        return
+    if not rows:
+        click.echo(empty)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        numbers = all(isinstance(row[column], int | float) or row[column] is None for row in rows)
+        table.add_column(column.replace("_", " "), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    Console(soft_wrap=not sys.stdout.isatty(), highlight=False).print(table)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return _short(value)
+    return value.isoformat() if isinstance(value, date) else value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _short(value: datetime) -> str:
+    value = value.astimezone(UTC)
+    return value.strftime("%Y-%m-%dT%H:%M:%S") + (f".{value.microsecond // 1000:03d}" if value.microsecond else "") + "Z"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, datetime):
+        return _short(value)
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

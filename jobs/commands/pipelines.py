@@ -1,0 +1,30 @@
+"""`slackwater pipelines`: what is registered."""
+
+import click
+
+from jobs.commands import options
+
+
+@click.command("pipelines")
+@options.pipelines
+@options.output
+def command(pipelines: str | None, output: str) -> None:
+    """What is registered: source, window, lateness, engine."""
+    from jobs.pipelines import registry
+
+    found = registry.load(pipelines)
+    rows = [
+        {
+            "name": name,
+            "source": pipeline.source.table,
+            "key": ", ".join(pipeline.keys),
+            "window": repr(pipeline.window),
+            "lateness": str(pipeline.allowed_lateness),
+            "engine": "operator",
+            "schedule": pipeline.schedule,
+            "start": pipeline.start,
+            "select": list(pipeline.select),
+        }
+        for name, pipeline in found.items()
+    ]
+    options.show(rows, ["name", "source", "key", "window", "lateness", "engine", "schedule"], output, empty="no pipeline is registered")

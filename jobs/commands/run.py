@@ -1,0 +1,52 @@
+"""`slackwater run`: one slice, or slice after slice up to a time, in one Spark session."""
+
+from pathlib import Path
+
+import click
+
+from jobs.commands import options
+from jobs.commands.options import Time
+
+
+@click.command("run")
+@click.argument("pipeline")
+@click.option("--from", "from_ms", type=Time(), metavar="A", help="run the one slice [A, B); without it: catch up from the head")
+@click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="where the last slice ends (exclusive)")
+@click.option("--start", "start_ms", type=Time(), metavar="A", help="where an empty lineage begins, instead of Pipeline.start")
+@click.option("--no-publish", is_flag=True, help="stage and validate only; `slackwater publish` makes it live")
+@click.option("--all", "everything", is_flag=True, help="catch up over more slices than Pipeline.max_catch_up")
+@click.option("--engine", type=click.Choice(["operator"]), help="override the planner's choice")
+@click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
+@click.option("--manifest", type=click.Path(dir_okay=False, path_type=Path), help="write the outcome here as JSON (for Airflow)")
+@options.warehouse
+@options.pipelines
+@options.log_format
+def command(
+    pipeline: str,
+    from_ms: int | None,
+    to_ms: int,
+    start_ms: int | None,
+    no_publish: bool,
+    everything: bool,
+    engine: str | None,
+    partitions: int | None,
+    manifest: Path | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    log_format: str,
+) -> None:
+    """Replay the arrivals of [A, B), or of everything from the head to B, and publish slice after slice.
+
+    Exit codes: 0 done or nothing to do, 2 usage, 3 try again, 4 rejected by validation, 5 another run was first.
+    """
+    from jobs.protocol.catch_up import CatchUp, Request, report_to
+
+    options.log_to_stderr(log_format)
+    request = Request(pipeline, to_ms, from_ms, start_ms, publish=not no_publish, everything=everything, engine=engine, ranges=partitions)
+    work = CatchUp.on_spark(request, warehouse, pipelines, lines=click.echo)
+    if manifest is None:
+        work.run()
+        return
+    code = report_to(manifest, work)
+    if code:
+        raise click.exceptions.Exit(code)

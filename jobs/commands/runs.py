@@ -1,0 +1,70 @@
+"""`slackwater runs`: the ledger as a log, and one run in detail. Starts no JVM."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from jobs.commands import options
+
+COLUMNS = ["seq", "slice", "rows_read", "fired", "refired", "late", "quarantined", "open", "watermark_out", "verdict", "seconds", "run_id"]
+
+
+@click.command("runs")
+@click.argument("pipeline")
+@click.argument("seq", type=int, required=False)
+@click.option("--since", type=int, default=0, metavar="SEQ", help="only rows after SEQ")
+@options.warehouse
+@options.pipelines
+@options.output
+def command(pipeline: str, seq: int | None, since: int, warehouse: str | None, pipelines: str | None, output: str) -> None:
+    """The ledger, oldest row first; with SEQ one run in detail: its counts, hashes, phases and checks."""
+    from jobs.tables.inspection import Inspection
+
+    tables = Inspection.of(pipeline, warehouse)
+    if seq is not None:
+        _one(tables.run(seq), tables.checks(seq), output)
+        return
+    tables.say_if_unfinished()
+    rows = [_summary(asdict(row), touched) for row, touched in tables.runs(since)]
+    options.show(rows, COLUMNS, output, empty=f"{pipeline}: the ledger has no rows after {since}.")
+    if output == "table":
+        _attempts(tables.open_attempts())
+
+
+def _summary(row: dict[str, Any], touched: list[str]) -> dict[str, Any]:
+    start, end = row["slice_start"], row["slice_end"]
+    return {
+        **row,
+        "slice": "–" if start is None else f"[{start:%Y-%m-%dT%H:%M}, {end:%Y-%m-%dT%H:%M})",
+        "fired": row["windows_fired"],
+        "refired": row["windows_refired"],
+        "late": row["rows_late"],
+        "quarantined": row["rows_quarantined"],
+        "open": row["windows_open"],
+        "seconds": sum(row["phase_seconds"].values()),
+        "touched": touched,
+    }
+
+
+def _one(row: Any, checks: list[dict[str, Any]], output: str) -> None:
+    facts = {**asdict(row), "checks": checks}
+    if output == "json":
+        options.show([facts], [], output, empty="")
+        return
+    lines = [{"what": name, "value": value} for name, value in facts.items() if name not in ("checks", "files", "live", "inputs", "phase_seconds")]
+    lines += [{"what": f"input {item['table']}", "value": f"version {item['version']}, {item['rows']} rows"} for item in facts["inputs"]]
+    lines += [{"what": f"seconds of {name}", "value": value} for name, value in facts["phase_seconds"].items()]
+    options.show([{**line, "value": _text(line["value"])} for line in lines], ["what", "value"], output, empty="")
+    columns = ["expectation", "severity", "passed", "observed", "unexpected", "checked", "sample_json"]
+    options.show(checks, columns, output, empty="no checks were recorded", title="\nchecks")
+
+
+def _text(value: Any) -> str:
+    return options._cell(value)
+
+
+def _attempts(attempts: list[dict[str, Any]]) -> None:
+    if attempts:
+        columns = ["run_id", "slice_start", "slice_end", "outcome", "verdict", "step", "at"]
+        options.show(attempts, columns, "table", empty="", title="\nattempts that are not committed")

@@ -1,0 +1,90 @@
+"""`python -m jobs.demo`, started by infra/demo: a month of real flights, replayed day by day into a published Delta table.
+
+Uses the same pieces as `slackwater run`; nothing here is part of the product's contract.
+"""
+
+import logging
+import shutil
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from jobs import command_line
+from jobs.commands.options import Time, show
+from jobs.engines.inputs import to_datetime
+from jobs.examples import find_example
+from jobs.protocol.catch_up import CatchUp, Request
+from jobs.tables.inspection import Inspection
+from jobs.tables.warehouse import Warehouse
+
+PIPELINE = "departures"
+
+
+@click.command()
+@click.option("--to", "to_ms", type=Time(), default="2013-02-01", show_default=True, help="replay January 2013 up to here")
+@click.option("--warehouse", default="var/demo", show_default=True, help="where the tables go; what stands there is replaced")
+def demo(to_ms: int, warehouse: str) -> None:
+    """Load January 2013, replay it in daily slices, and show what came out."""
+    console = Console(stderr=False, highlight=False, soft_wrap=True)
+    root = Warehouse.at(warehouse).root
+    for folder in (PIPELINE, "sources"):
+        shutil.rmtree(Path(root) / folder, ignore_errors=True)
+    start = Time().convert("2013-01-01", None, None)
+    loaded = find_example(PIPELINE).load(root, to_datetime(start), to_datetime(to_ms))
+    console.print(f"Loaded {loaded.rows_written:,} flights that arrived from 2013-01-01 to {to_datetime(to_ms):%Y-%m-%d} into {loaded.path}\n")
+    days = -(-(to_ms - start) // 86_400_000)
+    columns = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("days"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("replay", total=days)
+
+        def line(text: str) -> None:
+            bar.console.print(text)
+            bar.advance(task)
+
+        CatchUp.on_spark(Request(PIPELINE, to_ms), root, None, line).run()
+    _show_results(console, Inspection.of(PIPELINE, root), warehouse)
+
+
+def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
+    published = tables.tables["published"].read().sort_by([("window_start", "ascending"), ("origin", "ascending")])
+    console.print()
+    head = published.slice(0, 8).to_pylist()
+    names = ["origin", "window_start", "window_end", "flights", "mean_dep_delay", "max_dep_delay", "kind", "firing", "revision", "run_seq"]
+    show(head, names, "table", empty="nothing was published", title=f"published, the first of {published.num_rows:,} rows")
+    open_windows = tables.snapshot("window_state", None).sort_by([("window_start", "ascending"), ("origin", "ascending")]).to_pylist()
+    names = ["origin", "window_start", "elements", "firings", "next_firing", "cleanup_time", "last_arrival"]
+    console.print()
+    show(open_windows, names, "table", empty="no window is open", title=f"parked, waiting for the next run: {len(open_windows)} windows")
+    corrections = tables.tables["corrections"].read()
+    late = [row for row in corrections.to_pylist() if row["cause"] == "late"]
+    changed = {(row["origin"], row["window_start"]) for row in late if row["op"] == "update" or row["revision"] > 1}
+    created = {(row["origin"], row["window_start"]) for row in late if row["op"] == "insert" and row["firing"] == 1}
+    refired = sum(row.windows_refired for row, _ in tables.runs(0))
+    console.print(
+        f"\nLate rows refired windows {refired:,} times. In a later run than the one that published it they changed {len(changed):,} windows; "
+        f"{len(created):,} windows exist only because of them."
+    )
+    console.print("\nTry next:")
+    for command in (
+        "runs departures",
+        "runs departures 31",
+        "state windows departures",
+        "state timers departures",
+        "state watermarks departures",
+        "late list departures",
+        "doctor",
+    ):
+        console.print(f"  .venv/bin/slackwater {command} --warehouse {warehouse}")
+
+
+def main() -> None:
+    """Run the demo with the command line's exit codes."""
+    logging.getLogger("slackwater").setLevel(logging.WARNING)
+    command_line.finish(lambda: demo.main(sys.argv[1:], prog_name="infra/demo", standalone_mode=False))
+
+
+if __name__ == "__main__":
+    main()

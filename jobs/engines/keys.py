@@ -1,0 +1,77 @@
+"""Keys between columns and the core: their Flink types, their values, their key groups and ranges.
+
+One key column is a plain value, several are a Flink tuple.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from jobs.pipelines import Pipeline
+from windowing.key_groups import key_group_of, operator_index
+from windowing.key_types import KeyType, TupleKey, key_type
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The key of a pipeline on a source.
+
+    Attributes:
+        columns: names and types of the key columns.
+        max_parallelism: number of key groups.
+    """
+
+    columns: tuple[tuple[str, pa.DataType], ...]
+    max_parallelism: int
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, schema: pa.Schema) -> "Keys":
+        """The key of `pipeline` over a source of that schema; its types were checked before."""
+        return cls(tuple((name, schema.field(name).type) for name in pipeline.keys), pipeline.max_parallelism)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.columns]
+
+    @property
+    def type(self) -> KeyType:
+        """The key's type in Flink's terms: integers up to 32 bits hash as Integer, bigint as Long, dates as LocalDate."""
+        fields = tuple(_flink_type(kind) for _, kind in self.columns)
+        return fields[0] if len(fields) == 1 else TupleKey(fields)
+
+    def values(self, rows: pa.Table) -> list[Any]:
+        """The key of each row; equal keys are one object."""
+        columns = [rows.column(name).to_pylist() for name in self.names]
+        if len(columns) == 1:
+            return list(columns[0])
+        seen: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        return [seen.setdefault(key, key) for key in zip(*columns, strict=True)]
+
+    def groups(self, rows: pa.Table) -> list[int]:
+        """The key group of each row, hashed once for each distinct key."""
+        kind, known = self.type, {}
+        for key in (keys := self.values(rows)):
+            if key not in known:
+                known[key] = key_group_of(key, kind, self.max_parallelism)
+        return [known[key] for key in keys]
+
+    def range_of(self, group: int, ranges: int) -> int:
+        """Which of `ranges` contiguous ranges a key group belongs to."""
+        return operator_index(group, ranges, self.max_parallelism)
+
+    def arrays(self, keys: Sequence[Any]) -> list[tuple[str, pa.Array]]:
+        """Keys as columns, in their declared types."""
+        columns = [keys] if len(self.columns) == 1 else list(zip(*keys, strict=True)) or [()] * len(self.columns)
+        return [(name, pa.array(values, kind)) for (name, kind), values in zip(self.columns, columns, strict=True)]
+
+
+def _flink_type(kind: pa.DataType) -> KeyType:
+    if pa.types.is_string(kind):
+        return key_type("string")
+    if pa.types.is_boolean(kind):
+        return key_type("bool")
+    if pa.types.is_date(kind):
+        return key_type("date")
+    return key_type("long" if kind.bit_width == 64 else "int")

@@ -1,0 +1,161 @@
+"""The watermark timeline of a slice: one cheap pass over the rows, and the source progress that one run hands to the next.
+
+The pass judges rows exactly as the replay does, so an unusable row touches no progress.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.engines.inputs import to_datetime, to_ms
+from jobs.engines.rows import ARRIVAL, EVENT, Judge
+from jobs.engines.transport import Batches, SliceScan, Transport
+from jobs.tables import schemas
+from windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress, TickAggregates, Timeline, watermark_timeline
+from windowing.watermarks import WatermarkStrategy
+
+# Rows without a source partition, and sources without such a column, are one partition of this name.
+ONE_PARTITION = ""
+
+
+def moment(ms: int | None) -> datetime | None:
+    """A time of the timeline for a table: None for none yet (the initial watermark)."""
+    return None if ms is None or ms == INITIAL_WATERMARK else to_datetime(ms)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run knows of its source after its slice.
+
+    Attributes:
+        names: the source partitions, sorted; `per_partition` codes them by position.
+        per_partition: greatest event time, last arrival and idleness of each.
+        watermark: the pipeline's watermark, in milliseconds.
+        clock: the virtual clock: the slice's end, None before the first run.
+    """
+
+    names: tuple[str, ...]
+    per_partition: SourceProgress
+    watermark: int
+    clock: int | None
+
+    @classmethod
+    def none(cls) -> "Progress":
+        """Before the first run."""
+        return cls((), SourceProgress.none(), INITIAL_WATERMARK, None)
+
+    @classmethod
+    def from_table(cls, rows: pa.Table) -> "Progress":
+        """Restore what `to_table` wrote, rows in any order."""
+        values = sorted(rows.to_pylist(), key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""))
+        if not values:
+            return cls.none()
+        whole, parts = values[0], values[1:]
+        restored = SourceProgress(
+            np.arange(len(parts), dtype=np.int64),
+            np.array([to_ms(row["max_event_time"]) for row in parts], np.int64),
+            np.array([to_ms(row["last_arrival"]) for row in parts], np.int64),
+            np.array([row["idle"] for row in parts], np.bool_),
+            None if whole["unfinished_tick_start"] is None else to_ms(whole["unfinished_tick_start"]),
+        )
+        watermark = INITIAL_WATERMARK if whole["watermark"] is None else to_ms(whole["watermark"])
+        return cls(tuple(row["source_partition"] for row in parts), restored, watermark, to_ms(whole["clock"]))
+
+    def to_table(self, run_id: str) -> pa.Table:
+        """Rows of `source_progress`: one with null partition for the pipeline, then one for each source partition."""
+        known = self.per_partition
+        unfinished = moment(known.unfinished_tick_start_ms)
+        whole = {"watermark": moment(self.watermark), "clock": moment(self.clock), "unfinished_tick_start": unfinished}
+        rows: list[dict[str, Any]] = [whole]
+        for name, event, arrival, idle in zip(
+            self.names, known.max_event_ms.tolist(), known.last_arrival_ms.tolist(), known.idle.tolist(), strict=True
+        ):
+            rows.append(
+                {
+                    "source_partition": name,
+                    "max_event_time": to_datetime(event),
+                    "last_arrival": to_datetime(arrival),
+                    "idle": idle,
+                    "unfinished_tick_start": unfinished,
+                }
+            )
+        columns = [name for name, _ in schemas.SOURCE_PROGRESS]
+        return pa.Table.from_pylist(
+            [{**dict.fromkeys(columns), **row, "run_id": run_id} for row in rows], schema=pa.schema(list(schemas.SOURCE_PROGRESS))
+        )
+
+
+@dataclass(frozen=True)
+class AggregateTicks:
+    """Map task of the pass: greatest event time and last arrival of each (source partition, tick)."""
+
+    judge: Judge
+
+    def __call__(self, batches: Batches) -> Iterable[tuple[int, pa.Table]]:
+        strategy, column = self.judge.pipeline.watermarks, self.judge.pipeline.source.source_partition
+        for batch in batches:
+            elements = self.judge.prepare(batch, quarantine=False).elements
+            if not elements.num_rows:
+                continue
+            names = partition_names(elements, column).dictionary_encode().combine_chunks()
+            ticks = TickAggregates.of_elements(
+                names.indices.to_numpy(), elements.column(ARRIVAL), elements.column(EVENT), interval_ms=max(strategy.interval_ms, 1)
+            )
+            yield (
+                0,
+                pa.table(
+                    {
+                        "partition": names.dictionary.take(pa.array(ticks.partitions)),
+                        "max_event_ms": ticks.max_event_ms,
+                        "last_arrival_ms": ticks.last_arrival_ms,
+                    }
+                ),
+            )
+
+
+def partition_names(rows: pa.Table, column: str | None) -> pa.ChunkedArray:
+    """The source partition of each row as text."""
+    if column is None:
+        return pa.chunked_array([pa.repeat(pa.scalar(ONE_PARTITION), rows.num_rows)])
+    return pc.fill_null(rows.column(column).cast(pa.string()), ONE_PARTITION)
+
+
+def columns_of_pass(judge: Judge) -> tuple[str, ...]:
+    """The columns that the pass reads."""
+    source = judge.pipeline.source
+    wanted = (*judge.pipeline.keys, source.event_time, source.arrival_time, source.source_partition)
+    return tuple(dict.fromkeys(name for name in wanted if name))
+
+
+def timeline_of(transport: Transport, scan: SliceScan, judge: Judge, before: Progress) -> tuple[Timeline, Progress]:
+    """The timeline of the slice that `scan` reads, and the progress after it. One small job."""
+    return timeline_from(transport.gather(scan, AggregateTicks(judge)), judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
+
+
+def timeline_from(
+    parts: Sequence[pa.Table], strategy: WatermarkStrategy, from_ms: int, to_ms_: int, before: Progress
+) -> tuple[Timeline, Progress]:
+    """As `timeline_of`, from tables that were gathered already."""
+    seen = {name for part in parts for name in part.column("partition").unique().to_pylist()}
+    names = tuple(sorted({*before.names, *seen}))
+    code = {name: number for number, name in enumerate(names)}
+    ticks = TickAggregates.concatenate(
+        TickAggregates(
+            np.array([code[name] for name in part.column("partition").to_pylist()], np.int64),
+            part.column("max_event_ms").to_numpy(),
+            part.column("last_arrival_ms").to_numpy(),
+        )
+        for part in parts
+    )
+    old = before.per_partition
+    recoded = np.array([code[name] for name in before.names], np.int64)
+    progress = SourceProgress(recoded, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms)
+    timeline, after = watermark_timeline(
+        ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms_, progress=progress, watermark=before.watermark
+    )
+    return timeline, Progress(names, after, timeline.final, to_ms_)

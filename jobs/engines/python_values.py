@@ -1,0 +1,32 @@
+"""Columns as Python values for functions that run row by row, and back.
+
+Times and dates travel as the integers that they are stored as; -0.0 becomes 0.0, so that equal numbers are one value.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def _storage(kind: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(kind) else None
+
+
+def to_python(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; None for null."""
+    storage = _storage(column.type)
+    if storage is not None:
+        column = column.cast(storage)
+    elif pa.types.is_floating(column.type):
+        column = pc.add(column, pa.scalar(0.0, column.type))
+    return list(column.to_pylist())
+
+
+def to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The inverse of `to_python`."""
+    storage = _storage(kind)
+    return pa.array(values, kind) if storage is None else pa.array(values, storage).cast(kind)

@@ -1,0 +1,71 @@
+"""The contract between a run and an engine: what an engine is given, and what it gives back. It commits nothing.
+
+Both engines share it; which one runs is the planner's choice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from jobs.engines.content_hash import ContentHash
+from jobs.engines.transport import SliceScan, Transport
+from jobs.pipelines import Pipeline
+from jobs.tables.delta import WrittenFile
+from jobs.tables.schemas import Shape
+from windowing.columnar.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One slice to replay.
+
+    Attributes:
+        pipeline: what to compute.
+        shape: the columns of its tables.
+        scan: the slice's rows.
+        timeline: the slice's watermarks.
+        state: table → files (relative to that table's folder) of the parent's snapshot.
+        folders: table → folder of the pipeline's tables.
+        run_id: what staged rows carry.
+        ranges: number of key-group ranges, one task each.
+        file_rows: a range writes its rows of a table as a file of its own from this many on; fewer come back as Arrow.
+    """
+
+    pipeline: Pipeline
+    shape: Shape
+    scan: SliceScan
+    timeline: Timeline
+    state: Mapping[str, tuple[str, ...]]
+    folders: Mapping[str, str]
+    run_id: str
+    ranges: int
+    file_rows: int = 200_000
+
+
+@dataclass
+class Outcome:
+    """What a replay gave: rows or files by table, counts, and hashes over the logical columns.
+
+    Attributes:
+        rows: table → rows that came back to the driver.
+        files: table → files that tasks have written.
+        counts: names of the ledger's count columns → values.
+        state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
+    """
+
+    rows: dict[str, list[pa.Table]] = field(default_factory=dict)
+    files: dict[str, list[WrittenFile]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    state_hash: ContentHash = field(default_factory=ContentHash)
+    output_hash: ContentHash = field(default_factory=ContentHash)
+
+
+class Engine(Protocol):
+    """A way to run windows. `name` stands in the ledger."""
+
+    name: str
+
+    def replay(self, replay: Replay, transport: Transport) -> Outcome:
+        """Replay one slice. The same input gives the same rows, counts and hashes, for any number of ranges and tasks."""

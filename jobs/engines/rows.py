@@ -1,0 +1,186 @@
+"""What a row of the source is to a run: outside its slice, unusable (with the reason), or an element; and in which order elements come.
+
+Decided on whole columns, from the row alone and before the watermark timeline, so that every pass over the rows decides alike.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.engines.content_hash import row_digests
+from jobs.engines.inputs import SourceBatch, SourceColumnError
+from jobs.pipelines import Pipeline
+from jobs.tables import schemas
+
+Int64s = npt.NDArray[np.int64]
+
+# Windows reach at most this far from an element's time; both ends must stay representable in microseconds.
+_LATEST_MS = (2**63 - 1) // 1000
+
+ARRIVAL, EVENT, KEY_GROUP = "__arrival_ms", "__event_ms", "__key_group"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One batch of the source, judged.
+
+    Attributes:
+        elements: the usable rows of the slice: the batch's columns and, as int64, `__arrival_ms` and `__event_ms`.
+        quarantined: rows of `quarantine`, without run_id and source version.
+    """
+
+    elements: pa.Table
+    quarantined: pa.Table
+
+    @property
+    def rows_read(self) -> int:
+        return self.elements.num_rows + self.quarantined.num_rows
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Decides on rows for one pipeline and one slice [from_ms, to_ms) of arrival time."""
+
+    pipeline: Pipeline
+    from_ms: int
+    to_ms: int
+
+    def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
+        """Judge every row of `batch`. A row that breaks several rules is quarantined for the first of: arrival, key, event time, range, ahead.
+
+        Without `quarantine` unusable rows are left out, for a pass that only wants elements.
+        """
+        source = self.pipeline.source
+        rows = batch.rows
+        arrival, no_arrival = _milliseconds(rows.column(source.arrival_time))
+        event, no_event = _milliseconds(rows.column(source.event_time))
+        in_slice = ~no_arrival & (arrival >= self.from_ms) & (arrival < self.to_ms)
+        reason = np.zeros(rows.num_rows, np.int8)
+        for number, broken in reversed(list(enumerate(self._broken(rows, arrival, event, no_event), 1))):
+            reason[broken] = number
+        reason[no_arrival] = len(_REASONS)
+        concerned = in_slice | (no_arrival & batch.may_lack_arrival)
+        usable = in_slice & (reason == 0)
+        elements = rows.filter(pa.array(usable))
+        elements = elements.append_column(ARRIVAL, pa.array(arrival[usable])).append_column(EVENT, pa.array(event[usable]))
+        unusable = np.flatnonzero(concerned & (reason != 0)) if quarantine else np.zeros(0, np.int64)
+        return Prepared(elements, self._quarantine(batch, unusable, reason))
+
+    def _broken(self, rows: pa.Table, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]) -> list[npt.NDArray[np.bool_]]:
+        no_key = np.zeros(rows.num_rows, np.bool_)
+        for name in self.pipeline.keys:
+            no_key |= np.asarray(rows.column(name).is_null())
+        reach = _reach(self.pipeline)
+        beyond = ~no_event & ((event > _LATEST_MS - reach) | (event < reach - _LATEST_MS))
+        ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
+        return [no_key, no_event, beyond, ahead]
+
+    def _quarantine(self, batch: SourceBatch, positions: Int64s, reason: npt.NDArray[np.int8]) -> pa.Table:
+        source = self.pipeline.source
+        rows = batch.rows.take(pa.array(positions))
+        codes = [_REASONS[number - 1] for number in reason[positions].tolist()]
+        column = {"null_event_time": source.event_time, "null_arrival": source.arrival_time}
+        records = [
+            {
+                "reason_code": code,
+                "reason": text.format(ahead=self.pipeline.max_ahead),
+                "row_json": json.dumps(row, default=_json, sort_keys=True),
+                "source_file": batch.path,
+                "arrival_time": row[source.arrival_time],
+                "column_name": column.get(code, self._null_key(row) if code == "null_key" else source.event_time),
+            }
+            for (code, text), row in zip(codes, rows.to_pylist(), strict=True)
+        ]
+        kept = [name for name, _ in schemas.QUARANTINE if name not in ("run_id", "source_version")]
+        return pa.Table.from_pylist(records, schema=pa.schema([(name, kind) for name, kind in schemas.QUARANTINE if name in kept]))
+
+    def _null_key(self, row: dict[str, Any]) -> str:
+        return next(name for name in self.pipeline.keys if row[name] is None)
+
+
+_REASONS = (
+    ("null_key", "a key column is null"),
+    ("null_event_time", "the event time is null"),
+    ("time_out_of_range", "the window of this event time would leave the range of timestamps"),
+    ("ahead_of_arrival", "the event time is more than {ahead} after the arrival"),
+    ("null_arrival", "the arrival time is null"),
+)
+
+
+def _reach(pipeline: Pipeline) -> int:
+    """How far a window of the pipeline's assigner may reach from an element's time, in milliseconds."""
+    return max((getattr(pipeline.window, name, 0) for name in ("size_ms", "gap_ms")), default=0) + 1
+
+
+def _milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """A timestamp column as milliseconds, floored, and where it is null (there the number means nothing)."""
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+    missing = np.asarray(column.is_null())
+    numbers = np.asarray(column.cast(pa.int64()).fill_null(0))
+    return (numbers * 1000 if per_second == 1 else np.floor_divide(numbers, per_second // 1000)), missing
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return (value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value).isoformat()
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def columns_read(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order, aggregates."""
+    aggregates = (aggregate.column for aggregate in pipeline.select.values() if aggregate.column is not None)
+    return tuple(dict.fromkeys((*pipeline.keys, *pipeline.source.columns, *aggregates)))
+
+
+def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
+    """Elements sorted by (arrival, order column with nulls first, hash of the columns that the pipeline reads)."""
+    keys = [(ARRIVAL, "ascending")]
+    order = pipeline.source.order_by
+    if order is not None:
+        keys.append((order, "ascending"))
+    elements = elements.take(pc.sort_indices(elements, sort_keys=keys, null_placement="at_start"))
+    if elements.num_rows < 2:
+        return elements
+    alike = _equal_to_previous(elements.column(ARRIVAL))
+    if order is not None:
+        alike &= _equal_to_previous(elements.column(order))
+    tied = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
+    if not len(tied):
+        return elements
+    # Ties are rare, so hashes are taken only of them: rows of a tie change places among themselves.
+    group = np.cumsum(np.insert(~alike, 0, False))[tied]
+    names = columns_read(pipeline)
+    digests = list(row_digests(elements.select(names).take(pa.array(tied)), names))
+    ranked = sorted(range(len(tied)), key=lambda i: (group[i], digests[i]))
+    positions = np.arange(elements.num_rows)
+    positions[tied] = tied[ranked]
+    return elements.take(pa.array(positions))
+
+
+def _equal_to_previous(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """For rows 1 … n-1, whether the value equals the one before; two nulls are equal."""
+    here, before = column.slice(1), column.slice(0, len(column) - 1)
+    equal = np.asarray(pc.equal(here, before).fill_null(False))
+    both_null = np.asarray(here.is_null()) & np.asarray(before.is_null())
+    return np.asarray(equal | both_null)
+
+
+def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
+    """Refuse keys that Flink could not hash alike on every machine.
+
+    Raises:
+        SourceColumnError: a key is a float, a decimal, a timestamp or a nested value.
+    """
+    fits = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
+    for name in pipeline.keys:
+        kind = schema.field(name).type
+        if not any(is_kind(kind) for is_kind in fits):
+            raise SourceColumnError(
+                f"key column {name!r} is {kind}; keys are integers, strings, booleans and dates. Cast it in the source.", column=name
+            )

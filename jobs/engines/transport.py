@@ -1,0 +1,163 @@
+"""How rows and results move between tasks: two operations, the same on Spark and within one process.
+
+What crosses is opaque: one Arrow stream per (task, key-group range) into the shuffle, Arrow tables out of it. No row passes through the JVM by itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, read, to_datetime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Batches = Iterator[SourceBatch]
+MapTask = Callable[[Batches], Iterable[tuple[int, pa.Table]]]
+RangeTask = Callable[[int, list[pa.Table]], Iterable[pa.Table]]
+
+GROUP_BYTES = 64 << 20
+_CHUNK_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class SliceScan:
+    """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's pinned version.
+
+    `why_not_direct` of the source decides who reads: the task itself, or Spark's own scan of the same pinned version.
+    """
+
+    source: PinnedSource
+    files: tuple[InputFile, ...]
+    columns: tuple[str, ...]
+    arrival: str
+    from_ms: int
+    to_ms: int
+    before: PinnedSource | None = None
+
+    def groups(self) -> list[tuple[InputFile, ...]]:
+        """The files in groups of about equal size, at least one group."""
+        groups: list[list[InputFile]] = [[]]
+        size = 0
+        for file in self.files:
+            if groups[-1] and size + file.bytes > GROUP_BYTES:
+                groups.append([])
+                size = 0
+            groups[-1].append(file)
+            size += file.bytes
+        return [tuple(group) for group in groups]
+
+    def read(self, group: Sequence[InputFile]) -> Batches:
+        """Each file of `group` as one batch."""
+        for file in group:
+            yield SourceBatch(read(self.source.uri, file, self.source.schema, self.columns), file.path, file.may_lack_arrival)
+
+
+class Transport(Protocol):
+    """Runs map and range tasks somewhere. Engines know only this."""
+
+    def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
+        """The tables that `task` yields over all of `scan`; range numbers are ignored. For small results: they come to the driver."""
+
+    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        """Run `task` over `scan`, bring the tables of each range number (0 … ranges - 1) together, run `reduce` once per range, also for
+        ranges that received nothing. Results come to the driver: small outputs, counts and file lists."""
+
+
+class InProcess:
+    """Transport without Spark: the same tasks, one after the other. Used by property tests."""
+
+    def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
+        return [table for group in scan.groups() for _, table in task(scan.read(group))]
+
+    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        received: dict[int, list[pa.Table]] = defaultdict(list)
+        for group in scan.groups():
+            for number, table in task(scan.read(group)):
+                received[number].append(table)
+        return [table for number in range(ranges) for table in reduce(number, received[number])]
+
+
+class OnSpark:
+    """Transport on a Spark session."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
+
+    def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
+        return _tables(self._map(scan, task))
+
+    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        mapped = self._map(scan, task)
+        # One empty row per range, so that each range runs even if nothing was sent to it.
+        present = self._spark.range(0, ranges, 1, 1).selectExpr("cast(id as int) as number", "cast(null as binary) as data")
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            number, received = None, []
+            for batch in batches:
+                for index, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                    number = index
+                    if data.is_valid:
+                        received.append(_decode(data.as_buffer()))
+            if number is not None:
+                yield from _blobs((0, table) for table in reduce(number, received))
+
+        from pyspark.sql.functions import col
+
+        return _tables(mapped.union(present).repartitionById(ranges, col("number")).mapInArrow(run, "number int, data binary"))
+
+    def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
+        if scan.source.why_not_direct is not None:
+            return self._scan(scan).mapInArrow(lambda batches: _blobs(task(_scanned(batches))), "number int, data binary")
+        groups = scan.groups()
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for index in batch.column(0).to_pylist():
+                    yield from _blobs(task(scan.read(groups[index])))
+
+        return self._spark.range(0, len(groups), 1, len(groups)).mapInArrow(run, "number int, data binary")
+
+    def _scan(self, scan: SliceScan) -> "DataFrame":
+        from pyspark.sql.functions import col
+
+        def rows_of(source: PinnedSource) -> "DataFrame":
+            return self._spark.read.format("delta").option("versionAsOf", source.version).load(source.uri).select(*scan.columns)
+
+        arrival = col(scan.arrival)
+        rows = rows_of(scan.source)
+        without = rows.where(arrival.isNull())
+        if scan.before is not None:
+            without = without.exceptAll(rows_of(scan.before).where(arrival.isNull()))
+        return rows.where((arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))).unionByName(without)
+
+
+def _scanned(batches: Iterator[pa.RecordBatch]) -> Batches:
+    for batch in batches:
+        yield SourceBatch(pa.Table.from_batches([batch]), None, True)
+
+
+def _blobs(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:
+    for number, table in tables:
+        rows = max(1, table.num_rows * _CHUNK_BYTES // max(table.nbytes, 1))
+        for start in range(0, max(table.num_rows, 1), rows):
+            data = _encode(table.slice(start, rows))
+            yield pa.record_batch([pa.array([number], pa.int32()), pa.array([data], pa.binary())], names=["number", "data"])
+
+
+def _encode(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _decode(data: Any) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
+
+
+def _tables(frame: "DataFrame") -> list[pa.Table]:
+    return [_decode(data.as_buffer()) for data in frame.toArrow().column("data")]

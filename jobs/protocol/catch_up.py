@@ -1,0 +1,255 @@
+"""Slice after slice: the verb `run` as a whole, and the pieces that other verbs and the demo share with it.
+
+Stages, validates and publishes each slice with a ledger commit of its own; a rejected slice stops it and the earlier ones stay.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs import args
+from jobs.engines.replay import Engine
+from jobs.engines.transport import Transport
+from jobs.errors import LostRaceError, RejectedError, SlackwaterError, UsageError
+from jobs.pipelines import Pipeline, registry
+from jobs.pipelines.pipeline import milliseconds
+from jobs.protocol import validation
+from jobs.protocol.publish import Publisher
+from jobs.protocol.roll_forward import RollForward
+from jobs.protocol.run import Parent, Prepared, Runner, Staged
+from jobs.protocol.slices import Slice, choose
+from jobs.tables.ledger import LedgerRow
+from jobs.tables.schemas import Shape
+from jobs.tables.warehouse import Tables, Warehouse
+
+
+class SliceRejected(RejectedError):
+    """A slice was rejected by validation; it moved nothing."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `slackwater run` was asked for; times in milliseconds of UTC.
+
+    Attributes:
+        pipeline: its name.
+        to_ms: where the last slice ends.
+        from_ms: start of the one slice wanted; None to catch up from the head.
+        start_ms: where an empty lineage begins instead of `Pipeline.start`.
+        publish: whether slices are made live one by one, or only staged.
+        everything: whether `max_catch_up` is lifted.
+        engine, ranges: overrides of the planner's choice; None for its own.
+    """
+
+    pipeline: str
+    to_ms: int
+    from_ms: int | None = None
+    start_ms: int | None = None
+    publish: bool = True
+    everything: bool = False
+    engine: str | None = None
+    ranges: int | None = None
+
+
+@dataclass
+class CatchUp:
+    """Runs what a request asks for.
+
+    Attributes:
+        runner: makes a runner when there is work to do; Spark starts only then.
+        lines: where a line for each slice goes.
+        staged: the slices staged so far.
+    """
+
+    request: Request
+    runner: Callable[[], Runner]
+    lines: Callable[[str], object] = print
+    staged: list[Staged] = field(default_factory=list)
+
+    @classmethod
+    def on_spark(cls, request: Request, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> "CatchUp":
+        """Runs in a Spark session that is made for it."""
+
+        def make() -> Runner:
+            return runner_for(request, warehouse, pipelines, spark_transport(request.pipeline))
+
+        return cls(request, make, lines)
+
+    def run(self) -> list[LedgerRow]:
+        """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
+
+        Raises:
+            SliceRejected: validation said no; the message has the failing values.
+            SlackwaterError: see `Prepared.stage` and `Publisher.commit`.
+        """
+        runner = self.runner()
+        prepared = runner.prepare()
+        publish = Publisher(runner.pipeline.name, prepared.tables, roll_forward(runner.pipeline, prepared.tables, prepared.shape), runner.clock)
+        publish.roll_forward.finish()
+        slices = self._slices(runner.pipeline, prepared)
+        if not slices:
+            self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
+        parent = prepared.parent()
+        if parent.row is not None and self.request.start_ms is not None:
+            raise UsageError(f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out.")
+        committed: list[LedgerRow] = []
+        for slice_ in slices:
+            staged = prepared.stage(parent, slice_)
+            self.staged.append(staged)
+            self.lines(line_of(staged))
+            if staged.verdict == validation.FAILED:
+                raise SliceRejected(rejection(runner.pipeline.name, staged))
+            if self.request.publish:
+                [row] = publish.commit([staged.attempt], [staged.row], None if parent.row is None else parent.row.seq)
+                committed.append(row)
+                parent = Parent(row, row)
+            else:
+                parent = Parent(staged.row, staged.row)
+        return committed
+
+    def _slices(self, pipeline: Pipeline, prepared: Prepared) -> list[Slice]:
+        lineage = prepared.lineage(self.request.start_ms)
+        most = None if self.request.everything else pipeline.max_catch_up
+        return choose(pipeline.name, lineage, self.request.from_ms, self.request.to_ms, milliseconds(pipeline.slice), most)
+
+
+def runner_for(request: Request, warehouse: str | None, pipelines: str | None, transport: Callable[[], Transport]) -> Runner:
+    """A runner of the request's pipeline in a warehouse. `transport` is called last, when everything else is known to be right."""
+    found = registry.load(pipelines)
+    pipeline = found[request.pipeline]
+    where = Warehouse.at(warehouse)
+    engine = engine_for(pipeline)
+    hashes = registry.config_hash(pipeline), found.code_hash(request.pipeline)
+    runner = Runner(where, pipeline, *hashes, registry.product_version(), engine, _Later(transport), ranges=request.ranges)
+    runner.prepare()
+    return runner
+
+
+class _Later:
+    """A transport that is made when it is first used, so that a no-op and a refusal start no JVM."""
+
+    def __init__(self, make: Callable[[], Transport]) -> None:
+        self._make = make
+        self._made: Transport | None = None
+
+    def __getattr__(self, name: str) -> object:
+        if self._made is None:
+            self._made = self._make()
+        return getattr(self._made, name)
+
+
+def engine_for(pipeline: Pipeline) -> Engine:
+    """The engine that runs a pipeline."""
+    from jobs.engines.operator import OperatorEngine
+
+    return OperatorEngine()
+
+
+def spark_transport(app: str) -> Callable[[], Transport]:
+    """Makes the transport on a Spark session of that name."""
+
+    def make() -> Transport:
+        from jobs.engines.transport import OnSpark
+        from jobs.runtime.session import session
+
+        return OnSpark(session(f"slackwater {app}"))
+
+    return make
+
+
+def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForward:
+    """The roll-forward of a pipeline's tables."""
+    return RollForward(tables, shape, purging=pipeline.purges)
+
+
+def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:
+    """Publishes staged runs of a registered pipeline; reads the columns from the stored tables, so neither Spark nor the source is needed."""
+    pipeline = registry.load(pipelines)[name]
+    tables = Warehouse.at(warehouse).stored(name)
+    published = tables["published"].schema
+    shape = Shape(
+        keys=tuple((key, published.field(key).type) for key in pipeline.keys),
+        results=tuple((result, published.field(result).type) for result in pipeline.select),
+        parts=(),
+        source=(),
+    )
+    return Publisher(name, tables, roll_forward(pipeline, tables, shape))
+
+
+def line_of(staged: Staged) -> str:
+    """One line for a slice: what it read, fired, missed and parked."""
+    row = staged.row
+    assert row.slice_start is not None and row.slice_end is not None
+    watermark = "none" if row.watermark_out is None else f"{row.watermark_out:%Y-%m-%dT%H:%M:%S}"
+    return (
+        f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})  rows {row.rows_read:>7,}  fired {row.windows_fired:>5,}  "
+        f"refired {row.windows_refired:>5,}  too late {row.rows_late:>4,}  quarantined {row.rows_quarantined:>4,}  "
+        f"parked {row.windows_open:>5,}  watermark {watermark}  {sum(row.phase_seconds.values()):.2f} s"
+    )
+
+
+def rejection(pipeline: str, staged: Staged) -> str:
+    """What validation said, with the failing values and the next step."""
+    row = staged.row
+    assert row.slice_start is not None and row.slice_end is not None
+    failing = [
+        f"\n  {check.expectation}: {check.unexpected} of {check.checked} values, observed {check.observed}"
+        + (f", e.g. {check.sample_json}" if check.sample_json else "")
+        for check in staged.checks
+        if not check.passed and check.severity == "reject"
+    ]
+    return (
+        f"{pipeline}: the slice [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) was rejected by validation; nothing was "
+        f"moved.{''.join(failing)}\nIts panes stand in the table `panes` under run_id {row.run_id}. Mend the source or the expectation and run "
+        f"again, or publish it all the same with `slackwater publish {pipeline} {row.run_id} --accept REASON`."
+    )
+
+
+def report_to(manifest: Path, work: CatchUp) -> int:
+    """Do the work and write how it ended to `manifest`. Returns the exit code of the process: 0 whenever there is a manifest.
+
+    Raises:
+        RetryableError, Exception: it should be tried again, or crashed; then there is no manifest of this try.
+    """
+    manifest.unlink(missing_ok=True)
+    try:
+        work.run()
+    except (RejectedError, LostRaceError, UsageError) as error:
+        outcome = "rejected" if isinstance(error, RejectedError) else "lost" if isinstance(error, LostRaceError) else "refused"
+        args.write_manifest(_manifest(work, outcome, error), manifest)
+        return 0
+    args.write_manifest(_manifest(work, "staged" if work.staged else "nothing", None), manifest)
+    return 0
+
+
+def _manifest(work: CatchUp, outcome: str, error: SlackwaterError | None) -> args.Manifest:
+    rank = [validation.PASSED, validation.WARNED, validation.FAILED]
+    verdicts = sorted((staged.verdict for staged in work.staged), key=rank.index)
+    return args.Manifest(
+        pipeline=work.request.pipeline,
+        outcome=outcome,  # type: ignore[arg-type]
+        exit_code=0 if error is None else error.exit_code,
+        run_id=work.staged[-1].row.run_id if work.staged else None,
+        run_ids=tuple(staged.row.run_id for staged in work.staged),
+        verdict=verdicts[-1] if verdicts else None,  # type: ignore[arg-type]
+        message=f"{len(work.staged)} slices staged" if error is None else str(error),
+        failures=tuple(
+            args.Failure(
+                run_id=staged.row.run_id,
+                expectation=check.expectation,
+                column_name=check.column_name,
+                severity=check.severity,
+                observed=check.observed,
+                unexpected=check.unexpected,
+                checked=check.checked,
+            )
+            for staged in work.staged
+            for check in staged.checks
+            if not check.passed
+        ),
+        slices=tuple(
+            (staged.row.slice_start.isoformat(), staged.row.slice_end.isoformat())
+            for staged in work.staged
+            if staged.row.slice_start is not None and staged.row.slice_end is not None
+        ),
+    )

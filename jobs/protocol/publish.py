@@ -1,0 +1,122 @@
+"""Makes staged runs live: one compare-and-swap on the ledger, then the roll-forward.
+
+A chain of staged slices is committed whole, in one Delta commit, or not at all. Needs no Spark and no source.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from jobs.errors import LostRaceError, RejectedError, UsageError
+from jobs.protocol import validation
+from jobs.protocol.roll_forward import RollForward
+from jobs.protocol.run import wall_clock
+from jobs.protocol.staging import unpack
+from jobs.tables.attempts import Attempt, AttemptsWriter
+from jobs.tables.ledger import MAIN, LedgerRow, LedgerWriter
+from jobs.tables.warehouse import Tables
+
+log = logging.getLogger("slackwater")
+
+
+class NotStaged(UsageError):
+    """The run was never staged, or ended in another way."""
+
+
+class RejectedByValidation(RejectedError):
+    """A run of the chain was rejected and is not accepted."""
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """Publishes staged runs of one pipeline.
+
+    Attributes:
+        pipeline: its name.
+        tables: its tables.
+        roll_forward: how its published table follows.
+        clock: the wall clock.
+    """
+
+    pipeline: str
+    tables: Tables
+    roll_forward: RollForward
+    clock: Callable[[], datetime] = wall_clock
+
+    def publish(self, run_id: str | None = None, accept: str | None = None) -> list[LedgerRow]:
+        """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and roll forward.
+
+        Returns the rows committed now; none when they were committed before, or nothing is staged. `accept` is the reason to commit in
+        spite of a failed verdict; it is recorded.
+
+        Raises:
+            NotStaged, RejectedByValidation, LostRaceError.
+        """
+        self.roll_forward.finish()
+        chain = self._chain(run_id)
+        if not chain:
+            return []
+        refused = [row for _, row in chain if row.verdict == validation.FAILED]
+        if refused and accept is None:
+            raise RejectedByValidation(
+                f"{self.pipeline}: run {refused[0].run_id} was rejected by validation and moves nothing. Look at it with "
+                f"`slackwater runs {self.pipeline}` and the table `validations`; publish it all the same with "
+                f"`slackwater publish {self.pipeline} {chain[-1][1].run_id} --accept REASON`.",
+                run_id=refused[0].run_id,
+            )
+        return self.commit([attempt for attempt, _ in chain], [_accepted(row, accept) for _, row in chain], self._parent_seq(chain[0][0]))
+
+    def commit(self, attempts: list[Attempt], rows: list[LedgerRow], parent_seq: int | None) -> list[LedgerRow]:
+        """Commit `rows` on main if its head is still `parent_seq`, record it and roll forward.
+
+        Raises:
+            LostRaceError: the head has moved; nothing was changed but `attempts`, which say so.
+        """
+        log_of = AttemptsWriter(self.tables["attempts"])
+        try:
+            bound = LedgerWriter(self.tables["runs"]).commit(MAIN, parent_seq, rows, self.clock)
+        except LostRaceError as error:
+            for attempt in attempts:
+                log_of.record(attempt, self.clock(), outcome="lost", exit_code=error.exit_code, step="publish", error=str(error))
+            raise
+        log.info("publish", extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id})
+        self.roll_forward.finish()
+        log.info("roll forward", extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id})
+        for attempt, row in zip(attempts, bound, strict=True):
+            log_of.record(attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish")
+        return bound
+
+    def _chain(self, run_id: str | None) -> list[tuple[Attempt, LedgerRow]]:
+        """The staged slices up to `run_id` that are not committed yet, oldest first."""
+        attempt = self._last(run_id)
+        chain: list[tuple[Attempt, LedgerRow]] = []
+        while attempt is not None and self.tables.ledger.by_run_id(attempt.run_id) is None:
+            if attempt.ledger_row is None:
+                raise NotStaged(
+                    f"{self.pipeline}: run {attempt.run_id} is {attempt.outcome}, not staged; `slackwater runs {self.pipeline}` lists the runs.",
+                    run_id=attempt.run_id,
+                )
+            parent, row = unpack(attempt.ledger_row)
+            chain.insert(0, (attempt, row))
+            attempt = None if parent is None else self.tables.attempts.find(parent)
+        return chain
+
+    def _last(self, run_id: str | None) -> Attempt | None:
+        if run_id is None:
+            return self.tables.attempts.newest_with(("staged",))
+        attempt = self.tables.attempts.find(run_id)
+        if attempt is None:
+            raise NotStaged(f"{self.pipeline}: there is no run {run_id}; `slackwater runs {self.pipeline}` lists the runs.", run_id=run_id)
+        return attempt
+
+    def _parent_seq(self, first: Attempt) -> int | None:
+        """The seq of the committed run that the chain continues; None where it begins the lineage."""
+        assert first.ledger_row is not None
+        parent, _ = unpack(first.ledger_row)
+        committed = None if parent is None else self.tables.ledger.by_run_id(parent)
+        return None if committed is None else committed.seq
+
+
+def _accepted(row: LedgerRow, reason: str | None) -> LedgerRow:
+    return replace(row, verdict=f"accepted: {reason}") if row.verdict == validation.FAILED and reason is not None else row

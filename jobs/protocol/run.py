@@ -1,0 +1,360 @@
+"""One run of a slice, up to the point where it may be published: claim, pin, timeline, replay, stage, validate.
+
+Everything written here is inert until a ledger row names it.
+"""
+
+import logging
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+import pyarrow as pa
+
+from jobs.engines.inputs import PinnedSource, check_roles, pin, to_datetime, to_ms
+from jobs.engines.progress import Progress, columns_of_pass, moment, timeline_of
+from jobs.engines.replay import Engine, Outcome, Replay
+from jobs.engines.rows import Judge, check_key_types, columns_read
+from jobs.engines.transport import SliceScan, Transport
+from jobs.errors import LostRaceError, RetryableError, SlackwaterError
+from jobs.pipelines import Pipeline
+from jobs.protocol import validation
+from jobs.protocol.shapes import shape_of
+from jobs.protocol.staging import pack, read_staged, stack, write_staged
+from jobs.protocol.slices import Lineage, Slice
+from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
+from jobs.tables.ledger import MAIN, Input, LedgerRow
+from jobs.tables.schemas import SNAPSHOT_TABLES, STAGED_TABLES, Shape
+from jobs.tables.warehouse import Tables, Warehouse
+
+log = logging.getLogger("slackwater")
+
+
+class TooEarly(RetryableError):
+    """The slice has not settled: its source version may not be pinned yet."""
+
+
+class LeaseHeld(LostRaceError):
+    """Another run of the same lineage is alive."""
+
+
+def wall_clock() -> datetime:
+    """Now. Only for what is recorded about a run; nothing that is replayed depends on it."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A slice that was replayed and validated: what publish may commit.
+
+    Attributes:
+        attempt: as recorded.
+        row: the ledger row, not yet bound to a seq.
+        checks: every check of its validation.
+    """
+
+    attempt: Attempt
+    row: LedgerRow
+    checks: tuple[validation.Check, ...]
+
+    @property
+    def verdict(self) -> str:
+        return self.row.verdict or validation.FAILED
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs slices of one pipeline in one warehouse.
+
+    Attributes:
+        warehouse, pipeline: where and what.
+        config_hash, code_hash, version: recorded in the ledger.
+        engine, transport: how windows are run.
+        ranges: number of key-group ranges; None leaves it to the size of the input.
+        lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the compare-and-swap alone.
+        clock: the wall clock.
+    """
+
+    warehouse: Warehouse
+    pipeline: Pipeline
+    config_hash: str
+    code_hash: str
+    version: str
+    engine: Engine
+    transport: Transport
+    ranges: int | None = None
+    lease: bool = True
+    clock: Callable[[], datetime] = wall_clock
+
+    def prepare(self) -> "Prepared":
+        """Check the source against the declarations and make the tables.
+
+        Raises:
+            UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written.
+        """
+        source = self.pipeline.source
+        pinned = pin(source, self.warehouse.source(source.table))
+        check_roles(source, pinned.schema, columns_read(self.pipeline))
+        check_key_types(self.pipeline, pinned.schema)
+        shape = shape_of(self.pipeline, pinned.schema)
+        tables = self.warehouse.tables(self.pipeline.name, shape)
+        tables.ensure()
+        return Prepared(self, shape, tables)
+
+
+@dataclass(frozen=True)
+class Parent:
+    """What a slice continues: the head of the branch, or the slice staged before it. Both None at the start of a lineage.
+
+    Attributes:
+        row: the parent's ledger row, bound or only staged.
+        owner: the row that owns the snapshot; the same but after a publish of a branch.
+    """
+
+    row: LedgerRow | None
+    owner: LedgerRow | None
+
+    @property
+    def end_ms(self) -> int | None:
+        return None if self.owner is None or self.owner.slice_end is None else to_ms(self.owner.slice_end)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A runner whose source and tables have been checked."""
+
+    runner: Runner
+    shape: Shape
+    tables: Tables
+
+    @property
+    def attempts(self) -> AttemptsWriter:
+        return AttemptsWriter(self.tables["attempts"])
+
+    def parent(self) -> Parent:
+        """The head of main as the parent of the next slice."""
+        head = self.tables.ledger.head()
+        return Parent(head, None if head is None else self.tables.ledger.snapshot_owner(head))
+
+    def lineage(self, start_ms: int | None = None) -> Lineage:
+        """Where main begins and how far it has come. `start_ms` counts only while it is empty."""
+        parent = self.parent()
+        if parent.row is None:
+            return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
+        first = self.tables.ledger.row(parent.row.live[0].first_seq)
+        assert first.slice_start is not None
+        return Lineage(to_ms(first.slice_start), parent.end_ms)
+
+    def stage(self, parent: Parent, slice_: Slice) -> Staged:
+        """Run one slice on `parent`, stage its rows and validate them.
+
+        Raises:
+            TooEarly: the slice has not settled.
+            LeaseHeld: another run is alive.
+            SlackwaterError: whatever else ends the run; it is recorded in `attempts` and changes nothing else.
+        """
+        return _StageOfSlice(self, parent, slice_).run()
+
+
+class _StageOfSlice:
+    """The steps of one slice, timed, logged and recorded."""
+
+    def __init__(self, prepared: Prepared, parent: Parent, slice_: Slice) -> None:
+        self.prepared = prepared
+        self.runner = prepared.runner
+        self.pipeline = prepared.runner.pipeline
+        self.tables = prepared.tables
+        self.parent = parent
+        self.slice = slice_
+        self.run_id = f"{to_datetime(slice_.from_ms):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:16]}"
+        self.phases: dict[str, float] = {}
+        self.step = "claim"
+
+    def run(self) -> Staged:
+        started = self.runner.clock()
+        self._refuse_unsettled(started)
+        attempt = self._claim(started)
+        try:
+            with _renewed(self.prepared.attempts, attempt, self.runner.clock):
+                row, checks = self._work(started, attempt)
+        except BaseException as error:
+            self._record_failure(attempt, error)
+            raise
+        outcome = "rejected" if row.verdict == validation.FAILED else "staged"
+        attempt = self.prepared.attempts.record(
+            attempt,
+            self.runner.clock(),
+            outcome=outcome,
+            verdict=row.verdict,
+            step="validate",
+            exit_code=4 if outcome == "rejected" else None,
+            ledger_row=pack(row, self.parent.row),
+        )
+        return Staged(attempt, row, tuple(checks))
+
+    def _work(self, started: datetime, attempt: Attempt) -> tuple[LedgerRow, list[validation.Check]]:
+        with self._phase("pin"):
+            scan, judge, source = self._pin()
+            before = self._progress()
+        with self._phase("timeline"):
+            narrow = replace(scan, columns=columns_of_pass(judge))
+            timeline, after = timeline_of(self.runner.transport, narrow, judge, before)
+        with self._phase("replay"):
+            state = {} if self.parent.owner is None else {name: self.parent.owner.files.get(name, ()) for name in SNAPSHOT_TABLES}
+            folders = {name: self.tables[name].uri for name in STAGED_TABLES}
+            outcome = self.runner.engine.replay(
+                Replay(self.pipeline, self.prepared.shape, scan, timeline, state, folders, self.run_id, self._ranges(scan)), self.runner.transport
+            )
+            progress = after.to_table(self.run_id)
+            outcome.rows["source_progress"] = [progress]
+            outcome.state_hash.add("source_progress", progress, without=("run_id",))
+            self._add_source_version(outcome, source)
+        with self._phase("stage"):
+            files = self._commit_staged(outcome)
+        with self._phase("validate"):
+            checks = self._validate(outcome, files)
+        rows = outcome.counts["rows_read"]
+        return (
+            LedgerRow(
+                seq=0,
+                run_id=self.run_id,
+                kind="run",
+                branch=MAIN,
+                parent_seq=None,
+                live=(),
+                slice_start=to_datetime(self.slice.from_ms),
+                slice_end=to_datetime(self.slice.to_ms),
+                attempt=attempt.attempt,
+                engine=self.runner.engine.name,
+                watermark_in=moment(before.watermark),
+                watermark_out=moment(after.watermark),
+                inputs=(Input(self.pipeline.source.table, source.version, len(scan.files), rows, sum(file.bytes for file in scan.files)),),
+                config_hash=self.runner.config_hash,
+                code_hash=self.runner.code_hash,
+                verdict=validation.verdict(checks),
+                state_hash=str(outcome.state_hash),
+                output_hash=str(outcome.output_hash),
+                files=files,
+                started_at=started,
+                phase_seconds=dict(self.phases),
+                version=self.runner.version,
+                **outcome.counts,
+            ),
+            checks,
+        )
+
+    def _refuse_unsettled(self, now: datetime) -> None:
+        settled = to_datetime(self.slice.to_ms) + self.pipeline.settle
+        if now < settled:
+            raise TooEarly(
+                f"{self.pipeline.name}: the slice {self.slice} settles at {settled:%Y-%m-%dT%H:%M:%SZ} (its end and settle = "
+                f"{self.pipeline.settle}); it is {now:%Y-%m-%dT%H:%M:%SZ}. Try again then.",
+                settled=settled,
+            )
+
+    def _claim(self, started: datetime) -> Attempt:
+        attempts = self.prepared.attempts
+        start, end = to_datetime(self.slice.from_ms), to_datetime(self.slice.to_ms)
+        parent_seq = None if self.parent.row is None else self.parent.row.seq
+        wanted = Attempt(
+            run_id=self.run_id,
+            parent_seq=parent_seq,
+            slice_start=start,
+            slice_end=end,
+            attempt=attempts.tries(start, end) + 1,
+            step="claim",
+            at=started,
+        )
+        with self._phase("claim"):
+            claimed = attempts.claim(wanted, self.runner.clock) if self.runner.lease else attempts.record(wanted, self.runner.clock())
+        if claimed is None:
+            holder = attempts.holders(self.runner.clock())
+            who = f"{holder[0].owner} holds the lease for {holder[0].slice_start:%Y-%m-%dT%H:%M}" if holder else "the lease is held"
+            raise LeaseHeld(f"{self.pipeline.name}: another run is alive: {who}. Nothing was changed; try again when it has ended.")
+        return claimed
+
+    def _pin(self) -> tuple[SliceScan, Judge, PinnedSource]:
+        pipeline = self.pipeline
+        uri = self.runner.warehouse.source(pipeline.source.table)
+        source = pin(pipeline.source, uri)
+        inputs = self.parent.owner.inputs if self.parent.owner is not None else ()
+        before = next((pin(pipeline.source, uri, item.version) for item in inputs if item.table == pipeline.source.table), None)
+        arrival = pipeline.source.arrival_time
+        files = tuple(source.files(self.slice.from_ms, self.slice.to_ms, arrival, before))
+        scan = SliceScan(source, files, tuple(source.schema.names), arrival, self.slice.from_ms, self.slice.to_ms, before)
+        return scan, Judge(pipeline, self.slice.from_ms, self.slice.to_ms), source
+
+    def _progress(self) -> Progress:
+        if self.parent.owner is None:
+            return Progress.none()
+        return Progress.from_table(read_staged(self.tables, "source_progress", self.parent.owner.files.get("source_progress", ())))
+
+    def _ranges(self, scan: SliceScan) -> int:
+        if self.runner.ranges is not None:
+            return self.runner.ranges
+        return max(1, min(self.pipeline.max_parallelism, sum(file.bytes for file in scan.files) // (64 << 20) + 1))
+
+    def _add_source_version(self, outcome: Outcome, source: PinnedSource) -> None:
+        outcome.rows["quarantine"] = [
+            part.append_column("source_version", pa.repeat(pa.scalar(source.version, pa.int64()), part.num_rows))
+            for part in outcome.rows.get("quarantine", [])
+        ]
+
+    def _commit_staged(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
+        """Write what came back to the driver, one file a table, and commit it together with what tasks have written. Returns files by table."""
+        written: dict[str, tuple[str, ...]] = {}
+        for name in STAGED_TABLES:
+            folder = self.tables[name]
+            files = list(outcome.files.get(name, []))
+            rows = stack(outcome.rows.get(name, []), folder.schema, self.run_id)
+            if rows.num_rows:
+                files.append(write_staged(folder.uri, self.run_id, "driver", rows))
+            folder.commit_files(files)
+            written[name] = tuple(file.path for file in files)
+        return written
+
+    def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]]) -> list[validation.Check]:
+        panes = read_staged(self.tables, "panes", files["panes"])
+        checks = [*validation.check_panes(self.pipeline.expect, panes), validation.check_conservation(outcome.counts)]
+        rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
+        self.tables["validations"].append(pa.Table.from_pylist(rows, schema=self.tables["validations"].schema))
+        return checks
+
+    def _record_failure(self, attempt: Attempt, error: BaseException) -> None:
+        outcome = "lost" if isinstance(error, LostRaceError) else "failed"
+        code = error.exit_code if isinstance(error, SlackwaterError) else 1
+        text = str(error) if isinstance(error, SlackwaterError) else "".join(traceback.format_exception(error))[-4000:]
+        self.prepared.attempts.record(attempt, self.runner.clock(), outcome=outcome, exit_code=code, step=self.step, error=text)
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        self.step = name
+        began = time.perf_counter()
+        yield
+        self.phases[name] = round(time.perf_counter() - began, 6)
+        log.info(
+            name,
+            extra={"pipeline": self.pipeline.name, "run_id": self.run_id, "slice": str(self.slice), "seconds": self.phases[name]},
+        )
+
+
+@contextmanager
+def _renewed(attempts: AttemptsWriter, attempt: Attempt, clock: Callable[[], datetime]) -> Iterator[None]:
+    """Renew the lease of `attempt` while the block runs."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(LEASE.total_seconds() / 3):
+            now = clock()
+            attempts.record(attempt, now, expires_at=now + LEASE)
+
+    thread = threading.Thread(target=renew, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

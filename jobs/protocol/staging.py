@@ -1,0 +1,60 @@
+"""Staged rows: how they are written, found again and described, before and after a ledger row names them.
+
+Rows of one run stand in files of their own, in the partition of its run_id.
+"""
+
+import json
+import uuid
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.tables.delta import WrittenFile, filesystem, write_file
+from jobs.tables.ledger import LedgerRow
+from jobs.tables.warehouse import Tables
+
+
+def pack(row: LedgerRow, parent: LedgerRow | None) -> str:
+    """A staged ledger row for `attempts`: the row as JSON, and the run_id of its parent (staged rows have no seq yet) under its own key."""
+    return json.dumps({"parent_run_id": None if parent is None else parent.run_id, "row": json.loads(row.to_json())}, sort_keys=True)
+
+
+def unpack(text: str) -> tuple[str | None, LedgerRow]:
+    """The inverse of `pack`: (run_id of the parent, row)."""
+    values: dict[str, Any] = json.loads(text)
+    return values["parent_run_id"], LedgerRow.from_json(json.dumps(values["row"]))
+
+
+def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
+    """Rows of several tasks as one table of `schema`; `run_id` is filled in, columns that no part has are null."""
+    whole = []
+    for part in parts:
+        columns = []
+        for field in schema:
+            if field.name == "run_id":
+                columns.append(pa.repeat(pa.scalar(run_id), part.num_rows))
+            elif field.name in part.column_names:
+                columns.append(part.column(field.name).cast(field.type))
+            else:
+                columns.append(pa.nulls(part.num_rows, field.type))
+        whole.append(pa.table(columns, schema=schema))
+    return pa.concat_tables(whole) if whole else schema.empty_table()
+
+
+def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFile:
+    """Write staged rows as one file of the table at `uri`, in the partition of `run_id`. Commits nothing."""
+    path = f"run_id={run_id}/{part}-{uuid.uuid4().hex[:8]}.parquet"
+    return write_file(uri, path, rows.drop_columns(["run_id"]), {"run_id": run_id})
+
+
+def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
+    """Rows of files that a run has staged, without run_id."""
+    folder = tables[name]
+    files = filesystem(folder.uri)
+    schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
+    parts = []
+    for path in paths:
+        with files.open_input_file(path) as data:
+            parts.append(pq.read_table(data).select(schema.names).cast(schema))
+    return pa.concat_tables(parts) if parts else schema.empty_table()

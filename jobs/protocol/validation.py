@@ -1,0 +1,135 @@
+"""Decides whether a staged run may be published: the pipeline's expectations, and that no row was lost on the way.
+
+One aggregate pass over the staged panes gives one row of metrics; Great Expectations judges that row. It never sees the panes themselves.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from jobs.pipelines import Expectation
+
+PASSED, WARNED, FAILED = "passed", "warned", "failed"
+_SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check: a row of `validations` without run_id, columns in the documented order.
+
+    Attributes:
+        expectation: its title, e.g. ``1 <= flights``.
+        observed: what was seen, as text: the range of values, or the values.
+        unexpected, checked: how many values broke the rule, of how many.
+        sample_json: a few values that broke it.
+    """
+
+    expectation: str
+    column_name: str | None
+    severity: str
+    passed: bool
+    observed: str
+    unexpected: int
+    checked: int
+    sample_json: str | None
+
+
+def verdict(checks: Sequence[Check]) -> str:
+    """``failed`` if a rejecting check failed, ``warned`` if only warning ones did, else ``passed``."""
+    broken = {check.severity for check in checks if not check.passed}
+    return FAILED if "reject" in broken else WARNED if broken else PASSED
+
+
+def check_panes(expectations: Sequence[Expectation], panes: pa.Table) -> list[Check]:
+    """Judge the panes other than withdrawn ones. Over no panes every expectation passes; nulls are ignored unless `not_null` asks."""
+    if not expectations:
+        return []
+    metrics = _metrics(expectations, panes)
+    outcome = _judge(metrics, len(expectations))
+    return [_check(item, number, metrics, outcome[number]) for number, item in enumerate(expectations)]
+
+
+def check_conservation(counts: dict[str, int]) -> Check:
+    """Rows read = filtered + accepted + late + unassigned + quarantined, to the row."""
+    parts = ("rows_filtered", "rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined")
+    total = sum(counts[part] for part in parts)
+    read = counts["rows_read"]
+    observed = f"{read} read, {total} accounted for: " + ", ".join(f"{counts[part]} {part.removeprefix('rows_')}" for part in parts)
+    return Check("rows are conserved", None, "reject", read == total, observed, abs(read - total), read, None)
+
+
+def _metrics(expectations: Sequence[Expectation], panes: pa.Table) -> dict[str, Any]:
+    """`checked_i`, `unexpected_i`, `low_i`, `high_i`, `sample_i` of each expectation i, from one aggregate over the panes."""
+    terms: list[str] = []
+    parameters: list[Any] = []
+    for number, item in enumerate(expectations):
+        column = f'"{item.column}"'
+        broken, values = _broken(item, column)
+        checked = "count(*)" if item.kind == "not_null" else f"count({column})"
+        sample = f"list({column} ORDER BY {column}) FILTER (WHERE {broken})" if item.kind != "not_null" else "NULL"
+        terms.append(
+            f"{checked} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, min({column})::VARCHAR AS low_{number}, "
+            f"max({column})::VARCHAR AS high_{number}, ({sample})[1:{_SAMPLES}] AS sample_{number}"
+        )
+        parameters += values if item.kind == "not_null" else values * 2
+    query = f"SELECT {', '.join(terms)} FROM panes WHERE kind <> 'withdrawn'"
+    with duckdb.connect() as connection:
+        connection.register("panes", panes)
+        result = connection.execute(query, parameters)
+        names = [column[0] for column in result.description or ()]
+        row = result.fetchone()
+    assert row is not None
+    return dict(zip(names, row, strict=True))
+
+
+def _broken(item: Expectation, column: str) -> tuple[str, list[Any]]:
+    """The SQL condition under which a value breaks the expectation, and its parameters."""
+    if item.kind == "not_null":
+        return f"{column} IS NULL", []
+    if item.kind == "in_set":
+        return f"{column} NOT IN ({', '.join('?' for _ in item.values)})", list(item.values)
+    sides = [(f"{column} < ?", item.minimum), (f"{column} > ?", item.maximum)]
+    present = [(condition, bound) for condition, bound in sides if bound is not None]
+    return f"({' OR '.join(condition for condition, _ in present)})", [bound for _, bound in present]
+
+
+def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
+    """Great Expectations on the row of metrics: of each expectation, no value may be unexpected."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    import great_expectations as gx
+    import pandas as pd
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    frame = pd.DataFrame([{f"unexpected_{number}": metrics[f"unexpected_{number}"] for number in range(expectations)}])
+    batch = context.data_sources.add_pandas("metrics").add_dataframe_asset("metrics").add_batch_definition_whole_dataframe("metrics")
+    suite = gx.ExpectationSuite(
+        name="panes",
+        expectations=[
+            gx.expectations.ExpectColumnMaxToBeBetween(column=f"unexpected_{number}", min_value=0, max_value=0) for number in range(expectations)
+        ],
+    )
+    outcome = batch.get_batch({"dataframe": frame}).validate(suite)
+    judged = {result.expectation_config.kwargs["column"]: bool(result.success) for result in outcome.results}
+    return [judged[f"unexpected_{number}"] for number in range(expectations)]
+
+
+def _check(item: Expectation, number: int, metrics: dict[str, Any], passed: bool) -> Check:
+    low, high = metrics[f"low_{number}"], metrics[f"high_{number}"]
+    observed = "no values" if low is None else low if low == high else f"{low} … {high}"
+    sample = metrics[f"sample_{number}"]
+    return Check(
+        item.title,
+        item.column,
+        item.severity,
+        passed,
+        observed,
+        metrics[f"unexpected_{number}"],
+        metrics[f"checked_{number}"],
+        json.dumps(sample, default=str) if sample else None,
+    )

@@ -1,0 +1,91 @@
+"""That the two check scripts cannot pass by accident: with stand-ins for every tool, each failure must show in the exit code."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tracked import ROOT
+
+CHECKS = ["ruff", "mypy", "lint-imports"]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """The scripts, with a set-up that does nothing and tools that write down their arguments and exit as `exits/TOOL` says, else 0."""
+    for script in ("infra/test", ".ci/run"):
+        (tmp_path / script).parent.mkdir(exist_ok=True)
+        shutil.copy2(ROOT / script, tmp_path / script)
+    write(tmp_path / "infra" / "setup.sh", "exit 0")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / "exits").mkdir()
+    for tool in [*CHECKS, "python"]:
+        write(
+            tmp_path / ".venv" / "bin" / tool,
+            f'echo "{tool} $*" >>calls; [ ! -e exits/{tool} ] || exit "$(cat exits/{tool})"',
+        )
+    return tmp_path
+
+
+def write(script: Path, body: str) -> None:
+    script.write_text(f"#!/usr/bin/env bash\n{body}\n")
+    script.chmod(0o755)
+
+
+def run(repository: Path, script: str, *arguments: str, cwd: str | Path = "/") -> int:
+    return subprocess.run([repository / script, *arguments], cwd=cwd, capture_output=True, check=False).returncode
+
+
+def calls(repository: Path) -> list[str]:
+    return (repository / "calls").read_text().splitlines()
+
+
+def test_all_checks_and_all_quick_tests_run(repository: Path) -> None:
+    assert run(repository, "infra/test") == 0
+    *checks, pytest_call = calls(repository)
+    assert checks == ["ruff check .", "ruff format --check .", "mypy ", "lint-imports --no-logo"]
+    assert pytest_call.startswith("python -m pytest -m not slow")
+
+
+def test_slow_runs_the_slow_tests_alone(repository: Path) -> None:
+    assert run(repository, "infra/test", "--slow", "-x") == 0
+    (call,) = calls(repository)
+    assert call.startswith("python -m pytest -m slow")
+    assert call.endswith(" -x")
+
+
+@pytest.mark.parametrize("tool", CHECKS)
+def test_a_failing_check_fails_the_whole_and_hides_no_test(repository: Path, tool: str) -> None:
+    (repository / "exits" / tool).write_text("1")
+    assert run(repository, "infra/test") == 1
+    assert calls(repository)[-1].startswith("python -m pytest")
+
+
+@pytest.mark.parametrize("status", [1, 2, 5])
+def test_failing_tests_and_no_tests_at_all_fail_the_whole(repository: Path, status: int) -> None:
+    (repository / "exits" / "python").write_text(str(status))
+    assert run(repository, "infra/test") == 1
+    assert run(repository, "infra/test", "--slow") == 1
+
+
+def test_a_path_is_that_of_the_callers_folder(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "test_it.py").write_text("")
+    run(repository, "infra/test", "test_it.py::test_one", "-k", "name", cwd=elsewhere)
+    assert calls(repository)[-1].endswith(f" {elsewhere}/test_it.py::test_one -k name")
+
+
+def test_a_failed_set_up_runs_nothing(repository: Path) -> None:
+    write(repository / "infra" / "setup.sh", "exit 1")
+    assert run(repository, "infra/test") == 1
+    assert not (repository / "calls").exists()
+
+
+@pytest.mark.parametrize(("quick", "slow", "expected"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
+def test_continuous_integration_runs_both_halves_and_passes_only_with_both(repository: Path, quick: int, slow: int, expected: int) -> None:
+    write(repository / "infra" / "test", f'echo "test $*" >>calls; if [ "$1" = --slow ]; then exit {slow}; fi; exit {quick}')
+    assert run(repository, ".ci/run") == expected
+    assert calls(repository) == ["test ", "test --slow"]
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -1,0 +1,55 @@
+"""Watermarks: how event time is said to pass, by Flink 2.3.0's rules.
+
+No window, no key and no state back end here; README.md states where replays differ from Flink, and why.
+"""
+
+from windowing.watermarks.generators import (
+    AscendingTimestampsWatermarks,
+    BoundedOutOfOrdernessWatermarks,
+    NoWatermarksGenerator,
+    PausableRelativeClock,
+    PunctuatedWatermarks,
+    WatermarkGenerator,
+    WatermarksWithIdleness,
+)
+from windowing.watermarks.multiplexer import CombinedInputs, CombinedWatermarkStatus, PartialWatermark, WatermarkOutputMultiplexer
+from windowing.watermarks.source_contexts import (
+    AutomaticWatermarkContext,
+    ManualWatermarkContext,
+    NonTimestampContext,
+    SourceContext,
+    TimeCharacteristic,
+    source_context,
+)
+from windowing.watermarks.status import ElementOutput, StatusOutput, WatermarkOutput, WatermarkStatus
+from windowing.watermarks.status_valve import StatusWatermarkValve
+from windowing.watermarks.strategy import WatermarkStrategy
+from windowing.watermarks.timestamps_and_watermarks import TimestampsAndWatermarksOperator, WatermarkEmitter
+
+__all__ = [
+    "AscendingTimestampsWatermarks",
+    "AutomaticWatermarkContext",
+    "BoundedOutOfOrdernessWatermarks",
+    "CombinedInputs",
+    "CombinedWatermarkStatus",
+    "ElementOutput",
+    "ManualWatermarkContext",
+    "NoWatermarksGenerator",
+    "NonTimestampContext",
+    "PartialWatermark",
+    "PausableRelativeClock",
+    "PunctuatedWatermarks",
+    "SourceContext",
+    "StatusOutput",
+    "StatusWatermarkValve",
+    "TimeCharacteristic",
+    "TimestampsAndWatermarksOperator",
+    "WatermarkEmitter",
+    "WatermarkGenerator",
+    "WatermarkOutput",
+    "WatermarkOutputMultiplexer",
+    "WatermarkStatus",
+    "WatermarkStrategy",
+    "WatermarksWithIdleness",
+    "source_context",
+]

@@ -1,0 +1,144 @@
+"""From the timestamps of elements to watermarks, one generator per source partition, as Flink's generators do it.
+
+Each call is driven from outside: `on_event` per element, `on_periodic_emit` per tick. The only clock is the one handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from windowing.errors import WatermarkStateError
+from windowing.java import LONG_MIN, wrap_long
+from windowing.watermarks.status import WatermarkOutput
+
+
+class WatermarkGenerator(Protocol):
+    """Flink: WatermarkGenerator."""
+
+    def on_event(self, element: Any, timestamp: int, output: WatermarkOutput) -> None:
+        """Called for each element, after it has been forwarded."""
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Called once an auto-watermark interval, and once at the end of the input."""
+
+
+class BoundedOutOfOrdernessWatermarks:
+    """Emits max - out_of_orderness - 1 at each periodic call, max = greatest timestamp so far; the subtraction wraps as in Flink.
+
+    Before the first element max is such that Long.MIN comes out, which every receiver drops.
+    """
+
+    def __init__(self, out_of_orderness_ms: int) -> None:
+        self._out_of_orderness_ms = out_of_orderness_ms
+        self._max_timestamp = wrap_long(LONG_MIN + out_of_orderness_ms + 1)
+
+    def on_event(self, element: Any, timestamp: int, output: WatermarkOutput) -> None:
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        output.emit_watermark(wrap_long(self._max_timestamp - self._out_of_orderness_ms - 1))
+
+
+class AscendingTimestampsWatermarks(BoundedOutOfOrdernessWatermarks):
+    """For timestamps that never fall: emits max - 1."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class NoWatermarksGenerator:
+    """Emits nothing."""
+
+    def on_event(self, element: Any, timestamp: int, output: WatermarkOutput) -> None:
+        pass
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        pass
+
+
+class PunctuatedWatermarks:
+    """Emits `watermark_of(element, timestamp)` right after each element for which it is not None; nothing periodically."""
+
+    def __init__(self, watermark_of: Callable[[Any, int], int | None]) -> None:
+        self._watermark_of = watermark_of
+
+    def on_event(self, element: Any, timestamp: int, output: WatermarkOutput) -> None:
+        watermark = self._watermark_of(element, timestamp)
+        if watermark is not None:
+            output.emit_watermark(watermark)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        pass
+
+
+class WatermarksWithIdleness:
+    """Another generator, and `mark_idle` when no element has come for a while.
+
+    Two steps: the first periodic call without an element since the last one starts a stopwatch; a later one finds the source idle when
+    the stopwatch shows strictly more than the timeout. An idle source's own periodic watermarks are not emitted.
+    """
+
+    def __init__(self, watermarks: WatermarkGenerator, idle_timeout_ms: int, relative_time_ms: Callable[[], int]) -> None:
+        self._watermarks = watermarks
+        self._idle_timeout_ms = idle_timeout_ms
+        self._relative_time_ms = relative_time_ms
+        self._saw_element = False
+        self._quiet_since_ms = _STOPPED
+        self._is_idle = False
+
+    def on_event(self, element: Any, timestamp: int, output: WatermarkOutput) -> None:
+        self._watermarks.on_event(element, timestamp, output)
+        self._saw_element = True
+        self._is_idle = False
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        if not self._check_idle():
+            self._watermarks.on_periodic_emit(output)
+        elif not self._is_idle:
+            output.mark_idle()
+            self._is_idle = True
+
+    def _check_idle(self) -> bool:
+        if self._saw_element:
+            self._saw_element = False
+            self._quiet_since_ms = _STOPPED
+            return False
+        if self._quiet_since_ms == _STOPPED:
+            self._quiet_since_ms = self._relative_time_ms()
+            return False
+        return self._relative_time_ms() - self._quiet_since_ms > self._idle_timeout_ms
+
+
+# Flink's own marker: a stopwatch started at time 0 counts as not started.
+_STOPPED = 0
+
+
+class PausableRelativeClock:
+    """A clock that stands still while paused, so that a source blocked by what comes after it does not become idle.
+
+    Mirrors Flink's class of this name. Paused n times it needs as many `unpause` calls.
+    """
+
+    def __init__(self, base_ms: Callable[[], int]) -> None:
+        self._base_ms = base_ms
+        self._paused = 0
+        self._paused_since_ms = 0
+        self._blocked_ms = 0
+
+    def __call__(self) -> int:
+        now = self._base_ms()
+        return now - self._blocked_ms - (now - self._paused_since_ms if self._paused else 0)
+
+    def pause(self) -> None:
+        if self._paused == 0:
+            self._paused_since_ms = self._base_ms()
+        self._paused += 1
+
+    def unpause(self) -> None:
+        """Raises WatermarkStateError when the clock runs."""
+        if self._paused == 0:
+            raise WatermarkStateError("The clock is not paused: each unpause belongs to a pause.")
+        self._paused -= 1
+        if self._paused == 0:
+            self._blocked_ms += self._base_ms() - self._paused_since_ms

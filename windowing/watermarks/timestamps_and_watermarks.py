@@ -1,0 +1,111 @@
+"""Timestamps and watermarks for one stream of elements: the operator that Flink puts behind a source.
+
+Driven by the elements and by a processing-time service; it keeps no state that a snapshot would hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from windowing.java import LONG_MAX, LONG_MIN, wrap_long
+from windowing.processing_time_service import ProcessingTimeService
+from windowing.watermarks.generators import NoWatermarksGenerator, PausableRelativeClock
+from windowing.watermarks.status import ElementOutput, StatusOutput, WatermarkStatus
+from windowing.watermarks.strategy import WatermarkStrategy
+
+TimestampAssigner = Callable[[Any, int], int]
+
+
+def record_timestamp(element: Any, timestamp: int) -> int:
+    """The timestamp that the element has already; LONG_MIN when it has none (Flink: RecordTimestampAssigner)."""
+    return timestamp
+
+
+class WatermarkEmitter:
+    """A WatermarkOutput that only goes up, and that says active before the first watermark after idleness.
+
+    Mirrors Flink's TimestampsAndWatermarksOperator.WatermarkEmitter.
+    """
+
+    def __init__(self, output: StatusOutput) -> None:
+        self._output = output
+        self._is_idle = False
+        self.watermark = LONG_MIN
+
+    def emit_watermark(self, timestamp: int) -> None:
+        if timestamp > self.watermark:
+            self.watermark = timestamp
+            self.mark_active()
+            self._output.emit_watermark(timestamp)
+
+    def mark_idle(self) -> None:
+        self._toggle(True)
+
+    def mark_active(self) -> None:
+        self._toggle(False)
+
+    def _toggle(self, is_idle: bool) -> None:
+        if self._is_idle != is_idle:
+            self._is_idle = is_idle
+            self._output.emit_watermark_status(WatermarkStatus.IDLE if is_idle else WatermarkStatus.ACTIVE)
+
+
+class TimestampsAndWatermarksOperator:
+    """Gives each element its timestamp, forwards it, then lets the strategy's generator see it; emits periodically.
+
+    Args:
+        strategy: which generator, idleness and interval.
+        service: current processing time and timers for the periodic emission; also measures idleness.
+        output: where elements, watermarks and statuses go.
+        timestamp_assigner: (element, timestamp so far or LONG_MIN) -> timestamp.
+        progressive: False as in Flink's batch execution: no watermark but the final one.
+
+    Mirrors Flink's TimestampsAndWatermarksOperator.
+    """
+
+    def __init__(
+        self,
+        strategy: WatermarkStrategy,
+        service: ProcessingTimeService,
+        output: ElementOutput,
+        *,
+        timestamp_assigner: TimestampAssigner = record_timestamp,
+        progressive: bool = True,
+    ) -> None:
+        self._service = service
+        self._output = output
+        self._emitter = WatermarkEmitter(output)
+        self._assign = timestamp_assigner
+        self._interval_ms = strategy.interval_ms if progressive else 0
+        self.input_activity_clock = PausableRelativeClock(lambda: service.current_processing_time)
+        self._generator = strategy.create_watermark_generator(self.input_activity_clock) if progressive else NoWatermarksGenerator()
+
+    def open(self) -> None:
+        """Starts the periodic emission, one interval from now."""
+        self._register_periodic_emit()
+
+    def process_element(self, element: Any, timestamp: int | None) -> None:
+        assigned = self._assign(element, LONG_MIN if timestamp is None else timestamp)
+        self._output.collect(element, assigned)
+        self._generator.on_event(element, assigned, self._emitter)
+
+    def process_watermark(self, timestamp: int) -> None:
+        """A watermark from upstream: swallowed, unless it is the final one."""
+        if timestamp == LONG_MAX:
+            self._emitter.emit_watermark(LONG_MAX)
+
+    def process_watermark_status(self, status: WatermarkStatus) -> None:
+        """A status from upstream: swallowed."""
+
+    def finish(self) -> None:
+        """End of the input: one last periodic emission. The final watermark comes from upstream."""
+        self._generator.on_periodic_emit(self._emitter)
+
+    def _register_periodic_emit(self) -> None:
+        if self._interval_ms > 0:
+            self._service.register_timer(wrap_long(self._service.current_processing_time + self._interval_ms), self._on_processing_time)
+
+    def _on_processing_time(self, timestamp: int) -> None:
+        self._generator.on_periodic_emit(self._emitter)
+        self._register_periodic_emit()

@@ -16,6 +16,8 @@ from windowing.columnar.source_progress import SourceProgress, TickAggregates, T
 from windowing.errors import TimelineError, TimeRangeError
 from windowing.watermarks import WatermarkStrategy
 
+__all__ = ["INITIAL_WATERMARK", "NEVER", "SourceProgress", "TickAggregates", "Timeline", "watermark_timeline"]
+
 INITIAL_WATERMARK = int(np.iinfo(np.int64).min)
 NEVER = int(np.iinfo(np.int64).max)
 

@@ -104,7 +104,9 @@ class WatermarkOutputMultiplexer:
     def _partial(self, split: str) -> PartialWatermark:
         if split not in self._partials:
             known = ", ".join(sorted(self._partials)) or "none"
-            raise WatermarkStateError(f"Split {split!r} has no output; registered are: {known}.", split=split)
+            raise WatermarkStateError(
+                f"Split {split!r} has no output; registered are: {known}.", split=split, flink="IllegalArgumentException"
+            )
         return self._partials[split]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.pipelines import Pipeline
-from windowing.key_groups import key_group_of, operator_index
+from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
 from windowing.key_types import KeyType, TupleKey, key_type
 
 
@@ -60,6 +60,11 @@ class Keys:
     def range_of(self, group: int, ranges: int) -> int:
         """Which of `ranges` contiguous ranges a key group belongs to."""
         return operator_index(group, ranges, self.max_parallelism)
+
+    def range_bounds(self, number: int, ranges: int) -> tuple[int, int]:
+        """First and last key group of a range."""
+        owned = KeyGroupRange.of_operator(number, ranges, self.max_parallelism)
+        return owned.first, owned.last
 
     def arrays(self, keys: Sequence[Any]) -> list[tuple[str, pa.Array]]:
         """Keys as columns, in their declared types."""

@@ -20,13 +20,24 @@ from jobs.engines.python_values import to_arrow, to_python
 from jobs.engines.replay import Outcome, Replay
 from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, Judge, in_order
 from jobs.engines.transport import Batches, Transport
-from jobs.tables.delta import WrittenFile, filesystem, write_file
+from jobs.tables.delta import WrittenFile, filesystem
+from jobs.tables.staging import write_staged
 from jobs.tables.schemas import table_schemas
 from windowing.runtime.key_group_runner import KeyGroupRunner, LateElement, Pane
 
 _NAME = b"slackwater.table"
 _ELEMENTS = "elements"
 _HASHED = {"panes": "output", "window_state": "state", "keyed_state": "state", "timers": "state"}
+_FILES = pa.schema(
+    [
+        ("table", pa.string()),
+        ("path", pa.string()),
+        ("partition", pa.map_(pa.string(), pa.string())),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("statistics", pa.string()),
+    ]
+)
 COUNTS = (
     "rows_read",
     "rows_filtered",
@@ -128,3 +139,140 @@ class ReplayRange:
 
 def _counts(counts: dict[str, int]) -> pa.Table:
     return named("counts", pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())}))
+
+
+class _RangeWork:
+    """One range of one slice: what it restores, replays and stages."""
+
+    def __init__(self, replay: Replay, keys: Keys, number: int, elements: pa.Table | None) -> None:
+        self.replay = replay
+        self.pipeline = replay.pipeline
+        self.keys = keys
+        self.number = number
+        self.elements = elements
+        types = {field.name: field.type for field in replay.scan.source.schema}
+        self.accumulators: list[Accumulator] = [bind(name, item, types) for name, item in self.pipeline.select.items()]
+        self.schemas = table_schemas(replay.shape)
+
+    def run(self) -> Iterator[pa.Table]:
+        runner = self._runner()
+        if self.elements is not None:
+            self._feed(runner, self.elements)
+        runner.finish(self.replay.scan.to_ms)
+        tables = {
+            "panes": self._panes(runner.panes),
+            "window_state": parked.window_rows(runner.parked_windows(), self.keys, self.replay.shape, self.accumulators),
+            "timers": parked.timer_rows(runner.parked_timers(), self.keys),
+        }
+        hashes = {"output": ContentHash(), "state": ContentHash()}
+        for name, rows in tables.items():
+            hashes[_HASHED[name]].add(name, self._conform(name, rows), without=("run_id",))
+        tables["late_events"] = self._late_events(runner.late)
+        for name, rows in tables.items():
+            if rows.num_rows:
+                yield self._hand_over(name, rows)
+        yield named("hashes", pa.table({"kind": list(hashes), "hash": [str(item) for item in hashes.values()]}))
+        counts = dict(runner.counts)
+        yield _counts({**counts, "rows_read": 0 if self.elements is None else self.elements.num_rows})
+
+    def _runner(self) -> KeyGroupRunner:
+        columns = [self._values(item.column) for item in self.pipeline.select.values()]
+        runner = KeyGroupRunner(
+            assigner=self.pipeline.window,
+            trigger=self.pipeline.effective_trigger,
+            function=SelectFunction(self.accumulators, columns),
+            key_type=self.keys.type,
+            max_parallelism=self.keys.max_parallelism,
+            parallelism=self.replay.ranges,
+            index=self.number,
+            allowed_lateness_ms=self.pipeline.allowed_lateness_ms,
+            order_mode=self.pipeline.order_mode,
+            timeline=self.replay.timeline,
+        )
+        windows = parked.restore_windows(self._parked("window_state"), self.keys, self.replay.shape, self.accumulators)
+        runner.restore(windows, parked.restore_timers(self._parked("timers"), self.keys))
+        return runner
+
+    def _values(self, column: str | None) -> list[Any] | None:
+        if column is None:
+            return None
+        return [] if self.elements is None else to_python(self.elements.column(column))
+
+    def _feed(self, runner: KeyGroupRunner, elements: pa.Table) -> None:
+        rows = zip(self.keys.values(elements), elements.column(EVENT).to_pylist(), elements.column(ARRIVAL).to_pylist(), strict=True)
+        for number, (key, timestamp, arrival) in enumerate(rows):
+            runner.process_element(key, number, timestamp, arrival)
+
+    def _parked(self, name: str) -> pa.Table:
+        """This range's rows of the parent's snapshot; row groups of other key groups are not read."""
+        schema = pa.schema([field for field in self.schemas[name] if field.name != "run_id"])
+        first, last = self.keys.range_bounds(self.number, self.replay.ranges)
+        files = filesystem(self.replay.folders[name])
+        parts = []
+        for path in self.replay.state.get(name, ()):
+            with files.open_input_file(path) as data:
+                rows = pq.read_table(data, filters=(pc.field("key_group") >= first) & (pc.field("key_group") <= last), use_threads=False)
+            parts.append(rows.select(schema.names).cast(schema))
+        return pa.concat_tables(parts) if parts else schema.empty_table()
+
+    def _panes(self, panes: Sequence[Pane]) -> pa.Table:
+        start, end = parked.bounds(pane.window for pane in panes)
+        results = list(zip(*(pane.result for pane in panes), strict=True)) or [()] * len(self.accumulators)
+        return pa.table(
+            {
+                "key_group": pa.array([pane.key_group for pane in panes], pa.int32()),
+                **dict(self.keys.arrays([pane.key for pane in panes])),
+                "window_start": start,
+                "window_end": end,
+                "firing": pa.array([pane.firing for pane in panes], pa.int64()),
+                "ordinal": pa.array([0] * len(panes), pa.int64()),
+                "kind": pa.array([pane.kind for pane in panes], pa.string()),
+                **{name: to_arrow(values, kind) for (name, kind), values in zip(self.replay.shape.results, results, strict=True)},
+                "elements": pa.array([pane.elements for pane in panes], pa.int64()),
+                "watermark": parked.times([pane.watermark for pane in panes]),
+                "tick_end": parked.times([pane.tick_end for pane in panes]),
+                "cause_arrival": parked.times([pane.cause_arrival for pane in panes]),
+            }
+        )
+
+    def _late_events(self, late: Sequence[LateElement]) -> pa.Table:
+        if self.elements is None or not late:
+            return self.schemas["late_events"].empty_table().drop_columns(["run_id"])
+        rows = self.elements.take(pa.array([item.value for item in late]))
+        names = [name for name, _ in self.replay.shape.source]
+        kept = {name: rows.column(name) for name in names}
+        kept["key_group"] = rows.column(KEY_GROUP)
+        kept["event_time"] = parked.times(rows.column(EVENT).to_pylist())
+        kept["arrival_time"] = parked.times(rows.column(ARRIVAL).to_pylist())
+        kept["windows"] = self._missed(late)
+        kept["late_by_ms"] = pa.array([item.watermark - item.timestamp for item in late], pa.int64())
+        kept["watermark"] = parked.times([item.watermark for item in late])
+        wanted = [field.name for field in self.schemas["late_events"] if field.name != "run_id"]
+        return pa.table({name: kept[name] for name in wanted})
+
+    def _missed(self, late: Sequence[LateElement]) -> pa.Array:
+        start, end = parked.bounds(window for item in late for window in item.windows)
+        offsets = [0]
+        for item in late:
+            offsets.append(offsets[-1] + len(item.windows))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.StructArray.from_arrays([start, end], names=["start", "end"]))
+
+    def _conform(self, name: str, rows: pa.Table) -> pa.Table:
+        """`rows` with every column of the table but run_id, in its order, so that a hash covers what a reader sees."""
+        schema = self.schemas[name]
+        columns = {
+            field.name: rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+            for field in schema
+            if field.name != "run_id"
+        }
+        return pa.table(columns)
+
+    def _hand_over(self, name: str, rows: pa.Table) -> pa.Table:
+        """Few rows go to the driver, many stay here as a file of the table."""
+        if rows.num_rows < self.replay.file_rows:
+            return named(name, rows)
+        run_id, uri = self.replay.run_id, self.replay.folders[name]
+        written = write_staged(uri, run_id, f"range-{self.number:05d}", self._conform(name, rows))
+        columns = [{"table": name, **vars(written)}]
+        columns[0]["partition"] = list(written.partition.items())
+        return named("files", pa.Table.from_pylist(columns, schema=_FILES))

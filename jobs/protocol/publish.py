@@ -12,7 +12,7 @@ from jobs.errors import LostRaceError, RejectedError, UsageError
 from jobs.protocol import validation
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
-from jobs.protocol.staging import unpack
+from jobs.tables.staging import unpack
 from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.ledger import MAIN, LedgerRow, LedgerWriter
 from jobs.tables.warehouse import Tables

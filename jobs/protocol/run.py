@@ -23,7 +23,7 @@ from jobs.errors import LostRaceError, RetryableError, SlackwaterError
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
 from jobs.protocol.shapes import shape_of
-from jobs.protocol.staging import pack, read_staged, stack, write_staged
+from jobs.tables.staging import pack, read_staged, stack, write_staged
 from jobs.protocol.slices import Lineage, Slice
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
 from jobs.tables.ledger import MAIN, Input, LedgerRow
@@ -311,7 +311,7 @@ class _StageOfSlice:
             files = list(outcome.files.get(name, []))
             rows = stack(outcome.rows.get(name, []), folder.schema, self.run_id)
             if rows.num_rows:
-                files.append(write_staged(folder.uri, self.run_id, "driver", rows))
+                files.append(write_staged(folder.uri, self.run_id, "driver", rows.drop_columns(["run_id"])))
             folder.commit_files(files)
             written[name] = tuple(file.path for file in files)
         return written

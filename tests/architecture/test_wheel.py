@@ -1,4 +1,4 @@
-"""What a user gets from `pip install`: both packages whole, and nothing else of the repository."""
+"""What a user gets from `pip install`: both packages whole, the module that starts the command, and nothing else of the repository."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_the_wheel_holds_every_file_of_both_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    packages = {"windowing", "jobs"}
+    packages = {"windowing", "jobs", "slackwater.py"}
     expected = {str(file.relative_to(ROOT)) for file in tracked() if file.relative_to(ROOT).parts[0] in packages}
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert shipped == expected
@@ -35,7 +35,7 @@ def test_the_wheel_carries_its_licence_and_its_command(wheel: zipfile.ZipFile) -
     (licence,) = [name for name in wheel.namelist() if Path(name).name == "LICENSE"]
     assert wheel.read(licence).decode() == (ROOT / "LICENSE").read_text()
     (scripts,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
-    assert "slackwater = jobs.command_line:main" in wheel.read(scripts).decode().splitlines()
+    assert "slackwater = slackwater:main" in wheel.read(scripts).decode().splitlines()
 
 
 def test_the_command_that_the_wheel_names_exists() -> None:

@@ -43,9 +43,12 @@ def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
 
 
 def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFile:
-    """Write staged rows as one file of the table at `uri`, in the partition of `run_id`. Commits nothing."""
+    """Write staged rows (without run_id) as one file of the table at `uri`, in the partition of `run_id`. Commits nothing.
+
+    Spark may run a task twice, so no two writers share a name; only the file that the driver hears of counts.
+    """
     path = f"run_id={run_id}/{part}-{uuid.uuid4().hex[:8]}.parquet"
-    return write_file(uri, path, rows.drop_columns(["run_id"]), {"run_id": run_id})
+    return write_file(uri, path, rows, {"run_id": run_id})
 
 
 def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:

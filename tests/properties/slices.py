@@ -1,0 +1,164 @@
+"""Replays random events slice after slice, in one process, through the engine and its codecs, and reads back what the tables would hold.
+
+Not a test: the part that the properties share. Parked state goes from slice to slice as Parquet files, as in a run.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.engines.inputs import EPOCH, InputFile, PinnedSource, to_datetime
+from jobs.engines.operator import OperatorEngine
+from jobs.engines.progress import Progress, columns_of_pass, timeline_of
+from jobs.engines.replay import Outcome, Replay
+from jobs.engines.rows import Judge
+from jobs.engines.transport import InProcess, SliceScan
+from jobs.pipelines import DeltaSource, Pipeline, count, max_, mean, min_, sum
+from jobs.protocol.shapes import shape_of
+from jobs.tables.delta import write_file
+from jobs.tables.schemas import table_schemas
+from jobs.tables.staging import stack
+from tests.model import records as model
+from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+
+SELECT = {"n": count(), "known": count("x"), "total": sum("x"), "average": mean("y"), "least": min_("y"), "greatest": max_("x")}
+AGGREGATES = tuple(model.Aggregate(name, item.kind, item.column) for name, item in SELECT.items())
+SCHEMA = pa.schema(
+    [
+        ("event_time", pa.timestamp("us", tz="UTC")),
+        ("arrival_time", pa.timestamp("us", tz="UTC")),
+        ("source", pa.string()),
+        ("row", pa.int64()),
+        ("key", pa.string()),
+        ("x", pa.int32()),
+        ("y", pa.float64()),
+    ]
+)
+
+
+def pipeline_of(rules: model.Replay) -> Pipeline:
+    """The declaration whose rules are the model's."""
+    ms = lambda number: timedelta(milliseconds=number)  # noqa: E731
+    assigner = rules.assigner
+    if isinstance(assigner, model.Tumbling):
+        window = TumblingEventTimeWindows.of(ms(assigner.size), ms(assigner.offset))
+    else:
+        window = SlidingEventTimeWindows.of(ms(assigner.size), ms(assigner.slide), ms(assigner.offset))
+    watermarks = WatermarkStrategy.bounded_out_of_orderness(ms(rules.bound)).with_interval(ms(rules.tick))
+    if rules.idle_timeout is not None:
+        watermarks = watermarks.with_idleness(ms(rules.idle_timeout))
+    return Pipeline(
+        name="random",
+        source=DeltaSource("events", event_time="event_time", arrival_time="arrival_time", source_partition="source", order_by="row"),
+        watermarks=watermarks,
+        key_by="key",
+        window=window,
+        allowed_lateness=ms(rules.allowed_lateness),
+        select=SELECT,
+        max_ahead=ms(rules.max_ahead),
+        start=to_datetime(rules.start),
+    )
+
+
+@dataclass
+class Replayed:
+    """What all slices left together; rows as plain dicts, times in milliseconds."""
+
+    panes: list[dict] = field(default_factory=list)
+    late: list[dict] = field(default_factory=list)
+    quarantined: list[dict] = field(default_factory=list)
+    windows: list[dict] = field(default_factory=list)
+    timers: list[dict] = field(default_factory=list)
+    progress: list[dict] = field(default_factory=list)
+    state_hash: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def replay_slices(events: Sequence[model.Event], rules: model.Replay, cuts: Sequence[int], ranges: Sequence[int]) -> Replayed:
+    """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _Replaying(events, rules, Path(folder)).run([rules.start, *cuts, rules.to], ranges)
+
+
+class _Replaying:
+    def __init__(self, events: Sequence[model.Event], rules: model.Replay, folder: Path) -> None:
+        self.folder = folder
+        self.pipeline = pipeline_of(rules)
+        source = folder / "events"
+        source.mkdir()
+        rows = pa.Table.from_pylist([_row(event) for event in events], schema=SCHEMA)
+        files = []
+        for number, part in enumerate((rows.slice(0, len(rows) // 2), rows.slice(len(rows) // 2))):
+            path = f"part-{number}.parquet"
+            pq.write_table(part, source / path)
+            files.append(InputFile(path, (), part.num_rows, 1, True))
+        self.files = tuple(files)
+        self.source = PinnedSource(str(source), 0, SCHEMA, None)
+        self.shape = shape_of(self.pipeline, SCHEMA)
+        self.schemas = table_schemas(self.shape)
+        self.folders = {name: str(folder / name) for name in self.schemas}
+
+    def run(self, bounds: Sequence[int], ranges: Sequence[int]) -> Replayed:
+        result = Replayed()
+        progress, state = Progress.none(), {}
+        for number, (from_ms, to_ms) in enumerate(zip(bounds, bounds[1:], strict=False)):
+            files = self.files if number == 0 else tuple(InputFile(f.path, (), f.rows, 1, False) for f in self.files)
+            scan = SliceScan(self.source, files, tuple(SCHEMA.names), "arrival_time", from_ms, to_ms)
+            judge = Judge(self.pipeline, from_ms, to_ms)
+            narrow = SliceScan(self.source, files, columns_of_pass(judge), "arrival_time", from_ms, to_ms)
+            timeline, progress = timeline_of(InProcess(), narrow, judge, progress)
+            progress = Progress.from_table(progress.to_table("r"))
+            replay = Replay(self.pipeline, self.shape, scan, timeline, state, self.folders, f"r{number}", ranges[number % len(ranges)])
+            outcome = OperatorEngine().replay(replay, InProcess())
+            state = {name: self._park(name, number, outcome) for name in ("window_state", "timers")}
+            self._note(result, outcome)
+        table = progress.to_table("r")
+        outcome.state_hash.add("source_progress", table, without=("run_id",))
+        result.state_hash = str(outcome.state_hash)
+        result.progress = _plain(table)
+        result.windows = _plain(self._stacked("window_state", outcome))
+        result.timers = _plain(self._stacked("timers", outcome))
+        return result
+
+    def _stacked(self, name: str, outcome: Outcome) -> pa.Table:
+        return stack(outcome.rows.get(name, []), self.schemas[name], "r")
+
+    def _park(self, name: str, number: int, outcome: Outcome) -> tuple[str, ...]:
+        rows = self._stacked(name, outcome)
+        return (write_file(self.folders[name], f"{number}.parquet", rows.drop_columns(["run_id"]), {}).path,)
+
+    def _note(self, result: Replayed, outcome: Outcome) -> None:
+        result.panes += _plain(self._stacked("panes", outcome))
+        result.late += _plain(self._stacked("late_events", outcome))
+        for part in outcome.rows.get("quarantine", []):
+            result.quarantined += _plain(part)
+        for name, value in outcome.counts.items():
+            result.counts[name] = value if name in ("windows_open", "timers_pending") else result.counts.get(name, 0) + value
+
+
+def _row(event: model.Event) -> dict:
+    return {
+        "event_time": None if event.event_time is None else to_datetime(event.event_time),
+        "arrival_time": None if event.arrival is None else to_datetime(event.arrival),
+        "source": event.source,
+        "row": event.order,
+        "key": event.key,
+        **event.values,
+    }
+
+
+def _plain(table: pa.Table) -> list[dict]:
+    return [_milliseconds(row) for row in table.to_pylist()]
+
+
+def _milliseconds(value):
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC) - EPOCH) // timedelta(milliseconds=1)
+    if isinstance(value, dict):
+        return {name: _milliseconds(item) for name, item in value.items()}
+    return [_milliseconds(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,142 @@
+"""However a range is cut into slices, and into however many key-group ranges each slice is divided, the tables end up the same;
+and one run over the range is what the brute-force model says.
+"""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.model import brute_force
+from tests.model import records as model
+from tests.properties.slices import AGGREGATES, replay_slices
+
+START = 1_000_000
+TICK = 50
+
+
+def assigners():
+    tumbling = st.builds(model.Tumbling, size=st.sampled_from([60, 100, 130]), offset=st.sampled_from([0, 7, -20]))
+    sliding = st.builds(model.Sliding, size=st.sampled_from([90, 200]), slide=st.sampled_from([30, 60, 120]), offset=st.sampled_from([0, 11]))
+    return st.one_of(tumbling, sliding)
+
+
+@st.composite
+def replays(draw):
+    """Rules, events and a range; events out of order, with nulls, ties and several source partitions."""
+    length = draw(st.integers(1, 900))
+    rules = model.Replay(
+        start=START,
+        to=START + length,
+        tick=TICK,
+        bound=draw(st.sampled_from([0, 20, 75])),
+        assigner=draw(assigners()),
+        allowed_lateness=draw(st.sampled_from([0, 30, 200])),
+        idle_timeout=draw(st.sampled_from([None, 60, 120])),
+        max_ahead=draw(st.sampled_from([50, 100_000])),
+        aggregates=AGGREGATES,
+    )
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.one_of(st.none(), st.integers(-200, length + 100)),  # event time
+                st.one_of(st.none(), st.integers(-20, length + 20)),  # arrival
+                st.sampled_from(["s", "t", None]),
+                st.sampled_from(["a", "b", "key1", "key2", "ключ", None]),
+                st.one_of(st.none(), st.integers(-5, 5)),
+                st.one_of(st.none(), st.sampled_from([0.1, -0.0, 0.0, 1e300, -1e300, 1e-300, float("nan"), float("inf")])),
+            ),
+            max_size=40,
+        )
+    )
+    events = [
+        model.Event(None if event is None else START + event, None if arrival is None else START + arrival, source, number, key, {"x": x, "y": y})
+        for number, (event, arrival, source, key, x, y) in enumerate(rows)
+    ]
+    return rules, events
+
+
+def cuts_of(rules):
+    return st.lists(st.integers(rules.start + 1, max(rules.start + 1, rules.to - 1)), max_size=4, unique=True).map(
+        lambda cuts: sorted(cut for cut in cuts if cut < rules.to)
+    )
+
+
+def multiset(rows, *without):
+    return Counter(repr(sorted((name, repr(value)) for name, value in row.items() if name not in ("run_id", *without))) for row in rows)
+
+
+def left(replayed):
+    """All that must not depend on cuts and parallelism."""
+    return {
+        "panes": multiset(replayed.panes),
+        "late": multiset(replayed.late),
+        "quarantine": multiset(replayed.quarantined, "source_version"),
+        "windows": multiset(replayed.windows),
+        "timers": multiset(replayed.timers),
+        "progress": multiset(replayed.progress),
+        "hash": replayed.state_hash,
+        "counts": replayed.counts,
+    }
+
+
+@given(replays(), st.data())
+@settings(max_examples=150)
+def test_cuts_and_parallelism_do_not_show(replay, data):
+    rules, events = replay
+    once = left(replay_slices(events, rules, [], [1]))
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    ranges = data.draw(st.lists(st.sampled_from([1, 2, 5, 128]), min_size=1, max_size=3), label="ranges")
+    assert left(replay_slices(events, rules, cuts, ranges)) == once
+
+
+@given(replays())
+@settings(max_examples=150)
+def test_one_run_is_what_the_model_says(replay):
+    rules, events = replay
+    ours = replay_slices(events, rules, [], [2])
+    theirs = brute_force.replay([event._replace(source=event.source or "") for event in events], rules)
+    assert Counter(map(_our_pane, ours.panes)) == Counter(map(_their_pane, theirs.panes))
+    assert Counter((row["row"], tuple((w["start"], w["end"]) for w in row["windows"]), row["late_by_ms"], row["watermark"]) for row in ours.late) == Counter(
+        (row.event.order, tuple(row.windows), row.late_by_ms, None if row.watermark == brute_force.LONG_MIN else row.watermark) for row in theirs.late
+    )
+    assert Counter(row["reason_code"] for row in ours.quarantined) == Counter(row.reason for row in theirs.quarantined)
+    assert Counter(map(_our_window, ours.windows)) == Counter(map(_their_window, theirs.open_windows))
+    assert Counter((t["key"], t["window_start"], t["time"], t["purpose"]) for t in ours.timers) == Counter(
+        (t.key, t.window.start, t.time, t.purpose) for t in theirs.timers
+    )
+    assert [(p["source_partition"], p["max_event_time"], p["last_arrival"], p["idle"]) for p in ours.progress[1:]] == sorted(
+        (p.source, p.max_event_time, p.last_arrival, p.idle) for p in theirs.progress
+    )
+    assert ours.progress[0]["watermark"] == (None if theirs.watermark == brute_force.LONG_MIN else theirs.watermark)
+    counts = theirs.counts
+    names = ("rows_read", "rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined", "assignments_missed", "windows_fired")
+    expected = (counts.read, counts.accepted, counts.late, counts.unassigned, counts.quarantined, counts.assignments_missed, counts.on_time_firings)
+    assert tuple(ours.counts[name] for name in names) == expected
+    assert ours.counts["windows_refired"] == counts.late_firings
+    assert (ours.counts["windows_opened"], ours.counts["windows_cleaned"]) == (counts.windows_opened, counts.windows_cleaned)
+
+
+def _results(values):
+    return tuple(repr(values[name.name]) for name in AGGREGATES)
+
+
+def _our_pane(row):
+    facts = (row["key"], row["window_start"], row["window_end"], row["firing"], row["kind"], row["elements"])
+    return (*facts, _results(row), row["watermark"], row["tick_end"], row["cause_arrival"])
+
+
+def _their_pane(pane):
+    facts = (pane.key, pane.window.start, pane.window.end, pane.firing, pane.kind, pane.elements)
+    watermark = None if pane.watermark == brute_force.LONG_MIN else pane.watermark
+    return (*facts, _results(pane.results), watermark, pane.tick_end, pane.cause_arrival)
+
+
+def _our_window(row):
+    facts = (row["key"], row["window_start"], row["window_end"], row["elements"], row["firings"], row["first_arrival"], row["last_arrival"])
+    return (*facts, row["last_fired_at"], row["next_firing"], row["cleanup_time"])
+
+
+def _their_window(window):
+    facts = (window.key, window.window.start, window.window.end, window.elements, window.firings, window.first_arrival, window.last_arrival)
+    return (*facts, window.last_fired_at, window.next_firing, window.cleanup_time)

@@ -1,0 +1,187 @@
+"""What happened to each window: how many elements it took, how often it fired, and why. Flink forgets this; a table of panes needs it.
+
+A listener of the window operator. It sees the operator's events and the runner's clock, and changes nothing of what the operator does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from windowing.windows import GLOBAL_WINDOW, Window
+
+EARLY, ON_TIME, LATE, COUNT, WITHDRAWN = "early", "on_time", "late", "count", "withdrawn"
+
+
+class Pane(NamedTuple):
+    """One row of a firing, or the withdrawal of a session that fired and was absorbed (then `result` is None).
+
+    Attributes:
+        key, window: whose it is.
+        firing: 1, 2, …: Flink's count of the window's firings.
+        ordinal: 0, 1, …: position among the rows of the firing.
+        kind: early, on_time, late, count or withdrawn.
+        result: what the window function emitted.
+        elements: elements that the window has accepted.
+        watermark: when it fired.
+        tick_end: end of the tick whose watermark fired it; None when an element did.
+        cause_arrival: arrival of the element that fired or absorbed it; None when a timer did.
+    """
+
+    key: Any
+    window: Window
+    firing: int
+    ordinal: int
+    kind: str
+    result: Any
+    elements: int
+    watermark: int
+    tick_end: int | None
+    cause_arrival: int | None
+
+
+class LateElement(NamedTuple):
+    """An element that no window took, and that is late by its own timestamp.
+
+    Attributes:
+        value, key, timestamp: the element.
+        windows: the windows that it missed; none when it was assigned none.
+        watermark: in force when it came.
+    """
+
+    value: Any
+    key: Any
+    timestamp: int
+    windows: tuple[Window, ...]
+    watermark: int
+
+
+@dataclass(slots=True)
+class WindowLife:
+    """What one open window has been through; times in milliseconds, None before the first.
+
+    Attributes:
+        elements: accepted so far, over all firings and purges.
+        firings: so far.
+        unfired: elements that have not been in a firing yet.
+        last_fired_at: the clock at the newest firing.
+        first_arrival, last_arrival: clock at the first and newest element.
+    """
+
+    elements: int = 0
+    firings: int = 0
+    unfired: int = 0
+    last_fired_at: int | None = None
+    first_arrival: int | None = None
+    last_arrival: int | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of a run, under the names of the ledger's columns."""
+
+    rows_accepted: int = 0
+    rows_late: int = 0
+    rows_unassigned: int = 0
+    assignments_missed: int = 0
+    elements_never_fired: int = 0
+    windows_opened: int = 0
+    windows_fired: int = 0
+    windows_refired: int = 0
+    windows_merged: int = 0
+    windows_cleaned: int = 0
+
+
+class WindowLog:
+    """Keeps the life of every open window and the panes of every firing. The runner sets `clock` and `watermark` before it acts.
+
+    Attributes:
+        lives: (key, window) → life, for windows from their first element to their cleanup, purged ones included.
+        panes, late: in the order in which they came about.
+        tally: counts since the log was made.
+    """
+
+    def __init__(self, *, accumulates: bool, is_event_time: bool) -> None:
+        self.clock = 0
+        self.watermark = 0
+        self.lives: dict[tuple[Any, Window], WindowLife] = {}
+        self.panes: list[Pane] = []
+        self.late: list[LateElement] = []
+        self.tally = Tally()
+        self._accumulates = accumulates
+        self._is_event_time = is_event_time
+        self._firing: tuple[WindowLife, str, int | None, int | None] | None = None
+        self._ordinal = 0
+
+    def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
+        life = self.lives.get((key, window))
+        if life is None:
+            life = self.lives[key, window] = WindowLife(first_arrival=self.clock)
+            self.tally.windows_opened += 1
+        life.elements += 1
+        life.unfired += 1
+        life.last_arrival = self.clock
+
+    def element_accepted(self, missed: Sequence[Window]) -> None:
+        self.tally.rows_accepted += 1
+        self.tally.assignments_missed += len(missed)
+
+    def element_skipped(self, key: Any, value: Any, timestamp: int, missed: Sequence[Window], is_late: bool) -> None:
+        if is_late:
+            self.tally.rows_late += 1
+            self.late.append(LateElement(value, key, timestamp, tuple(missed), self.watermark))
+        else:
+            self.tally.rows_unassigned += 1
+
+    def fires(self, key: Any, window: Window, timer: int | None, is_event_timer: bool) -> None:
+        """A firing begins; the rows that `row` is given until the next one belong to it. `timer` is its time, None when an element fired."""
+        life = self.lives[key, window]
+        life.firings += 1
+        life.unfired = 0
+        life.last_fired_at = self.clock
+        kind = self._kind(window, timer)
+        if kind == LATE:
+            self.tally.windows_refired += 1
+        else:
+            self.tally.windows_fired += 1
+        tick_end = self.clock if timer is not None and is_event_timer else None
+        self._firing = (life, kind, tick_end, self.clock if timer is None else None)
+        self._ordinal = 0
+
+    def row(self, key: Any, window: Window, result: Any) -> None:
+        """A row that the firing in progress emitted."""
+        assert self._firing is not None
+        life, kind, tick_end, cause = self._firing
+        self.panes.append(Pane(key, window, life.firings, self._ordinal, kind, result, life.elements, self.watermark, tick_end, cause))
+        self._ordinal += 1
+
+    def merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
+        """`absorbed` have become part of `result`, which begins a life of its own and counts its firings from 1."""
+        whole = WindowLife()
+        for window in absorbed:
+            life = self.lives.pop((key, window))
+            whole.elements += life.elements
+            whole.unfired += life.unfired
+            arrivals = [at for at in (whole.first_arrival, life.first_arrival) if at is not None]
+            whole.first_arrival = min(arrivals, default=None)
+            arrivals = [at for at in (whole.last_arrival, life.last_arrival) if at is not None]
+            whole.last_arrival = max(arrivals, default=None)
+            if life.firings and self._accumulates:
+                self.panes.append(Pane(key, window, life.firings + 1, 0, WITHDRAWN, None, 0, self.watermark, None, self.clock))
+        self.tally.windows_merged += len(absorbed)
+        self.tally.windows_opened += 1
+        self.lives[key, result] = whole
+
+    def cleared(self, key: Any, window: Window) -> None:
+        life = self.lives.pop((key, window))
+        self.tally.windows_cleaned += 1
+        self.tally.elements_never_fired += life.unfired
+
+    def _kind(self, window: Window, timer: int | None) -> str:
+        if window == GLOBAL_WINDOW:
+            return COUNT
+        last = window.max_timestamp()
+        if timer is not None:
+            return EARLY if timer < last else ON_TIME if timer == last else LATE
+        return EARLY if (self.watermark if self._is_event_time else self.clock) < last else LATE

@@ -18,6 +18,7 @@ from windowing import AggregateFunction
 Part = tuple[str, pa.DataType]
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 WIDE = pa.decimal128(38, 0)
+_TOO_WIDE = 10**38
 
 
 class Accumulator(Protocol):
@@ -167,14 +168,28 @@ class DoubleMean(_DoubleSumming):
         return exact_sums.rounded(accumulator[1], accumulator[0]) if accumulator[0] else None
 
 
-class _DecimalSumming(_IntegerSumming):
-    """Decimals of one scale, summed as integers of their last digit."""
+class _DecimalSumming(_Summing):
+    """Decimals of one scale, summed as integers of their last digit: a binary column beside a readable decimal and the count.
+
+    The readable one is null while the sum has more than 38 digits, which later terms may undo.
+    """
+
+    zero = 0
 
     def __init__(self, scale: int) -> None:
         self.scale = scale
+        self.parts: tuple[Part, ...] = (("sum", pa.decimal128(38, scale)), ("sum_exact", pa.binary()), ("count", pa.int64()))
 
     def add(self, accumulator: tuple[int, int], value: Decimal) -> tuple[int, int]:
         return (accumulator[0] + 1, accumulator[1] + _unscaled(value, self.scale))
+
+    def encode(self, accumulator: tuple[int, int]) -> tuple[Decimal | None, bytes, int]:
+        count, total = accumulator
+        exact = total.to_bytes(total.bit_length() // 8 + 1, "big", signed=True)
+        return (_scaled(total, self.scale) if abs(total) < _TOO_WIDE else None, exact, count)
+
+    def decode(self, parts: Sequence[Any]) -> tuple[int, int]:
+        return (int(parts[2]), int.from_bytes(parts[1], "big", signed=True))
 
 
 class DecimalSum(_DecimalSumming):
@@ -186,7 +201,7 @@ class DecimalSum(_DecimalSumming):
 
     def result(self, accumulator: tuple[int, int]) -> Decimal | None:
         count, total = accumulator
-        if abs(total) >= 10**38:
+        if abs(total) >= _TOO_WIDE:
             raise ResultOverflow(f"the sum has more than 38 digits and does not fit decimal(38, {self.scale})")
         return _scaled(total, self.scale) if count else None
 
@@ -246,6 +261,16 @@ class Extremum:
         return parts[0]
 
 
+_ORDERED = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+
+
 def bind(name: str, aggregate: Aggregate, types: Mapping[str, pa.DataType]) -> Accumulator:
     """The accumulator of `aggregate` on a source whose columns have `types`.
 
@@ -260,8 +285,7 @@ def bind(name: str, aggregate: Aggregate, types: Mapping[str, pa.DataType]) -> A
     assert aggregate.column is not None
     kind = _column_type(subject, aggregate.column, types)
     if aggregate.kind in ("min", "max"):
-        orderly = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
-        if not any(fits(kind) for fits in orderly):
+        if not any(fits(kind) for fits in _ORDERED):
             raise PipelineError(subject, f"the column is {kind}; min and max take numbers, decimals, strings, dates and timestamps")
         return Extremum(aggregate.kind, kind)
     summing: dict[str, tuple[Callable[[], Accumulator], Callable[[], Accumulator]]] = {
@@ -284,7 +308,7 @@ def _column_type(subject: str, column: str, types: Mapping[str, pa.DataType]) ->
 class SelectFunction(AggregateFunction):
     """A pipeline's `select` as one Flink AggregateFunction: the element is a row number, the accumulator a list of accumulators.
 
-    `columns[i]` holds the values that aggregate i reads, or None when it counts rows; `rows` are numbers of one slice, so they never enter state.
+    `columns[i]` holds the values that aggregate i reads, or None when it counts rows. Row numbers are of one slice and never enter state.
     """
 
     def __init__(self, accumulators: Sequence[Accumulator], columns: Sequence[Sequence[Any] | None]) -> None:

@@ -36,19 +36,19 @@ def merge(a: ExactSum, b: ExactSum) -> ExactSum:
 
 
 def rounded(total: ExactSum, divisor: int = 1) -> float:
-    """`total` / `divisor` as the nearest double (ties to even); an overflow is ±inf, and NaN or inf + -inf is NaN."""
-    if total.specials & _NAN or total.specials & _POSITIVE_INFINITY and total.specials & _NEGATIVE_INFINITY:
+    """`total` / `divisor` as the nearest double (ties to even); an overflow is ±inf, NaN or inf + -inf is NaN, and no zero is negative."""
+    if total.specials & _NAN or (total.specials & _POSITIVE_INFINITY and total.specials & _NEGATIVE_INFINITY):
         return math.nan
     if total.specials:
         return math.inf if total.specials & _POSITIVE_INFINITY else -math.inf
     try:
-        return total.scaled / (divisor << UNIT_BITS)
+        return total.scaled / (divisor << UNIT_BITS) + 0.0
     except OverflowError:
-        return math.copysign(math.inf, total.scaled)
+        return math.inf if total.scaled > 0 else -math.inf
 
 
 def encode(total: ExactSum) -> bytes:
-    """Canonical bytes: one of specials, two (big-endian) of trailing zero bits, then the odd rest as minimal big-endian two's complement."""
+    """Canonical bytes: one of specials, two (big-endian) of trailing zero bits, then the odd rest, as short as two's complement can be."""
     scaled = total.scaled
     zeros = (scaled & -scaled).bit_length() - 1 if scaled else 0
     rest = scaled >> zeros

@@ -1,0 +1,248 @@
+"""Every aggregate against a brute force over exact numbers, for any split of its values, through the columns that hold it between runs."""
+
+import math
+import pickle
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.engines.accumulators import Accumulator, ResultOverflow, SelectFunction, bind
+from jobs.engines.python_values import to_arrow, to_python
+from jobs.pipelines import Aggregate, count, max_, mean, min_, sum
+from jobs.pipelines.errors import PipelineError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DECIMAL_38 = pa.decimal128(38, 10)
+
+longs = st.integers(-(2**63), 2**63 - 1)
+doubles = st.floats()
+decimals = st.integers(-(10**38) + 1, 10**38 - 1).map(lambda number: Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -10)))
+texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=4)
+dates = st.dates()
+times = st.datetimes(timezones=st.just(UTC))
+
+VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "byte": (pa.int8(), st.integers(-128, 127)),
+    "long": (pa.int64(), longs),
+    "float": (pa.float32(), st.floats(width=32)),
+    "double": (pa.float64(), doubles),
+    "decimal": (DECIMAL_38, decimals),
+    "text": (pa.string(), texts),
+    "date": (pa.date32(), dates),
+    "time": (pa.timestamp("us", tz="UTC"), times),
+}
+NUMBERS = ("byte", "long", "float", "double", "decimal")
+
+
+def bound(aggregate: Aggregate, kind: pa.DataType) -> Accumulator:
+    return bind("result", aggregate, {"x": kind})
+
+
+def accumulated(accumulator: Accumulator, values: list[Any]) -> Any:
+    return reduce(accumulator.add, (value for value in values if value is not None), accumulator.create())
+
+
+def parked(accumulator: Accumulator, state: Any) -> Any:
+    """`state` as it comes back from its columns."""
+    columns = [to_arrow([value], kind) for value, (_, kind) in zip(accumulator.encode(state), accumulator.parts, strict=True)]
+    return accumulator.decode([to_python(pa.chunked_array([column]))[0] for column in columns])
+
+
+def emitted(accumulator: Accumulator, state: Any) -> Any:
+    """The result as a reader of the panes gets it."""
+    return to_arrow([accumulator.result(state)], accumulator.result_type).to_pylist()[0]
+
+
+def alike(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return (math.isnan(a) and math.isnan(b)) or struct.pack(">d", a) == struct.pack(">d", b)
+    return bool(a == b) and type(a) is type(b)
+
+
+# The brute force: from the values that are not null to the result, in exact numbers.
+
+
+def counted(values: list[Any]) -> int:
+    return len(values)
+
+
+def exact(values: list[Any]) -> Fraction | float:
+    """The sum as a fraction, or the special value that it is."""
+    special = [value for value in values if isinstance(value, float) and not math.isfinite(value)]
+    if not special:
+        return reduce(Fraction.__add__, map(Fraction, values), Fraction(0))
+    return math.nan if len(set(map(str, special))) > 1 or math.isnan(special[0]) else special[0]
+
+
+def nearest(value: Fraction | float) -> float:
+    if isinstance(value, float):
+        return value
+    try:
+        return value.numerator / value.denominator + 0.0
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def summed(kind: str) -> Callable[[list[Any]], Any]:
+    def brute_force(values: list[Any]) -> Any:
+        total = exact(values)
+        if not values:
+            return None
+        if kind in ("float", "double"):
+            return nearest(total)
+        assert isinstance(total, Fraction)
+        if kind == "decimal":
+            with localcontext(prec=60):
+                found = reduce(Decimal.__add__, values)
+            return ResultOverflow if abs(total) >= 10**28 else found
+        return int(total) if -(2**63) <= total < 2**63 else ResultOverflow
+
+    return brute_force
+
+
+def averaged(values: list[Any]) -> float | None:
+    if not values:
+        return None
+    total = exact(values)
+    return nearest(total / len(values))
+
+
+def least(values: list[Any]) -> Any:
+    numbers = [value for value in values if not (isinstance(value, float) and math.isnan(value))]
+    return None if not values else math.nan if not numbers else positive(min(numbers))
+
+
+def greatest(values: list[Any]) -> Any:
+    return None if not values else math.nan if any(isinstance(v, float) and math.isnan(v) for v in values) else positive(max(values))
+
+
+def positive(value: Any) -> Any:
+    return value + 0.0 if isinstance(value, float) else value
+
+
+CASES = [
+    *(pytest.param(count("x"), kind, counted, id=f"count-{kind}") for kind in VALUES),
+    *(pytest.param(sum("x"), kind, summed(kind), id=f"sum-{kind}") for kind in NUMBERS),
+    *(pytest.param(mean("x"), kind, averaged, id=f"mean-{kind}") for kind in NUMBERS),
+    *(pytest.param(min_("x"), kind, least, id=f"min-{kind}") for kind in VALUES),
+    *(pytest.param(max_("x"), kind, greatest, id=f"max-{kind}") for kind in VALUES),
+]
+
+
+@pytest.mark.parametrize(("aggregate", "kind", "brute_force"), CASES)
+@settings(max_examples=40)
+@given(st.data())
+def test_an_aggregate_is_its_brute_force_for_any_split(
+    aggregate: Aggregate, kind: str, brute_force: Callable[[list[Any]], Any], data: st.DataObject
+) -> None:
+    column_type, some = VALUES[kind]
+    values = data.draw(st.lists(st.none() | some, max_size=8))
+    cut = data.draw(st.integers(0, len(values)))
+    expected = brute_force([value for value in values if value is not None])
+    accumulator = bound(aggregate, column_type)
+    column = to_python(pa.chunked_array([pa.array(values, column_type)]))
+
+    whole = accumulated(accumulator, column)
+    halves = [parked(accumulator, accumulated(accumulator, half)) for half in (column[cut:], column[:cut])]
+    merged = accumulator.merge(*halves)
+
+    assert accumulator.encode(merged) == accumulator.encode(whole) or aggregate.kind in ("min", "max")
+    for state in (whole, merged):
+        if expected is ResultOverflow:
+            with pytest.raises(ResultOverflow, match="does not fit"):
+                accumulator.result(state)
+        else:
+            assert alike(emitted(accumulator, state), expected)
+
+
+def test_count_without_a_column_counts_elements() -> None:
+    accumulator = bind("n", count(), {})
+    state = accumulator.add(accumulator.add(accumulator.create(), None), None)
+    assert accumulator.result(state) == 2
+
+
+@pytest.mark.parametrize("values", [[2**63 - 1, 1], [-(2**63), -1]])
+def test_an_integer_sum_that_leaves_bigint_is_an_error_at_the_firing_only(values: list[int]) -> None:
+    accumulator = bound(sum("x"), pa.int64())
+    state = parked(accumulator, accumulated(accumulator, values))
+    with pytest.raises(ResultOverflow, match="does not fit bigint"):
+        accumulator.result(state)
+    assert accumulator.result(accumulator.merge(state, accumulated(accumulator, [-value for value in values]))) == 0
+    assert bound(mean("x"), pa.int64()).result(state) == values[0] / 2
+
+
+def test_a_decimal_sum_of_more_than_38_digits_may_come_back_into_range_in_a_later_run() -> None:
+    accumulator = bound(sum("x"), DECIMAL_38)
+    widest = Decimal("9" * 28 + "." + "9" * 10)
+    state = accumulated(accumulator, [widest, widest])
+    readable, *_ = accumulator.encode(state)
+    assert readable is None
+    with pytest.raises(ResultOverflow, match="more than 38 digits"):
+        accumulator.result(parked(accumulator, state))
+    assert accumulator.result(accumulator.add(parked(accumulator, state), widest.copy_negate())) == widest
+
+
+def test_the_readable_part_of_a_sum_says_what_a_firing_would() -> None:
+    names = [name for name, _ in bound(sum("x"), DECIMAL_38).parts]
+    assert names == ["sum", "sum_exact", "count"]
+    assert bound(sum("x"), DECIMAL_38).encode((2, 15_000_000_000))[0] == Decimal("1.5")
+    doubled = bound(mean("x"), pa.float64())
+    assert doubled.encode(accumulated(doubled, [0.1] * 10))[0] == 1.0
+
+
+@pytest.mark.parametrize("aggregate", [count("x"), sum("x"), mean("x"), min_("x"), max_("x")], ids=lambda item: item.kind)
+@pytest.mark.parametrize("column_type", [pa.int32(), pa.float64(), DECIMAL_38], ids=str)
+def test_a_bound_aggregate_and_its_accumulators_can_be_pickled(aggregate: Aggregate, column_type: pa.DataType) -> None:
+    accumulator = bound(aggregate, column_type)
+    value = pa.scalar(3, pa.int32()).cast(column_type).as_py()
+    copy = pickle.loads(pickle.dumps(accumulator))
+    state = accumulator.add(accumulator.create(), value)
+    assert copy.result(pickle.loads(pickle.dumps(state))) == accumulator.result(state)
+    assert (copy.parts, copy.result_type) == (accumulator.parts, accumulator.result_type)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "column_type", "rule"),
+    [
+        (sum("y"), pa.int64(), r"select\['result'\] = sum\('y'\): the source has no column 'y'; it has x"),
+        (count("y"), pa.int64(), "the source has no column 'y'"),
+        (sum("x"), pa.string(), "the column is string; sum takes integers, floats and decimals"),
+        (mean("x"), pa.timestamp("us"), "mean takes integers, floats and decimals"),
+        (sum("x"), pa.bool_(), "the column is bool"),
+        (min_("x"), pa.bool_(), "min and max take numbers, decimals, strings, dates and timestamps"),
+        (max_("x"), pa.list_(pa.int64()), "min and max take"),
+        (min_("x"), pa.binary(), "min and max take"),
+    ],
+)
+def test_a_column_that_does_not_suit_the_aggregate_is_refused(aggregate: Aggregate, column_type: pa.DataType, rule: str) -> None:
+    with pytest.raises(PipelineError, match=rule):
+        bound(aggregate, column_type)
+
+
+def test_select_adds_each_row_to_all_its_aggregates_and_skips_nulls() -> None:
+    select = {"n": count(), "seen": count("x"), "total": sum("x"), "last": max_("t")}
+    types = {"x": pa.int32(), "t": pa.timestamp("us", tz="UTC")}
+    accumulators = [bind(name, aggregate, types) for name, aggregate in select.items()]
+    moments = [EPOCH, EPOCH + timedelta(days=1), EPOCH]
+    columns = [None, [4, None, -1], [4, None, -1], to_python(pa.chunked_array([pa.array(moments, types["t"])]))]
+    function = SelectFunction(accumulators, columns)
+
+    state = reduce(lambda state, row: function.add(row, state), range(3), function.create_accumulator())
+    assert function.get_result(state) == (3, 2, 3, 86_400_000_000)
+    assert function.get_result(function.merge(state, function.create_accumulator())) == (3, 2, 3, 86_400_000_000)
+    assert function.get_result(function.create_accumulator()) == (0, 0, None, None)
+
+
+def test_dates_are_picked_by_day() -> None:
+    accumulator = bound(min_("x"), pa.date32())
+    days = to_python(pa.chunked_array([pa.array([date(2013, 1, 2), date(1969, 12, 31)], pa.date32())]))
+    assert emitted(accumulator, accumulated(accumulator, days)) == date(1969, 12, 31)

@@ -7,7 +7,7 @@ import hashlib
 import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +20,10 @@ _NAN = struct.pack(">d", math.nan)
 
 
 def encode_value(value: Any) -> bytes:
-    """One value: a tag, and for what has no fixed width its length (4 bytes, big-endian). Integers of any width are alike, -0.0 is 0.0, one NaN."""
+    """One value: a tag, for what has no fixed width its length (4 bytes, big-endian), and the value.
+
+    Integers of any width are alike, -0.0 is 0.0, there is one NaN; times and dates are the integers that Arrow stores (µs, days).
+    """
     if value is None:
         return b"n"
     if isinstance(value, bool):
@@ -36,21 +39,18 @@ def encode_value(value: Any) -> bytes:
     if isinstance(value, bytes):
         return b"b" + len(value).to_bytes(4, "big") + value
     if isinstance(value, Decimal):
-        text = format(value, "f")
+        text = format(abs(value) if value.is_zero() else value, "f")
         data = (text.rstrip("0").rstrip(".") if "." in text else text).encode()
         return b"m" + len(data).to_bytes(4, "big") + data
     if isinstance(value, datetime):
-        return encode_value((value - EPOCH) // _MICROSECOND)
+        return encode_value(((value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH) // EPOCH.resolution)
     if isinstance(value, date):
-        return encode_value(value.toordinal())
+        return encode_value((value - EPOCH.date()).days)
     if isinstance(value, dict):
         return b"{" + b"".join(encode_value(item) for item in value.values()) + b"}"
     if isinstance(value, list | tuple):
         return b"[" + b"".join(encode_value(item) for item in value) + b"]"
     raise TypeError(f"no canonical encoding for {type(value).__name__}")
-
-
-_MICROSECOND = EPOCH.resolution
 
 
 def plain_columns(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:

@@ -1,0 +1,189 @@
+"""The content hash depends on the values of rows alone, and on every one of them."""
+
+import hashlib
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.engines.content_hash import ContentHash, encode_value, row_digests
+
+rows = st.lists(st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-3, 3), st.none() | st.floats(width=16)), max_size=8)
+
+
+def table_of(values: list[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*values, strict=True)) or [(), (), ()]
+    kinds = (pa.string(), pa.int64(), pa.float64())
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=["s", "i", "f"])
+
+
+def hash_of(*tables: pa.Table, name: str = "panes") -> str:
+    content = ContentHash()
+    for table in tables:
+        content.add(name, table, without=())
+    return str(content)
+
+
+@settings(max_examples=60)
+@given(rows, st.randoms(use_true_random=False), st.integers(0, 8))
+def test_neither_order_nor_files_nor_tasks_show(values: list[tuple[Any, ...]], random: Any, cut: int) -> None:
+    whole = hash_of(table_of(values))
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    assert hash_of(table_of(shuffled[:cut]), table_of(shuffled[cut:])) == whole
+    parts = [ContentHash(), ContentHash()]
+    for part, half in zip(parts, (shuffled[:cut], shuffled[cut:]), strict=True):
+        part.add("panes", table_of(half), without=())
+    total = ContentHash.parse(str(parts[0]))
+    total.merge(ContentHash.parse(str(parts[1])))
+    assert str(total) == whole
+
+
+@settings(max_examples=60)
+@given(rows, rows)
+def test_hashes_are_equal_exactly_when_the_multisets_of_rows_are(some: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> None:
+    def multiset(values: list[tuple[Any, ...]]) -> list[str]:
+        return sorted(repr((s, i, "nan" if f is not None and math.isnan(f) else None if f is None else f + 0.0)) for s, i, f in values)
+
+    assert (hash_of(table_of(some)) == hash_of(table_of(others))) == (multiset(some) == multiset(others))
+
+
+def test_a_known_row_has_the_hash_made_by_hand() -> None:
+    """The table's name, then every value but run_id: a tag, a length where it varies, and bytes."""
+    table = pa.table(
+        {"run_id": ["r1"], "origin": ["EWR"], "flights": [3], "mean": [1.5], "late": pa.nulls(1, pa.int64())},
+    )
+    encoded = b"s\0\0\0\5panes" + b"s\0\0\0\3EWR" + b"i\0\0\0\1\3" + b"d\x3f\xf8\0\0\0\0\0\0" + b"n"
+    content = ContentHash()
+    content.add("panes", table, without=("run_id",))
+    assert str(content) == "1:" + hashlib.sha256(encoded).hexdigest()
+    content.add("panes", table, without=("run_id",))
+    twice = 2 * int(hashlib.sha256(encoded).hexdigest(), 16) % 2**256
+    assert str(content) == f"2:{twice:064x}"
+
+
+def test_no_rows_have_the_hash_zero() -> None:
+    assert hash_of(table_of([])) == "0:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        (None, b"n"),
+        (True, b"t"),
+        (False, b"f"),
+        (0, b"i\0\0\0\1\0"),
+        (-1, b"i\0\0\0\1\xff"),
+        (255, b"i\0\0\0\2\0\xff"),
+        (-256, b"i\0\0\0\2\xff\0"),
+        (-0.0, b"d" + bytes(8)),
+        (1.0, b"d\x3f\xf0" + bytes(6)),
+        (math.nan, b"d\x7f\xf8" + bytes(6)),
+        (-math.nan, b"d\x7f\xf8" + bytes(6)),
+        ("é", b"s\0\0\0\2\xc3\xa9"),
+        (b"\0", b"b\0\0\0\1\0"),
+        (Decimal("1.50"), b"m\0\0\0\0031.5"),
+        (Decimal("-0.00"), b"m\0\0\0\0010"),
+        (Decimal("1E+2"), b"m\0\0\0\003100"),
+        (datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC), b"i\0\0\0\1\1"),
+        (date(1970, 1, 2), b"i\0\0\0\1\1"),
+        ([], b"[]"),
+        ([1, None], b"[i\0\0\0\1\1n]"),
+        ({"start": 1, "end": None}, b"{i\0\0\0\1\1n}"),
+    ],
+    ids=repr,
+)
+def test_known_encodings(value: Any, encoded: bytes) -> None:
+    assert encode_value(value) == encoded
+
+
+NUMBERS = [0, 1, -1, 256, 0.0, 1.0, math.nan, math.inf, Decimal(1), Decimal("0.1")]
+NEIGHBOURS = [None, "", "n", b"", False, True, "1", b"1", [], [None], [[]], {}, [1], ["1"], *NUMBERS]
+    None,
+    "",
+    "n",
+    b"",
+    0,
+    1,
+    -1,
+    256,
+    False,
+    True,
+    0.0,
+    1.0,
+    math.nan,
+    math.inf,
+    "1",
+    b"1",
+    Decimal(1),
+    Decimal("0.1"),
+    [],
+    [None],
+    [[]],
+    {},
+    [1],
+    ["1"],
+]
+
+
+def test_values_that_look_alike_are_apart() -> None:
+    assert len({encode_value(value) for value in NEIGHBOURS}) == len(NEIGHBOURS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("ab", "c"), ("a", "bc")),
+        (("a", None), (None, "a")),
+        (([1], [2, 3]), ([1, 2], [3])),
+        (([], 1), ([1], None)),
+        ((b"\0", b""), (b"", b"\0")),
+        ((1, 0), (0, 1)),
+    ],
+)
+def test_what_moves_from_one_column_to_the_next_is_another_row(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+    assert b"".join(map(encode_value, one)) != b"".join(map(encode_value, other))
+
+
+@pytest.mark.parametrize(
+    ("value", "narrow", "wide"),
+    [
+        (7, pa.int8(), pa.int64()),
+        (0.25, pa.float32(), pa.float64()),
+        (Decimal("7.25"), pa.decimal128(5, 2), pa.decimal128(38, 4)),
+        ("7", pa.string(), pa.large_string()),
+        (b"7", pa.binary(), pa.binary(1)),
+        (datetime(2013, 1, 1, tzinfo=UTC), pa.timestamp("ms", tz="UTC"), pa.timestamp("us", tz="UTC")),
+        (datetime(2013, 1, 1, tzinfo=UTC), pa.timestamp("s", tz="UTC"), pa.timestamp("ns", tz="UTC")),
+    ],
+)
+def test_the_width_of_a_type_does_not_show(value: Any, narrow: pa.DataType, wide: pa.DataType) -> None:
+    one, other = (pa.table({"x": pa.array([value, None], kind)}) for kind in (narrow, wide))
+    assert hash_of(one) == hash_of(other)
+
+
+def test_a_time_in_a_struct_is_encoded_like_one_in_a_column() -> None:
+    moment = datetime(2013, 1, 1, 5, tzinfo=UTC)
+    day = date(2013, 1, 1)
+    for value, kind in ((moment, pa.timestamp("us", tz="UTC")), (moment.replace(tzinfo=None), pa.timestamp("us")), (day, pa.date32())):
+        plain = pa.table({"x": pa.array([value], kind)})
+        nested = pa.table({"x": pa.array([[value]], pa.list_(kind))})
+        [of_plain] = row_digests(plain, ["x"])
+        head = encode_value("")
+        stored = plain.column("x")[0].cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).as_py()
+        assert of_plain == hashlib.sha256(head + encode_value(stored)).digest()
+        assert next(row_digests(nested, ["x"])) == hashlib.sha256(head + b"[" + encode_value(stored) + b"]").digest()
+
+
+def test_equal_rows_of_two_tables_are_apart() -> None:
+    assert hash_of(table_of([("a", 1, 1.0)]), name="panes") != hash_of(table_of([("a", 1, 1.0)]), name="timers")
+
+
+def test_a_value_without_a_canonical_encoding_is_refused() -> None:
+    with pytest.raises(TypeError, match="no canonical encoding for complex"):
+        encode_value(1j)

@@ -3,6 +3,7 @@
 It says what is submitted; what a replay is stands in jobs. Exit codes do not get through spark-submit, the manifest does.
 """
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,22 @@ def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
 
 def prepare(context: Any) -> None:
     """Before each try: refuses a run that does not say how far it goes, and removes what an earlier try left to be read."""
-    run = context["dag_run"]
-    if run.run_type not in WITH_AN_INTERVAL and not context["params"]["to"]:
+    to = context["params"]["to"]
+    if to is None and context["dag_run"].run_type not in WITH_AN_INTERVAL:
         raise AirflowFailException(
             "A run started by hand does not say how far to replay. Start another one with the parameter `to`, such as "
             '{"to": "2013-01-04T00:00:00Z"}; it replays every slice between the head of the lineage and that time. '
             "To fill a range of intervals, use `airflow backfill create`."
         )
+    if to is not None:
+        _check(to)
     arguments = context["task"].application_args
     Path(arguments[arguments.index("--manifest") + 1]).unlink(missing_ok=True)
+
+
+def _check(to: str) -> None:
+    """Airflow's own check of a parameter lets any string through."""
+    try:
+        datetime.fromisoformat(to)
+    except ValueError as error:
+        raise AirflowFailException(f"The parameter `to` is {to!r}; it is a time such as 2013-01-04T00:00:00Z.") from error

@@ -1,0 +1,60 @@
+"""The DAG folder, parsed once in an interpreter of its own: importing Airflow here would hide what parsing imports."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A user's own file, in which everything that a DAG takes from a pipeline differs from the example.
+CAREFUL = """
+from datetime import timedelta
+from jobs.pipelines import DeltaSource, Pipeline, count
+from windowing import TumblingEventTimeWindows, WatermarkStrategy
+
+careful = Pipeline(
+    name="careful", source=DeltaSource("sources/orders", event_time="ordered_at", arrival_time="seen_at", order_by="row"),
+    watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(hours=1)), key_by="shop",
+    window=TumblingEventTimeWindows.of(timedelta(hours=1)), select={"orders": count()},
+    start="2020-02-29T06:00:00+00:00", schedule="30 6 * * *", settle=timedelta(hours=2), approve_warnings=True,
+)
+unscheduled = Pipeline(
+    name="unscheduled", source=careful.source, watermarks=careful.watermarks, key_by="shop", window=careful.window,
+    select={"orders": count()}, start="2020-01-01", schedule=None,
+)
+"""
+
+
+def parse(folder: Path, **variables: str) -> Any:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "AIRFLOW_HOME": str(folder / "airflow"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("parse.py")), str(ROOT / "dags")],
+        env={**environment, **variables},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("parse")
+    (folder / "mine.py").write_text(CAREFUL)
+    return parse(
+        folder,
+        SLACKWATER_PIPELINES="mine.py",  # relative to where Airflow was started
+        SLACKWATER_WAREHOUSE="/data/warehouse",
+        SLACKWATER_MANIFESTS="/data/manifests",
+        SLACKWATER_SPARK_BIN="/opt/spark-environment/bin",
+        SLACKWATER_SPARK_CONF='{"spark.executor.memory": "4g"}',
+        SLACKWATER_POOL="spark",
+        SLACKWATER_RETRIES="5",
+    ) | {"folder": str(folder)}

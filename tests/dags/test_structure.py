@@ -1,0 +1,109 @@
+"""Each DAG as a dict: what it declares, written down a second time by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.dags.conftest import ROOT, parse
+
+HEAVY = {"pyspark", "py4j", "delta", "deltalake", "pandas", "numpy", "pyarrow", "duckdb", "great_expectations", "rocksdict"}
+
+
+def shape(dag: Any) -> dict[str, Any]:
+    """What of a serialized DAG decides how it runs."""
+    return {
+        "schedule": dag["timetable"],
+        "start": dag["start_date"],
+        "catchup": dag["catchup"],
+        "max_active_runs": dag["max_active_runs"],
+        "params": {name: param["default"] for name, param in dag["params"]},
+        "edges": {task["__var"]["task_id"]: task["__var"].get("downstream_task_ids", []) for task in dag["tasks"]},
+        "operators": {task["__var"]["task_id"]: task["__var"]["task_type"] for task in dag["tasks"]},
+        "retries": {task["__var"]["task_id"]: task["__var"].get("retries", 0) for task in dag["tasks"]},
+        "retry_delay": {task["__var"]["task_id"]: task["__var"]["retry_delay"] for task in dag["tasks"]},
+        "pools": {task["__var"]["task_id"]: task["__var"].get("pool", "default_pool") for task in dag["tasks"]},
+    }
+
+
+def task(parsed: Any, dag: str, name: str) -> dict[str, Any]:
+    (found,) = [task["__var"] for task in parsed["dags"][dag]["tasks"] if task["__var"]["task_id"] == name]
+    return found
+
+
+def test_every_registered_pipeline_has_its_dag_and_nothing_fails_to_import(parsed: Any) -> None:
+    assert parsed["import_errors"] == {}
+    assert sorted(parsed["dags"]) == ["careful", "departures", "unscheduled"]
+
+
+def test_only_files_that_declare_dags_are_parsed(parsed: Any) -> None:
+    assert [Path(file).name for file in parsed["files"]] == ["scheduled.py"]
+
+
+def test_parsing_imports_nothing_heavy(parsed: Any) -> None:
+    assert "jobs" in parsed["packages"]
+    assert HEAVY & set(parsed["packages"]) == set()
+
+
+def test_the_scheduled_dag_of_the_example(parsed: Any) -> None:
+    assert shape(parsed["dags"]["departures"]) == {
+        "schedule": {
+            "__type": "airflow.timetables.interval.CronDataIntervalTimetable",
+            "__var": {"expression": "0 0 * * *", "timezone": "UTC"},
+        },
+        "start": 1356998400.0,  # 2013-01-01T00:00:00Z
+        "catchup": False,
+        "max_active_runs": 1,
+        "params": {"to": None},
+        "edges": {"replay": ["validate"], "validate": ["publish"], "publish": ["announce"], "announce": []},
+        "operators": {
+            "replay": "SparkSubmitOperator",
+            "validate": "ValidateOperator",
+            "publish": "PublishOperator",
+            "announce": "AnnounceOperator",
+        },
+        "retries": {"replay": 5, "validate": 0, "publish": 5, "announce": 5},
+        "retry_delay": {"replay": 600.0, "validate": 600.0, "publish": 600.0, "announce": 600.0},
+        "pools": {"replay": "spark", "validate": "default_pool", "publish": "default_pool", "announce": "default_pool"},
+    }
+
+
+def test_a_dag_takes_schedule_start_and_settling_time_from_its_pipeline(parsed: Any) -> None:
+    found = shape(parsed["dags"]["careful"])
+    assert found["schedule"]["__var"]["expression"] == "30 6 * * *"
+    assert found["start"] == 1582956000.0  # 2020-02-29T06:00:00Z
+    assert found["retry_delay"]["replay"] == 7200.0, "a try that comes too early must find the source settled the next time"
+
+
+def test_a_pipeline_without_schedule_runs_by_hand_alone(parsed: Any) -> None:
+    assert shape(parsed["dags"]["unscheduled"])["schedule"]["__type"] == "airflow.timetables.simple.NullTimetable"
+
+
+def test_replay_submits_the_command_line_of_the_pipeline(parsed: Any) -> None:
+    replay = task(parsed, "careful", "replay")
+    assert replay["application_args"] == [
+        *("run", "careful", "--to", "{{ params.to or dag_run.data_interval_end | ts }}", "--no-publish"),
+        *("--manifest", "/data/manifests/careful/{{ run_id }}.json", "--warehouse", "/data/warehouse"),
+        *("--pipelines", f"{parsed['folder']}/mine.py"),
+    ]
+    assert replay["application"] == str(ROOT / "jobs/submit/slackwater_job.py")
+    assert replay["conf"] == {"spark.executor.memory": "4g"}
+    assert replay["env_vars"] == {"SLACKWATER_SPARK_BIN": "/opt/spark-environment/bin"}
+
+
+def test_validate_and_publish_read_what_replay_and_validate_left(parsed: Any) -> None:
+    assert task(parsed, "careful", "validate")["manifest"] == "/data/manifests/careful/{{ run_id }}.json"
+    assert "task_ids='validate'" in task(parsed, "careful", "publish")["run_id"]
+
+
+def test_announce_names_the_published_table(parsed: Any) -> None:
+    (asset,) = task(parsed, "departures", "announce")["outlets"]
+    assert (asset["__var"]["name"], asset["__var"]["uri"]) == ("departures.published", "file:///data/warehouse/departures/published")
+
+
+def test_what_spark_submit_starts_lies_alone_in_its_folder() -> None:
+    assert [file.name for file in (ROOT / "jobs" / "submit").iterdir() if file.name != "__pycache__"] == ["slackwater_job.py"]
+
+
+def test_what_cannot_be_loaded_is_the_import_error_that_airflow_shows(tmp_path: Path) -> None:
+    errors = parse(tmp_path, SLACKWATER_PIPELINES="missing.py")["import_errors"]
+    assert "there is no such file" in json.dumps(errors)

@@ -1,0 +1,346 @@
+"""What the tasks do with the outcome of a replay: manifests and ledgers are written by hand, and `slackwater` is a script that answers."""
+
+import json
+import stat
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.standard.exceptions import HITLRejectException
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskAwaitingInput
+
+from dags.settings import Settings
+from dags.tasks import validate
+from dags.tasks.announce import STORED, AnnounceOperator
+from dags.tasks.publish import PublishOperator
+from dags.tasks.replay import prepare
+from dags.tasks.validate import ValidateOperator
+from jobs.args import Failure, Manifest, write_manifest
+
+STAGED = Manifest(
+    pipeline="departures",
+    outcome="staged",
+    exit_code=0,
+    run_id="b2",
+    run_ids=("a1", "b2"),
+    verdict="passed",
+    message="2 slices staged",
+    failures=(),
+    slices=(("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"), ("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00")),
+)
+WARNING = Failure(
+    run_id="b2", expectation="between(min=1)", column_name="flights", severity="warn", observed="0", unexpected=3, checked=812
+)
+NOTHING = replace(STAGED, outcome="nothing", run_id=None, run_ids=(), verdict=None, slices=(), message="covered already")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        warehouse=str(tmp_path / "warehouse"),
+        pipelines=None,
+        spark_bin=tmp_path / "bin",
+        spark_connection="slackwater_spark",
+        spark_conf={},
+        pool="default_pool",
+        manifests=tmp_path,
+        retries=3,
+        retry_delay=timedelta(minutes=10),
+    )
+
+
+def install(settings: Settings, script: str) -> Path:
+    """A `slackwater` that notes its arguments, one call a line, and then does what `script` says; gives the file of notes."""
+    command = settings.spark_bin / "slackwater"
+    command.parent.mkdir()
+    calls = settings.spark_bin / "calls"
+    command.write_text(f'#!/bin/sh\necho "$@" >>{calls}\n{script}\n')
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    return calls
+
+
+class Messages(dict[str, Any]):
+    """The two calls of a task instance that pass values from one process to the next."""
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def xcom_pull(self, task_ids: str, key: str) -> Any:
+        assert task_ids == "validate"
+        return self[key]
+
+
+def validating(file: Path, manifest: Manifest | None = None, *, asks: bool = False) -> ValidateOperator:
+    if manifest is not None:
+        write_manifest(manifest, file)
+    return ValidateOperator(task_id="validate", pipeline="departures", manifest=str(file), asks=asks)
+
+
+# --- replay
+
+
+def replaying(file: Path, run_type: str, to: str | None) -> dict[str, Any]:
+    task = SimpleNamespace(application_args=["run", "departures", "--manifest", str(file), "--warehouse", "w"])
+    return {"dag_run": SimpleNamespace(run_type=run_type), "params": {"to": to}, "task": task}
+
+
+@pytest.mark.parametrize(
+    ("run_type", "to"), [("scheduled", None), ("backfill", None), ("manual", "2013-01-04T00:00:00Z"), ("scheduled", "2013-01-04")]
+)
+def test_a_try_starts_without_the_manifest_of_the_one_before(tmp_path: Path, run_type: str, to: str | None) -> None:
+    file = tmp_path / "run.json"
+    write_manifest(STAGED, file)
+    prepare(replaying(file, run_type, to))
+    assert not file.exists()
+    prepare(replaying(file, run_type, to))
+
+
+@pytest.mark.parametrize("run_type", ["manual", "asset_triggered", "operator_triggered"])
+def test_a_run_without_interval_and_without_parameter_is_refused(tmp_path: Path, run_type: str) -> None:
+    with pytest.raises(AirflowFailException, match="parameter `to`"):
+        prepare(replaying(tmp_path / "run.json", run_type, None))
+
+
+@pytest.mark.parametrize("to", ["yesterday", "2013-13-01", ""])
+def test_a_parameter_that_is_no_time_is_refused(tmp_path: Path, to: str) -> None:
+    with pytest.raises(AirflowFailException, match="it is a time such as"):
+        prepare(replaying(tmp_path / "run.json", "manual", to))
+
+
+# --- validate
+
+
+def test_a_passed_run_goes_on_to_be_published(tmp_path: Path) -> None:
+    assert validating(tmp_path / "run.json", STAGED, asks=True).execute({}) == "b2"
+
+
+def test_a_covered_range_goes_on_with_nothing_to_publish(tmp_path: Path) -> None:
+    assert validating(tmp_path / "run.json", NOTHING).execute({}) is None
+
+
+@pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
+def test_any_other_outcome_fails_for_good_and_says_why(tmp_path: Path, outcome: Any, exit_code: int) -> None:
+    stopped = replace(NOTHING, outcome=outcome, exit_code=exit_code, message="flights is 0 in 3 panes")
+    with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0 in 3 panes"):
+        validating(tmp_path / "run.json", stopped, asks=True).execute({})
+
+
+def test_a_staged_run_whose_verdict_is_failed_is_not_published(tmp_path: Path) -> None:
+    with pytest.raises(AirflowFailException, match="verdict is failed"):
+        validating(tmp_path / "run.json", replace(STAGED, verdict="failed")).execute({})
+
+
+def test_a_missing_manifest_fails_for_good_and_names_the_next_step(tmp_path: Path) -> None:
+    with pytest.raises(AirflowFailException, match="Clear the task `replay`"):
+        validating(tmp_path / "run.json").execute({})
+
+
+def test_warnings_pass_where_the_pipeline_asks_for_no_approval(tmp_path: Path) -> None:
+    assert validating(tmp_path / "run.json", replace(STAGED, verdict="warned", failures=(WARNING,))).execute({}) == "b2"
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ValidateOperator, dict[str, Any], dict[str, Any]]:
+    """An operator that has put its question and waits, its context, and the question."""
+    questions: list[dict[str, Any]] = []
+    hitl = "airflow.providers.standard.operators.hitl.upsert_hitl_detail"
+    monkeypatch.setattr(hitl, lambda **question: questions.append(question))
+    instance = Messages()
+    context = {"ti": instance, "task_instance": SimpleNamespace(id="1")}
+    operator = validating(tmp_path / "run.json", replace(STAGED, verdict="warned", failures=(WARNING,)), asks=True)
+    with pytest.raises(TaskAwaitingInput):
+        operator.execute(context)
+    return operator, context, questions[0]
+
+
+def answered(choice: str) -> dict[str, Any]:
+    moment = SimpleNamespace(isoformat=lambda: "2013-01-03T08:00:00+00:00")
+    return {"chosen_options": [choice], "params_input": {}, "responded_at": moment, "responded_by_user": {"id": "1", "name": "Ada"}}
+
+
+def test_a_person_is_told_what_failed_and_where(asked: Any) -> None:
+    _, _, question = asked
+    assert "2013-01-02T00:00:00+00:00 to 2013-01-03T00:00:00+00:00" in question["body"]
+    assert "between(min=1) of flights observed 0, 3 of 812 panes (run b2)" in question["body"]
+
+
+def test_approval_publishes_the_run_that_was_asked_about(asked: Any) -> None:
+    operator, context, _ = asked
+    write_manifest(replace(STAGED, run_id="later"), Path(operator.manifest))
+    assert operator.execute_complete(context, answered("Approve")) == "b2"
+
+
+def test_rejection_fails_the_task(asked: Any) -> None:
+    operator, context, _ = asked
+    with pytest.raises(HITLRejectException):
+        operator.execute_complete(context, answered("Reject"))
+
+
+def test_a_failure_without_counts_is_told_without_counts() -> None:
+    failure = replace(WARNING, column_name=None, unexpected=None, checked=None, expectation="rows are conserved")
+    assert validate.sentence(failure) == "warn: rows are conserved observed 0 (run b2)"
+
+
+# --- publish
+
+
+def publishing(settings: Settings, run_id: str | None = "b2") -> PublishOperator:
+    return PublishOperator(task_id="publish", pipeline="departures", run_id=run_id, settings=settings)
+
+
+def test_publish_calls_the_command_of_the_spark_environment(settings: Settings) -> None:
+    calls = install(settings, "exit 0")
+    publishing(settings).execute({})
+    assert calls.read_text() == f"publish departures b2 --warehouse {settings.warehouse}\n"
+
+
+def test_nothing_staged_calls_nothing(settings: Settings) -> None:
+    calls = install(settings, "exit 0")
+    publishing(settings, None).execute({})
+    assert not calls.exists()
+
+
+@pytest.mark.parametrize("exit_code", [1, 2, 4, 5])
+def test_an_exit_code_that_will_not_change_fails_for_good(settings: Settings, exit_code: int) -> None:
+    install(settings, f"echo the head has moved >&2; exit {exit_code}")
+    with pytest.raises(AirflowFailException, match=f"exit {exit_code}.*the head has moved"):
+        publishing(settings).execute({})
+
+
+@pytest.mark.parametrize("ending", ["exit 3", "kill -9 $$", "exit 134"])
+def test_retry_and_a_killed_command_are_tried_again(settings: Settings, ending: str) -> None:
+    install(settings, ending)
+    with pytest.raises(AirflowException) as caught:
+        publishing(settings).execute({})
+    assert not isinstance(caught.value, AirflowFailException)
+
+
+# --- announce
+
+
+class Event:
+    """Of an outlet event: the days and the facts that consumers get."""
+
+    def __init__(self) -> None:
+        self.extra: dict[str, Any] = {}
+        self.partitions: list[str] = []
+
+    def add_partitions(self, keys: list[str]) -> None:
+        self.partitions += keys
+
+
+class PastEvents(list[SimpleNamespace]):
+    """The inlet events of the asset, which a query narrows."""
+
+    def ascending(self, ascending: bool) -> "PastEvents":
+        return PastEvents(self if ascending else reversed(self))
+
+    def limit(self, limit: int) -> "PastEvents":
+        return PastEvents(self[:limit])
+
+
+class Airflow:
+    """What Airflow keeps of an asset from one announcement to the next: its events, with the task's success, and its state store."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.asset = Asset("departures.published", uri="file:///w/departures/published")
+        self.operator = AnnounceOperator(task_id="announce", pipeline="departures", asset=self.asset, settings=settings)
+        self.past = PastEvents()
+        self.store: dict[str, Any] = {}
+
+    def announce(self, *, dies_before_success: bool = False) -> list[str]:
+        event = Event()
+        store = SimpleNamespace(get=self.store.get, set=self.store.__setitem__)
+        context = {
+            "outlet_events": {self.asset: event},
+            "inlet_events": {self.asset: self.past},
+            "asset_state_store": {self.asset: store},
+        }
+        days = self.operator.execute(context)
+        if not dies_before_success:
+            self.past += [SimpleNamespace(extra=event.extra, partition_key=day) for day in event.partitions]
+        return days
+
+
+def ledger(settings: Settings, *touched: list[str]) -> Path:
+    """A `slackwater runs` over a ledger whose row of seq n touched the n-th list of days."""
+    rows = [{"seq": seq, "run_id": f"r{seq}", "kind": "run", "branch": "main", "touched": days} for seq, days in enumerate(touched, 1)]
+    source = settings.spark_bin / "ledger.json"
+    calls = settings.spark_bin / "calls"
+    if not calls.parent.exists():
+        install(
+            settings,
+            f"python3 -c \"import json; print(json.dumps([row for row in json.load(open('{source}')) if row['seq'] > $4]))\"",
+        )
+    source.write_text(json.dumps(rows))
+    return calls
+
+
+def test_each_day_that_a_new_row_touched_is_announced_once(settings: Settings) -> None:
+    airflow = Airflow(settings)
+    ledger(settings, ["2013-01-01"], ["2013-01-01", "2013-01-02"])
+    assert airflow.announce() == ["2013-01-01", "2013-01-02"]
+    ledger(settings, ["2013-01-01"], ["2013-01-01", "2013-01-02"], ["2013-01-03"])
+    assert airflow.announce() == ["2013-01-03"]
+    assert [event.extra for event in airflow.past][-1] == {"seq": 3, "run_ids": ["r3"]}
+
+
+def test_nothing_new_is_no_event(settings: Settings) -> None:
+    airflow = Airflow(settings)
+    ledger(settings, ["2013-01-01"])
+    airflow.announce()
+    with pytest.raises(AirflowSkipException, match="after seq 1"):
+        airflow.announce()
+
+
+def test_a_row_that_touched_nothing_is_no_event_and_its_seq_is_not_taken_as_told(settings: Settings) -> None:
+    airflow = Airflow(settings)
+    ledger(settings, ["2013-01-01"], [])
+    assert airflow.announce() == ["2013-01-01"]
+    ledger(settings, ["2013-01-01"], ["2013-01-02"])  # the roll-forward of row 2 was still to come
+    assert airflow.announce() == ["2013-01-02"]
+
+
+def test_a_task_that_dies_before_its_success_announces_again(settings: Settings) -> None:
+    airflow = Airflow(settings)
+    ledger(settings, ["2013-01-01"])
+    assert airflow.announce(dies_before_success=True) == ["2013-01-01"]
+    assert airflow.announce() == ["2013-01-01"]
+
+
+def test_events_that_were_cleaned_up_are_remembered_by_the_store(settings: Settings) -> None:
+    airflow = Airflow(settings)
+    ledger(settings, ["2013-01-01"])
+    airflow.announce()
+    with pytest.raises(AirflowSkipException):
+        airflow.announce()
+    assert airflow.store == {STORED: 1}
+    airflow.past.clear()
+    ledger(settings, ["2013-01-01"], ["2013-01-02"])
+    assert airflow.announce() == ["2013-01-02"]
+
+
+def test_when_events_and_store_are_lost_the_whole_ledger_is_announced_again(settings: Settings) -> None:
+    airflow = Airflow(settings)
+    ledger(settings, ["2013-01-01"], ["2013-01-02"])
+    airflow.announce()
+    airflow.past.clear()
+    airflow.store.clear()
+    assert airflow.announce() == ["2013-01-01", "2013-01-02"]
+
+
+def test_events_made_by_hand_prove_nothing(settings: Settings) -> None:
+    airflow = Airflow(settings)
+    ledger(settings, ["2013-01-01"])
+    airflow.past += [SimpleNamespace(extra=None, partition_key=None), SimpleNamespace(extra={"note": "hello"}, partition_key=None)]
+    assert airflow.announce() == ["2013-01-01"]
+
+
+def test_a_ledger_that_cannot_be_read_is_no_announcement(settings: Settings) -> None:
+    install(settings, "echo no such warehouse >&2; exit 2")
+    with pytest.raises(AirflowFailException, match="no such warehouse"):
+        Airflow(settings).announce()

@@ -1,0 +1,114 @@
+"""Three days of January by `airflow backfill create`, against the model; then everything that must change nothing.
+
+One story on one Airflow, told in the order of the file: each test goes on where the one before it ended.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.integration.airflow.conftest import Airflow, Task, await_, start
+from tests.model.brute_force import replay
+from tests.model.flights import departures_rules, flights
+
+FROM, TO = "2013-01-01", "2013-01-04"
+RUNS = [f"backfill__2013-01-0{day}T00:00:00+00:00" for day in (2, 3, 4)]  # Airflow names a run by the end of its interval
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("warehouse")
+    slackwater = Path(sys.executable).with_name("slackwater")
+    subprocess.run(
+        [slackwater, "examples", "load", "departures", "--from", FROM, "--to", TO, "--warehouse", folder], check=True, capture_output=True
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def airflow(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    yield from start(tmp_path_factory.mktemp("airflow") / "home", SLACKWATER_WAREHOUSE=str(warehouse))
+
+
+def versions(warehouse: Path) -> dict[str, int]:
+    """The table version of every table of the pipeline."""
+    return {log.parent.name: DeltaTable(log.parent).version() for log in sorted(warehouse.glob("departures/*/_delta_log"))}
+
+
+def published(warehouse: Path) -> dict[tuple[str, datetime], tuple[int, float, float]]:
+    rows = DeltaTable(warehouse / "departures" / "published").to_pyarrow_table().to_pylist()
+    found = {(row["origin"], row["window_start"]): (row["flights"], row["mean_dep_delay"], row["max_dep_delay"]) for row in rows}
+    assert len(found) == len(rows), "a window stands twice in the published table"
+    return found
+
+
+def expected() -> dict[tuple[str, datetime], tuple[int, float, float]]:
+    outcome = replay(flights(FROM, TO), departures_rules(FROM, TO))
+    return {
+        (str(pane.key), datetime.fromtimestamp(pane.window.start / 1000, tz=UTC)): tuple(
+            pane.results[name]
+            for name in ("flights", "mean_dep_delay", "max_dep_delay")  # type: ignore[index]
+        )
+        for pane in outcome.published
+    }
+
+
+def test_a_backfill_of_three_days_leaves_what_the_model_expects(airflow: Airflow, warehouse: Path) -> None:
+    await_(lambda: airflow.ask("dags/departures"), "the DAG")
+    airflow.script("run", "airflow", "dags", "unpause", "departures")
+    airflow.script(
+        *("run", "airflow", "backfill", "create", "--dag-id", "departures"),
+        *("--from-date", "2013-01-01", "--to-date", "2013-01-03", "--max-active-runs", "1"),
+    )
+    assert [airflow.ended("departures", run) for run in RUNS] == ["success"] * 3, airflow.log("departures", RUNS[0], "replay")
+    assert {run: airflow.tasks("departures", run) for run in RUNS} == {
+        run: {name: Task("success", 1) for name in ("replay", "validate", "publish", "announce")} for run in RUNS
+    }
+    assert published(warehouse) == expected()
+
+
+def test_every_changed_day_was_announced(airflow: Airflow, warehouse: Path) -> None:
+    corrections = DeltaTable(warehouse / "departures" / "corrections").to_pyarrow_table().to_pylist()
+    changed = {(row["window_start"].date().isoformat(), row["seq"]) for row in corrections}
+    assert len(changed) > 3, "late rows change the days before, too"
+    assert sorted(airflow.events()) == sorted(changed)
+
+
+def test_a_schedule_that_lags_too_far_behind_stops_and_says_what_to_do(airflow: Airflow) -> None:
+    (run,) = [run for run in airflow.runs("departures") if run.startswith("scheduled__")]
+    assert airflow.ended("departures", run) == "failed"
+    tasks = airflow.tasks("departures", run)
+    assert (tasks["replay"].state, tasks["validate"]) == ("success", Task("failed", 1))
+    assert "--all" in airflow.log("departures", run, "validate")
+
+
+def test_clearing_a_finished_run_changes_nothing(airflow: Airflow, warehouse: Path) -> None:
+    before, events = versions(warehouse), airflow.events()
+    assert before["published"] > 0
+    airflow.ask("dags/departures/clearTaskInstances", {"dag_run_id": RUNS[1], "dry_run": False, "only_failed": False})
+    await_(lambda: True if airflow.tasks("departures", RUNS[1])["replay"].tries == 2 else None, "the second try")
+    assert airflow.ended("departures", RUNS[1]) == "success"
+    assert airflow.tasks("departures", RUNS[1]) == {
+        "replay": Task("success", 2),
+        "validate": Task("success", 2),
+        "publish": Task("success", 2),
+        "announce": Task("skipped", 2),
+    }
+    assert (versions(warehouse), airflow.events()) == (before, events)
+    assert published(warehouse) == expected()
+
+
+def test_a_run_by_hand_covers_what_its_parameter_says(airflow: Airflow, warehouse: Path) -> None:
+    before = versions(warehouse)
+    silent = airflow.ask("dags/departures/dagRuns", {"logical_date": None, "conf": {}})["dag_run_id"]
+    assert airflow.ended("departures", silent) == "failed"
+    assert airflow.tasks("departures", silent)["replay"] == Task("failed", 1), "a refusal is not tried again"
+    assert "parameter `to`" in airflow.log("departures", silent, "replay")
+    covered = airflow.ask("dags/departures/dagRuns", {"logical_date": None, "conf": {"to": "2013-01-03T00:00:00Z"}})["dag_run_id"]
+    assert airflow.ended("departures", covered) == "success"
+    assert versions(warehouse) == before

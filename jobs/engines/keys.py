@@ -50,9 +50,14 @@ class Keys:
         return [seen.setdefault(key, key) for key in zip(*columns, strict=True)]
 
     def groups(self, rows: pa.Table) -> list[int]:
-        """The key group of each row, hashed once for each distinct key."""
-        kind, known = self.type, {}
-        for key in (keys := self.values(rows)):
+        """The key group of each row."""
+        return self.groups_of(self.values(rows))
+
+    def groups_of(self, keys: Sequence[Any]) -> list[int]:
+        """The key group of each key, hashed once for each distinct one."""
+        kind = self.type
+        known: dict[Any, int] = {}
+        for key in keys:
             if key not in known:
                 known[key] = key_group_of(key, kind, self.max_parallelism)
         return [known[key] for key in keys]
@@ -61,10 +66,9 @@ class Keys:
         """Which of `ranges` contiguous ranges a key group belongs to."""
         return operator_index(group, ranges, self.max_parallelism)
 
-    def range_bounds(self, number: int, ranges: int) -> tuple[int, int]:
-        """First and last key group of a range."""
-        owned = KeyGroupRange.of_operator(number, ranges, self.max_parallelism)
-        return owned.first, owned.last
+    def range(self, number: int, ranges: int) -> KeyGroupRange:
+        """The key groups of a range."""
+        return KeyGroupRange.of_operator(number, ranges, self.max_parallelism)
 
     def arrays(self, keys: Sequence[Any]) -> list[tuple[str, pa.Array]]:
         """Keys as columns, in their declared types."""

@@ -21,9 +21,12 @@ from jobs.engines.replay import Outcome, Replay
 from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, Judge, in_order
 from jobs.engines.transport import Batches, Transport
 from jobs.tables.delta import WrittenFile, filesystem
-from jobs.tables.staging import write_staged
 from jobs.tables.schemas import table_schemas
-from windowing.runtime.key_group_runner import KeyGroupRunner, LateElement, Pane
+from jobs.tables.staging import write_staged
+from windowing.order_modes import OrderMode
+from windowing.runtime.key_group_runner import KeyGroupRunner
+from windowing.runtime.window_log import LateElement, Pane
+from windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 _NAME = b"slackwater.table"
 _ELEMENTS = "elements"
@@ -167,27 +170,24 @@ class _RangeWork:
         hashes = {"output": ContentHash(), "state": ContentHash()}
         for name, rows in tables.items():
             hashes[_HASHED[name]].add(name, self._conform(name, rows), without=("run_id",))
-        tables["late_events"] = self._late_events(runner.late)
+        tables["late_events"] = self._late_events(runner.late_elements)
         for name, rows in tables.items():
             if rows.num_rows:
                 yield self._hand_over(name, rows)
         yield named("hashes", pa.table({"kind": list(hashes), "hash": [str(item) for item in hashes.values()]}))
-        counts = dict(runner.counts)
-        yield _counts({**counts, "rows_read": 0 if self.elements is None else self.elements.num_rows})
+        yield _counts({**runner.counts(), "rows_read": 0 if self.elements is None else self.elements.num_rows})
 
     def _runner(self) -> KeyGroupRunner:
         columns = [self._values(item.column) for item in self.pipeline.select.values()]
+        builder = WindowOperatorBuilder(self.keys.type, self.pipeline.window).trigger(self.pipeline.effective_trigger)
+        config = builder.allowed_lateness(self.pipeline.allowed_lateness).aggregate(SelectFunction(self.accumulators, columns))
         runner = KeyGroupRunner(
-            assigner=self.pipeline.window,
-            trigger=self.pipeline.effective_trigger,
-            function=SelectFunction(self.accumulators, columns),
-            key_type=self.keys.type,
+            config,
+            key_groups=self.keys.range(self.number, self.replay.ranges),
             max_parallelism=self.keys.max_parallelism,
-            parallelism=self.replay.ranges,
-            index=self.number,
-            allowed_lateness_ms=self.pipeline.allowed_lateness_ms,
-            order_mode=self.pipeline.order_mode,
+            order_mode=OrderMode(self.pipeline.order_mode),
             timeline=self.replay.timeline,
+            from_ms=self.replay.scan.from_ms,
         )
         windows = parked.restore_windows(self._parked("window_state"), self.keys, self.replay.shape, self.accumulators)
         runner.restore(windows, parked.restore_timers(self._parked("timers"), self.keys))
@@ -206,26 +206,27 @@ class _RangeWork:
     def _parked(self, name: str) -> pa.Table:
         """This range's rows of the parent's snapshot; row groups of other key groups are not read."""
         schema = pa.schema([field for field in self.schemas[name] if field.name != "run_id"])
-        first, last = self.keys.range_bounds(self.number, self.replay.ranges)
+        owned = self.keys.range(self.number, self.replay.ranges)
         files = filesystem(self.replay.folders[name])
         parts = []
         for path in self.replay.state.get(name, ()):
             with files.open_input_file(path) as data:
-                rows = pq.read_table(data, filters=(pc.field("key_group") >= first) & (pc.field("key_group") <= last), use_threads=False)
+                rows = pq.read_table(data, filters=(pc.field("key_group") >= owned.first) & (pc.field("key_group") <= owned.last), use_threads=False)
             parts.append(rows.select(schema.names).cast(schema))
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
     def _panes(self, panes: Sequence[Pane]) -> pa.Table:
         start, end = parked.bounds(pane.window for pane in panes)
-        results = list(zip(*(pane.result for pane in panes), strict=True)) or [()] * len(self.accumulators)
+        nothing = (None,) * len(self.accumulators)  # a withdrawal has no results
+        results = list(zip(*(pane.result or nothing for pane in panes), strict=True)) or [()] * len(self.accumulators)
         return pa.table(
             {
-                "key_group": pa.array([pane.key_group for pane in panes], pa.int32()),
+                "key_group": pa.array(self.keys.groups_of([pane.key for pane in panes]), pa.int32()),
                 **dict(self.keys.arrays([pane.key for pane in panes])),
                 "window_start": start,
                 "window_end": end,
                 "firing": pa.array([pane.firing for pane in panes], pa.int64()),
-                "ordinal": pa.array([0] * len(panes), pa.int64()),
+                "ordinal": pa.array([pane.ordinal for pane in panes], pa.int64()),
                 "kind": pa.array([pane.kind for pane in panes], pa.string()),
                 **{name: to_arrow(values, kind) for (name, kind), values in zip(self.replay.shape.results, results, strict=True)},
                 "elements": pa.array([pane.elements for pane in panes], pa.int64()),

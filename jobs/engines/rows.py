@@ -140,11 +140,11 @@ def columns_read(pipeline: Pipeline) -> tuple[str, ...]:
 
 def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
     """Elements sorted by (arrival, order column with nulls first, hash of the columns that the pipeline reads)."""
-    keys = [(ARRIVAL, "ascending")]
+    keys = [(ARRIVAL, "ascending", "at_start")]
     order = pipeline.source.order_by
     if order is not None:
-        keys.append((order, "ascending"))
-    elements = elements.take(pc.sort_indices(elements, sort_keys=keys, null_placement="at_start"))
+        keys.append((order, "ascending", "at_start"))
+    elements = elements.take(pc.sort_indices(elements, sort_keys=keys))
     if elements.num_rows < 2:
         return elements
     alike = _equal_to_previous(elements.column(ARRIVAL))

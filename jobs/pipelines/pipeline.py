@@ -46,7 +46,6 @@ class Pipeline:
         max_catch_up: a catch-up of more slices is refused unless asked for.
         max_ahead: an event time further than this after its arrival is not believed: the row goes to quarantine.
         settle: how long after a slice's end (wall clock) its source version may be pinned.
-        on_error: what a failing user function does to its element: ``fail`` the run, or ``quarantine`` the element.
         order_mode: order of timers that are due together, see `windowing`.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
         max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
@@ -70,7 +69,6 @@ class Pipeline:
     max_catch_up: int = 40
     max_ahead: timedelta = timedelta(days=1)
     settle: timedelta = timedelta(minutes=10)
-    on_error: Literal["fail", "quarantine"] = "fail"
     order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
     approve_warnings: bool = False
     max_parallelism: int = 128
@@ -134,8 +132,6 @@ class Pipeline:
                 raise PipelineError(self._subject, f"{name} is {getattr(self, name)!r}; it is a {kind.__name__}")
         if self.trigger is not None and not isinstance(self.trigger, Trigger):
             raise PipelineError(self._subject, f"trigger is {self.trigger!r}; it is a windowing Trigger")
-        if self.on_error not in ("fail", "quarantine"):
-            raise PipelineError(self._subject, f"on_error is {self.on_error!r}; it is 'fail' or 'quarantine'")
         if self.order_mode not in ("rocksdb", "heap", "rocksdb_heap_timers"):
             raise PipelineError(self._subject, f"order_mode is {self.order_mode!r}; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'")
 

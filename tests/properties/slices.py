@@ -3,6 +3,7 @@
 Not a test: the part that the properties share. Parked state goes from slice to slice as Parquet files, as in a run.
 """
 
+import itertools
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -106,7 +107,7 @@ class _Replaying:
     def run(self, bounds: Sequence[int], ranges: Sequence[int]) -> Replayed:
         result = Replayed()
         progress, state = Progress.none(), {}
-        for number, (from_ms, to_ms) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        for number, (from_ms, to_ms) in enumerate(itertools.pairwise(bounds)):
             files = self.files if number == 0 else tuple(InputFile(f.path, (), f.rows, 1, False) for f in self.files)
             scan = SliceScan(self.source, files, tuple(SCHEMA.names), "arrival_time", from_ms, to_ms)
             judge = Judge(self.pipeline, from_ms, to_ms)

@@ -17,7 +17,9 @@ TICK = 50
 
 def assigners():
     tumbling = st.builds(model.Tumbling, size=st.sampled_from([60, 100, 130]), offset=st.sampled_from([0, 7, -20]))
-    sliding = st.builds(model.Sliding, size=st.sampled_from([90, 200]), slide=st.sampled_from([30, 60, 120]), offset=st.sampled_from([0, 11]))
+    sliding = st.builds(
+        model.Sliding, size=st.sampled_from([90, 200]), slide=st.sampled_from([30, 60, 120]), offset=st.sampled_from([0, 11])
+    )
     return st.one_of(tumbling, sliding)
 
 
@@ -50,7 +52,9 @@ def replays(draw):
         )
     )
     events = [
-        model.Event(None if event is None else START + event, None if arrival is None else START + arrival, source, number, key, {"x": x, "y": y})
+        model.Event(
+            None if event is None else START + event, None if arrival is None else START + arrival, source, number, key, {"x": x, "y": y}
+        )
         for number, (event, arrival, source, key, x, y) in enumerate(rows)
     ]
     return rules, events
@@ -97,8 +101,11 @@ def test_one_run_is_what_the_model_says(replay):
     ours = replay_slices(events, rules, [], [2])
     theirs = brute_force.replay([event._replace(source=event.source or "") for event in events], rules)
     assert Counter(map(_our_pane, ours.panes)) == Counter(map(_their_pane, theirs.panes))
-    assert Counter((row["row"], tuple((w["start"], w["end"]) for w in row["windows"]), row["late_by_ms"], row["watermark"]) for row in ours.late) == Counter(
-        (row.event.order, tuple(row.windows), row.late_by_ms, None if row.watermark == brute_force.LONG_MIN else row.watermark) for row in theirs.late
+    assert Counter(
+        (row["row"], tuple((w["start"], w["end"]) for w in row["windows"]), row["late_by_ms"], row["watermark"]) for row in ours.late
+    ) == Counter(
+        (row.event.order, tuple(row.windows), row.late_by_ms, None if row.watermark == brute_force.LONG_MIN else row.watermark)
+        for row in theirs.late
     )
     assert Counter(row["reason_code"] for row in ours.quarantined) == Counter(row.reason for row in theirs.quarantined)
     assert Counter(map(_our_window, ours.windows)) == Counter(map(_their_window, theirs.open_windows))
@@ -111,7 +118,15 @@ def test_one_run_is_what_the_model_says(replay):
     assert ours.progress[0]["watermark"] == (None if theirs.watermark == brute_force.LONG_MIN else theirs.watermark)
     counts = theirs.counts
     names = ("rows_read", "rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined", "assignments_missed", "windows_fired")
-    expected = (counts.read, counts.accepted, counts.late, counts.unassigned, counts.quarantined, counts.assignments_missed, counts.on_time_firings)
+    expected = (
+        counts.read,
+        counts.accepted,
+        counts.late,
+        counts.unassigned,
+        counts.quarantined,
+        counts.assignments_missed,
+        counts.on_time_firings,
+    )
     assert tuple(ours.counts[name] for name in names) == expected
     assert ours.counts["windows_refired"] == counts.late_firings
     assert (ours.counts["windows_opened"], ours.counts["windows_cleaned"]) == (counts.windows_opened, counts.windows_cleaned)

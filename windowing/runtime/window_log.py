@@ -1,6 +1,6 @@
 """What happened to each window: how many elements it took, how often it fired, and why. Flink forgets this; a table of panes needs it.
 
-A listener of the window operator. It sees the operator's events and the runner's clock, and changes nothing of what the operator does.
+Listener and output of the window operator. It sees the operator's steps and the runner's clock, and changes nothing of what the operator does.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from windowing.runtime.operator_output import FiredBy, SkipReason
 from windowing.windows import GLOBAL_WINDOW, Window
 
 EARLY, ON_TIME, LATE, COUNT, WITHDRAWN = "early", "on_time", "late", "count", "withdrawn"
@@ -81,7 +82,6 @@ class WindowLife:
 class Tally:
     """Counts of a run, under the names of the ledger's columns."""
 
-    rows_accepted: int = 0
     rows_late: int = 0
     rows_unassigned: int = 0
     assignments_missed: int = 0
@@ -98,7 +98,8 @@ class WindowLog:
 
     Attributes:
         lives: (key, window) → life, for windows from their first element to their cleanup, purged ones included.
-        panes, late: in the order in which they came about.
+        panes, late_elements: in the order in which they came about.
+        processed: elements so far, counted by the runner.
         tally: counts since the log was made.
     """
 
@@ -107,8 +108,9 @@ class WindowLog:
         self.watermark = 0
         self.lives: dict[tuple[Any, Window], WindowLife] = {}
         self.panes: list[Pane] = []
-        self.late: list[LateElement] = []
+        self.late_elements: list[LateElement] = []
         self.tally = Tally()
+        self.processed = 0
         self._accumulates = accumulates
         self._is_event_time = is_event_time
         self._firing: tuple[WindowLife, str, int | None, int | None] | None = None
@@ -119,69 +121,86 @@ class WindowLog:
         if life is None:
             life = self.lives[key, window] = WindowLife(first_arrival=self.clock)
             self.tally.windows_opened += 1
+        elif life.first_arrival is None:
+            life.first_arrival = self.clock
         life.elements += 1
         life.unfired += 1
         life.last_arrival = self.clock
 
-    def element_accepted(self, missed: Sequence[Window]) -> None:
-        self.tally.rows_accepted += 1
-        self.tally.assignments_missed += len(missed)
-
-    def element_skipped(self, key: Any, value: Any, timestamp: int, missed: Sequence[Window], is_late: bool) -> None:
-        if is_late:
+    def element_skipped(self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]) -> None:
+        if reason is SkipReason.LATE and timestamp is not None:
             self.tally.rows_late += 1
-            self.late.append(LateElement(value, key, timestamp, tuple(missed), self.watermark))
+            self.late_elements.append(LateElement(value, key, timestamp, tuple(missed), self.watermark))
         else:
             self.tally.rows_unassigned += 1
 
-    def fires(self, key: Any, window: Window, timer: int | None, is_event_timer: bool) -> None:
-        """A firing begins; the rows that `row` is given until the next one belong to it. `timer` is its time, None when an element fired."""
+    def windows_missed(self, key: Any, value: Any, timestamp: int | None, missed: Sequence[Window]) -> None:
+        self.tally.assignments_missed += len(missed)
+
+    def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
+        if not has_contents:
+            return
         life = self.lives[key, window]
         life.firings += 1
         life.unfired = 0
         life.last_fired_at = self.clock
-        kind = self._kind(window, timer)
+        kind = self._kind(window, by)
         if kind == LATE:
             self.tally.windows_refired += 1
         else:
             self.tally.windows_fired += 1
-        tick_end = self.clock if timer is not None and is_event_timer else None
-        self._firing = (life, kind, tick_end, self.clock if timer is None else None)
+        tick_end = self.clock if by is not None and by.domain == "event" else None
+        self._firing = (life, kind, tick_end, self.clock if by is None else None)
         self._ordinal = 0
 
-    def row(self, key: Any, window: Window, result: Any) -> None:
-        """A row that the firing in progress emitted."""
+    def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
+        """A row of the firing in progress."""
         assert self._firing is not None
         life, kind, tick_end, cause = self._firing
-        self.panes.append(Pane(key, window, life.firings, self._ordinal, kind, result, life.elements, self.watermark, tick_end, cause))
+        self.panes.append(Pane(key, window, life.firings, self._ordinal, kind, value, life.elements, self.watermark, tick_end, cause))
         self._ordinal += 1
 
-    def merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
-        """`absorbed` have become part of `result`, which begins a life of its own and counts its firings from 1."""
+    def late(self, value: Any, timestamp: int | None, key: Any) -> None:
+        """Late elements are heard of as skipped ones, with the windows that they missed."""
+
+    def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
+        raise AssertionError(f"no function of a pipeline has side outputs, but one went to {tag!r}")
+
+    def firing_ended(self, key: Any, window: Window) -> None:
+        self._firing = None
+
+    def window_purged(self, key: Any, window: Window) -> None:
+        """A purged window stays open."""
+
+    def windows_merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
+        """`result` begins a life of its own, with what was in those absorbed, and counts its firings from 1."""
         whole = WindowLife()
         for window in absorbed:
             life = self.lives.pop((key, window))
             whole.elements += life.elements
             whole.unfired += life.unfired
-            arrivals = [at for at in (whole.first_arrival, life.first_arrival) if at is not None]
-            whole.first_arrival = min(arrivals, default=None)
-            arrivals = [at for at in (whole.last_arrival, life.last_arrival) if at is not None]
-            whole.last_arrival = max(arrivals, default=None)
+            whole.first_arrival = _least(whole.first_arrival, life.first_arrival)
+            whole.last_arrival = life.last_arrival if whole.last_arrival is None else max(whole.last_arrival, life.last_arrival or 0)
             if life.firings and self._accumulates:
                 self.panes.append(Pane(key, window, life.firings + 1, 0, WITHDRAWN, None, 0, self.watermark, None, self.clock))
         self.tally.windows_merged += len(absorbed)
         self.tally.windows_opened += 1
         self.lives[key, result] = whole
 
-    def cleared(self, key: Any, window: Window) -> None:
-        life = self.lives.pop((key, window))
-        self.tally.windows_cleaned += 1
-        self.tally.elements_never_fired += life.unfired
+    def window_cleared(self, key: Any, window: Window) -> None:
+        life = self.lives.pop((key, window), None)
+        if life is not None:
+            self.tally.windows_cleaned += 1
+            self.tally.elements_never_fired += life.unfired
 
-    def _kind(self, window: Window, timer: int | None) -> str:
+    def _kind(self, window: Window, by: FiredBy | None) -> str:
         if window == GLOBAL_WINDOW:
             return COUNT
         last = window.max_timestamp()
-        if timer is not None:
-            return EARLY if timer < last else ON_TIME if timer == last else LATE
+        if by is not None:
+            return EARLY if by.timestamp < last else ON_TIME if by.timestamp == last else LATE
         return EARLY if (self.watermark if self._is_event_time else self.clock) < last else LATE
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)

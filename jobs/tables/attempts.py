@@ -18,6 +18,9 @@ from jobs.tables.errors import CommitConflict
 
 LEASE = timedelta(minutes=3)
 OPEN = "claimed"
+# How far each outcome lies from the claim: of two rows with one time the later one counts.
+_PROGRESS = {OPEN: 0, "staged": 1, "rejected": 1}
+_ENDED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +53,13 @@ def this_process() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; "" where there is no such process or no /proc."""
+    """When a process started, in the kernel's ticks; "" where there is none, it only waits to be reaped, or there is no /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
-    return stat.rsplit(")", 1)[1].split()[19]
+    facts = stat.rsplit(")", 1)[1].split()
+    return "" if facts[0] in "ZX" else facts[19]
 
 
 def is_dead(owner: str) -> bool:
@@ -88,7 +92,7 @@ class AttemptsReader:
 
     def standing(self) -> list[Attempt]:
         """How every attempt stands, the one that changed last at the end."""
-        return sorted(self._newest(None).values(), key=lambda row: row.at)
+        return sorted(self._newest(None).values(), key=_order)
 
     def tries(self, slice_start: datetime, slice_end: datetime) -> int:
         """How many attempts at exactly this slice there have been."""
@@ -105,9 +109,13 @@ class AttemptsReader:
         newest: dict[str, Attempt] = {}
         for values in self.folder.read(where=where).to_pylist():
             row = Attempt(**values)
-            if row.run_id not in newest or newest[row.run_id].at <= row.at:
+            if row.run_id not in newest or _order(newest[row.run_id]) <= _order(row):
                 newest[row.run_id] = row
         return newest
+
+
+def _order(row: Attempt) -> tuple[datetime, int]:
+    return row.at, _PROGRESS.get(row.outcome, _ENDED)
 
 
 class AttemptsWriter(AttemptsReader):

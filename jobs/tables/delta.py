@@ -5,9 +5,10 @@ The only file that calls deltalake's writers. It knows no table by name.
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
 
@@ -26,6 +27,8 @@ from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWrita
 _ORDERED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
 _STATISTICS_COLUMNS = 16
 _STATISTICS_TEXT = 32
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written where the column has one
+_COLOUR = re.compile(r"\x1b\[\d*m")
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,18 @@ def filesystem(uri: str) -> pafs.FileSystem:
 
 
 def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | None]) -> WrittenFile:
-    """Write `table` (without its partition columns) as the Parquet file `path` below the folder `uri`. Commits nothing."""
+    """Write `table` (without its partition columns) as the Parquet file `path` below the folder `uri`. Commits nothing.
+
+    Raises:
+        WarehouseNotWritable: the folder can't be written.
+    """
     files = filesystem(uri)
-    files.create_dir(os.path.dirname(path), recursive=True)
-    with files.open_output_stream(path) as sink:
-        pq.write_table(table, sink, compression="zstd")
+    try:
+        files.create_dir(os.path.dirname(path) or ".", recursive=True)
+        with files.open_output_stream(path) as sink:
+            pq.write_table(table, sink, compression="zstd")
+    except OSError as error:
+        raise _not_writable(uri, error) from error
     return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, _statistics(table))
 
 
@@ -71,25 +81,48 @@ def _statistics(table: pa.Table) -> str:
         if not any(fits(column.type) for fits in _ORDERED):
             continue
         nulls[name] = column.null_count
-        if column.null_count == len(column):
-            continue
-        bounds = pc.min_max(column)
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
-        if isinstance(low, str) and max(len(low), len(high)) > _STATISTICS_TEXT:
-            continue
-        least[name], greatest[name] = _plain(low), _plain(high)
+        bounds = _bounds(column)
+        if bounds is not None:
+            least[name], greatest[name] = bounds
     return json.dumps({"numRecords": table.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return value.isoformat() if isinstance(value, date) else value
+def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Least and greatest value as Delta's log has them; None where there is none, or none that every reader can parse."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
+    elif pa.types.is_date(kind):
+        column = column.cast(pa.int32())
+    found = pc.min_max(column).as_py()
+    bounds = (found["min"], found["max"])
+    if None in bounds:
+        return None
+    if pa.types.is_string(kind):
+        return bounds if max(map(len, bounds)) <= _STATISTICS_TEXT else None
+    if pa.types.is_integer(kind):
+        return bounds
+    return _moments(kind, bounds)
+
+
+def _moments(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | None:
+    try:
+        if pa.types.is_date(kind):
+            least, greatest = ((_EPOCH + timedelta(days=bound)).date().isoformat() for bound in bounds)
+        else:
+            zone = "" if kind.tz is None else "Z"
+            least, greatest = ((_EPOCH + timedelta(microseconds=bound)).isoformat(timespec="microseconds") + zone for bound in bounds)
+    except OverflowError:  # a year that only Arrow knows
+        return None
+    return least, greatest
 
 
 @dataclass(frozen=True)
 class Folder:
     """One Delta table: where it stands, its schema and its partition columns.
+
+    Raises (every method):
+        NotADeltaTable: something else is there.
 
     Raises (every writing method):
         WarehouseNotWritable: the folder can't be written.
@@ -110,6 +143,8 @@ class Folder:
             return DeltaTable(self.uri, version=version)
         except TableNotFoundError:
             return None
+        except (OSError, DeltaError) as error:
+            raise NotADeltaTable(f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}).", uri=self.uri) from error
 
     def open(self) -> DeltaTable:
         """The table as of now.
@@ -130,7 +165,7 @@ class Folder:
         try:
             return DeltaTable.create(self.uri, schema=self.schema, mode="ignore", partition_by=list(self.partition_by) or None)
         except (OSError, DeltaError) as error:
-            raise WarehouseNotWritable(f"{self.uri}: can't be written ({error}). Check the warehouse's path and permissions.") from error
+            raise _not_writable(self.uri, error) from error
 
     def read(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes are not read."""
@@ -148,7 +183,9 @@ class Folder:
         """Replace what `predicate` (SQL) selects by `rows` in one commit, if the table is still at `expected`'s version."""
         self._write(rows, "overwrite", expected, transaction, predicate)
 
-    def _write(self, rows: pa.Table, mode: Any, expected: DeltaTable | None, transaction: Transaction | None, predicate: str | None) -> None:
+    def _write(
+        self, rows: pa.Table, mode: Any, expected: DeltaTable | None, transaction: Transaction | None, predicate: str | None
+    ) -> None:
         try:
             write_deltalake(
                 expected if expected is not None else self.ensure(),
@@ -160,19 +197,23 @@ class Folder:
             )
         except CommitFailedError as error:
             raise CommitConflict(f"{self.uri}: {error}") from error
-        except OSError as error:
-            raise WarehouseNotWritable(f"{self.uri}: can't be written ({error}). Check the warehouse's path and permissions.") from error
+        except (OSError, DeltaError) as error:
+            raise _not_writable(self.uri, error) from error
 
     def commit_files(self, files: Iterable[WrittenFile]) -> None:
         """Make files that were written into the folder part of the table, in one commit. Does nothing without files."""
-        actions = [
-            AddAction(file.path, file.bytes, file.partition, int(datetime.now(UTC).timestamp() * 1000), True, file.statistics) for file in files
+        now_ms = int(datetime.now(UTC).timestamp() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.bytes, file.partition, now_ms, True, file.statistics) for file in files
         ]
-        if actions:
-            table = self.ensure()
-            table.create_write_transaction(
-                actions, "append", table.schema(), list(self.partition_by) or None, commit_properties=_commit(False, None)
-            )
+        if not actions:
+            return
+        table = self.ensure()
+        partition_by = list(self.partition_by) or None
+        try:
+            table.create_write_transaction(actions, "append", table.schema(), partition_by, commit_properties=_commit(False, None))
+        except (OSError, DeltaError) as error:
+            raise _not_writable(self.uri, error) from error
 
 
 def _commit(exclusive: bool, transaction: Transaction | None) -> CommitProperties:
@@ -182,3 +223,10 @@ def _commit(exclusive: bool, transaction: Transaction | None) -> CommitPropertie
     )
 
 
+def reason(error: Exception) -> str:
+    """What delta-rs says is wrong, on one line: without colours and without its own backtrace."""
+    return " ".join(_COLOUR.sub("", str(error)).split("\n   0: ")[0].split())
+
+
+def _not_writable(uri: str, error: Exception) -> WarehouseNotWritable:
+    return WarehouseNotWritable(f"{uri}: can't be written ({reason(error)}). Check the warehouse's path and permissions.", uri=uri)

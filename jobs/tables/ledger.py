@@ -95,8 +95,13 @@ class LedgerRow:
 
     @classmethod
     def from_json(cls, text: str) -> "LedgerRow":
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`.
+
+        Raises:
+            NewerFormat: a newer version of the product wrote it.
+        """
         values = json.loads(text)
+        refuse_newer(values)
         for name, kind in schemas.RUNS:
             if pa.types.is_timestamp(kind) and values[name] is not None:
                 values[name] = datetime.fromisoformat(values[name])
@@ -109,6 +114,21 @@ def _row(row: LedgerRow) -> dict[str, Any]:
     values["inputs"] = [vars(item) for item in row.inputs]
     values["files"] = {table: list(paths) for table, paths in row.files.items()}
     return values
+
+
+def refuse_newer(values: dict[str, Any]) -> None:
+    """Refuse a row, given by its columns, of a format that this version does not know.
+
+    Raises:
+        NewerFormat: with the version to install.
+    """
+    if values["format_version"] > schemas.FORMAT_VERSION:
+        raise NewerFormat(
+            f"run {values['seq'] or values['run_id']} was written in format {values['format_version']} by slackwater {values['version']}; "
+            f"this one reads up to {schemas.FORMAT_VERSION}. Install that version or a newer one.",
+            seq=values["seq"],
+            format_version=values["format_version"],
+        )
 
 
 def _from_values(values: dict[str, Any]) -> LedgerRow:
@@ -176,10 +196,13 @@ class LedgerReader:
 class LedgerWriter(LedgerReader):
     """Appends to the ledger."""
 
-    def commit(self, branch: str, parent_seq: int | None, rows: Sequence[LedgerRow], committed_at: Callable[[], datetime]) -> list[LedgerRow]:
-        """Append `rows`, bound to the next seqs, in one commit, if `parent_seq` is still the head of `branch`. The only commit point of a run.
+    def commit(
+        self, branch: str, parent_seq: int | None, rows: Sequence[LedgerRow], committed_at: Callable[[], datetime]
+    ) -> list[LedgerRow]:
+        """Append `rows`, bound to the next seqs, in one commit, if `parent_seq` is still the head of `branch`.
 
-        `rows` are in slice order; seq, parent_seq, live and committed_at of each are set here. Returns the rows as committed.
+        The only commit point of a run. `rows` are in slice order; seq, parent_seq, live and committed_at of each are set here. Returns the
+        rows as committed.
 
         Raises:
             LostRaceError: somebody else moved the head.
@@ -190,8 +213,8 @@ class LedgerWriter(LedgerReader):
             head_seq = None if head is None else head.seq
             if head_seq != parent_seq:
                 raise LostRaceError(
-                    f"another run committed first: the head of {branch} is {head_seq}, this run started from {parent_seq}. Nothing was changed; "
-                    "run the same command again to continue from there.",
+                    f"another run committed first: the head of {branch} is {head_seq}, this run started from {parent_seq}. Nothing was "
+                    "changed; run the same command again to continue from there.",
                     head=head_seq,
                     parent=parent_seq,
                 )
@@ -217,15 +240,10 @@ def _bind(rows: Sequence[LedgerRow], head: LedgerRow | None, newest: int, now: d
 
 
 def _rows(table: pa.Table) -> list[LedgerRow]:
-    rows = sorted((_from_values(values) for values in table.to_pylist()), key=lambda row: row.seq)
-    for row in rows:
-        if row.format_version > schemas.FORMAT_VERSION:
-            raise NewerFormat(
-                f"run {row.seq} was written in format {row.format_version} by slackwater {row.version}; this one reads up to "
-                f"{schemas.FORMAT_VERSION}. Install that version or a newer one.",
-                seq=row.seq,
-            )
-    return rows
+    rows = sorted(table.to_pylist(), key=lambda values: values["seq"])
+    for values in rows:
+        refuse_newer(values)
+    return [_from_values(values) for values in rows]
 
 
 def _head(table: DeltaTable, branch: str) -> tuple[LedgerRow | None, int]:

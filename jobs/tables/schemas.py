@@ -161,7 +161,9 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
     """The columns of every table of a pipeline of this `shape`."""
     result = pa.struct([pa.field(name, kind) for name, kind in shape.results])
     window: Columns = (("window_start", TIME), ("window_end", TIME))
-    reserved = {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"} | {name for name, _ in shape.keys}
+    reserved = {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"} | {
+        name for name, _ in shape.keys
+    }
     return {
         "runs": RUNS,
         "attempts": ATTEMPTS,

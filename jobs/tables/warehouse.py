@@ -11,7 +11,7 @@ from jobs.tables import schemas
 from jobs.tables.attempts import AttemptsReader
 from jobs.tables.delta import Folder
 from jobs.tables.errors import NoRuns, ShapeChanged
-from jobs.tables.ledger import LedgerReader
+from jobs.tables.ledger import LedgerReader, refuse_newer
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
@@ -35,9 +35,11 @@ class Warehouse:
 
     def tables(self, pipeline: str, shape: schemas.Shape) -> "Tables":
         """The tables of a pipeline whose columns are known from its declaration and its source."""
-        columns = schemas.table_schemas(shape)
         return Tables(
-            {name: Folder(f"{self.root}/{pipeline}/{name}", schema, schemas.PARTITIONED_BY.get(name, ())) for name, schema in columns.items()}
+            {
+                name: Folder(f"{self.root}/{pipeline}/{name}", schema, schemas.PARTITIONED_BY.get(name, ()))
+                for name, schema in schemas.table_schemas(shape).items()
+            }
         )
 
     def stored(self, pipeline: str) -> "Tables":
@@ -54,8 +56,8 @@ class Warehouse:
                 found[name] = Folder(uri, pa.schema(table.schema()), schemas.PARTITIONED_BY.get(name, ()))
         if "runs" not in found:
             raise NoRuns(
-                f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run {pipeline} --to TIME`, or name another "
-                f"warehouse with --warehouse or {VARIABLE}.",
+                f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run {pipeline} --to TIME`, or name "
+                f"another warehouse with --warehouse or {VARIABLE}.",
                 pipeline=pipeline,
                 warehouse=self.root,
             )
@@ -84,18 +86,29 @@ class Tables:
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
+            NewerFormat: a newer version of the product has written here.
             WarehouseNotWritable: the warehouse can't be written.
         """
-        for name, folder in self.folders.items():
+        for folder in self.folders.values():
             stored = pa.schema(folder.ensure().schema())
             if not stored.equals(folder.schema):
-                there = {field.name: str(field.type) for field in stored}
-                wanted = {field.name: str(field.type) for field in folder.schema}
-                differing = sorted({*there.items()} ^ {*wanted.items()})
-                raise ShapeChanged(
-                    f"{folder.uri}: its columns are not those that the pipeline declares now; they differ in "
-                    f"{', '.join(f'{column} {kind}' for column, kind in differing) or 'their order'}. Undo the change, or give the pipeline "
-                    "another name (it then starts a lineage of its own).",
-                    table=name,
-                    differing=differing,
-                )
+                self._refuse_newer()
+                raise _shape_changed(folder, stored)
+
+    def _refuse_newer(self) -> None:
+        columns = ["seq", "run_id", "format_version", "version"]
+        for values in self.folders["runs"].read(columns).to_pylist():
+            refuse_newer(values)
+
+
+def _shape_changed(folder: Folder, stored: pa.Schema) -> ShapeChanged:
+    there = {field.name: str(field.type) for field in stored}
+    wanted = {field.name: str(field.type) for field in folder.schema}
+    differing = sorted(name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name))
+    differences = ", ".join(f"{name} (stored {there.get(name, 'not')}, declared {wanted.get(name, 'not')})" for name in differing)
+    return ShapeChanged(
+        f"{folder.uri}: its columns are not those that the pipeline declares now: {differences or 'their order differs'}. Undo the "
+        "change, or give the pipeline another name (it then starts a lineage of its own).",
+        table=folder.name,
+        differing=differing,
+    )

@@ -1,0 +1,177 @@
+"""Attempts: an append-only log of how each try stands, and a lease that one live process holds at a time."""
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jobs.tables import schemas
+from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter, is_dead, this_process
+from jobs.tables.delta import Folder
+from tests.jobs.racing import race
+from tests.jobs.tables.ledger_rows import clock, day
+
+NOW = clock()
+SECOND = timedelta(seconds=1)
+
+
+def attempts_in(root: str | Path) -> AttemptsWriter:
+    return AttemptsWriter(Folder(f"{root}/attempts", pa.schema(list(schemas.ATTEMPTS))))
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> AttemptsWriter:
+    return attempts_in(tmp_path)
+
+
+def wanted(run_id: str, day_number: int = 0) -> Attempt:
+    return Attempt(run_id=run_id, parent_seq=None, slice_start=day(day_number), slice_end=day(day_number + 1), at=NOW)
+
+
+def claim(attempts: AttemptsWriter, run_id: str, now: datetime = NOW) -> Attempt | None:
+    return attempts.claim(wanted(run_id), lambda: now)
+
+
+def test_columns_are_fields_in_the_documented_order() -> None:
+    assert [field.name for field in fields(Attempt)] == [name for name, _ in schemas.ATTEMPTS]
+
+
+def test_the_newest_row_says_how_an_attempt_stands(attempts: AttemptsWriter) -> None:
+    assert attempts.find("a") is None
+    claimed = claim(attempts, "a")
+    assert claimed is not None
+    staged = attempts.record(claimed, NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}")
+    assert attempts.find("a") == staged == replace(claimed, at=NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}")
+    assert attempts.folder.read().num_rows == 2
+
+
+def test_rows_of_one_moment_are_in_the_order_of_a_runs_life(attempts: AttemptsWriter) -> None:
+    """Files of a table have no order among themselves, so each order of writing must give the same."""
+    for run_id, outcomes in {
+        "a": ["claimed", "staged", "committed"],
+        "b": ["committed", "claimed", "staged"],
+        "c": ["staged", "claimed"],
+    }.items():
+        for outcome in outcomes:
+            attempts.record(wanted(run_id), NOW, outcome=outcome)
+    assert {row.run_id: row.outcome for row in attempts.standing()} == {"a": "committed", "b": "committed", "c": "staged"}
+
+
+def test_attempts_stand_in_the_order_in_which_they_changed(attempts: AttemptsWriter) -> None:
+    for run_id in ("a", "b", "c"):
+        attempts.record(wanted(run_id), NOW, outcome="staged")
+    attempts.record(wanted("b"), NOW + 2 * SECOND, outcome="committed")
+    attempts.record(wanted("a"), NOW + SECOND, outcome="staged")
+    assert [row.run_id for row in attempts.standing()] == ["c", "a", "b"]
+    assert attempts.newest_with(("staged",)) == attempts.find("a")
+    assert attempts.newest_with(("failed",)) is None
+
+
+def test_tries_are_counted_per_slice(attempts: AttemptsWriter) -> None:
+    for run_id in ("a", "b"):
+        attempts.record(wanted(run_id), NOW)
+    attempts.record(wanted("a"), NOW + SECOND, outcome="failed")
+    attempts.record(wanted("c", day_number=1), NOW)
+    assert [attempts.tries(day(n), day(n + 1)) for n in range(3)] == [2, 1, 0]
+
+
+class TestTheLease:
+    def test_a_claim_says_who_holds_it_and_until_when(self, attempts: AttemptsWriter) -> None:
+        claimed = claim(attempts, "a")
+        assert claimed is not None
+        assert (claimed.outcome, claimed.owner, claimed.claimed_at, claimed.expires_at) == ("claimed", this_process(), NOW, NOW + LEASE)
+        assert attempts.holders(NOW) == [claimed]
+
+    def test_while_its_holder_lives_nobody_else_gets_it(self, attempts: AttemptsWriter) -> None:
+        assert claim(attempts, "a") is not None
+        assert claim(attempts, "b", NOW + LEASE - SECOND) is None
+        assert attempts.find("b") is None
+
+    def test_it_ends_when_the_attempt_does(self, attempts: AttemptsWriter) -> None:
+        for number, outcome in enumerate(("staged", "rejected", "failed", "lost", "committed")):
+            now = NOW + number * SECOND
+            held = claim(attempts, outcome, now)
+            assert held is not None
+            attempts.record(held, now, outcome=outcome)
+            assert attempts.holders(now) == []
+
+    def test_it_expires(self, attempts: AttemptsWriter) -> None:
+        claim(attempts, "a")
+        assert attempts.holders(NOW + LEASE) == []
+        assert claim(attempts, "b", NOW + LEASE) is not None
+
+    def test_renewed_it_lasts_longer(self, attempts: AttemptsWriter) -> None:
+        held = claim(attempts, "a")
+        assert held is not None
+        attempts.record(held, NOW + 60 * SECOND, expires_at=NOW + 60 * SECOND + LEASE)
+        assert claim(attempts, "b", NOW + LEASE) is None
+        assert claim(attempts, "b", NOW + LEASE + 60 * SECOND) is not None
+
+    def test_a_renewal_that_comes_after_the_end_revives_nothing(self, attempts: AttemptsWriter) -> None:
+        held = claim(attempts, "a")
+        assert held is not None
+        attempts.record(held, NOW + SECOND, outcome="failed")
+        attempts.record(held, NOW + SECOND, expires_at=NOW + SECOND + LEASE)
+        assert claim(attempts, "b", NOW + SECOND) is not None
+
+    def test_of_a_dead_process_it_is_taken_over_at_once(self, attempts: AttemptsWriter, tmp_path: Path) -> None:
+        [outcome] = race(tmp_path, claim_in_a_process, str(tmp_path), processes=1)
+        assert outcome == "claimed"
+        standing = attempts.find("contender")
+        assert standing is not None and standing.owner is not None and is_dead(standing.owner)
+        assert attempts.holders(NOW) == []
+        assert claim(attempts, "b") is not None
+
+    def test_of_two_claims_at_once_one_wins(self, attempts: AttemptsWriter, tmp_path: Path) -> None:
+        attempts.folder.ensure()
+        assert sorted(race(tmp_path, claim_in_a_process, str(tmp_path))) == ["claimed", "held by another"]
+        assert attempts.folder.read().num_rows == 1
+
+    def test_of_two_claims_on_a_table_that_is_not_there_one_wins(self, tmp_path: Path) -> None:
+        assert sorted(race(tmp_path, claim_in_a_process, str(tmp_path))) == ["claimed", "held by another"]
+
+    def test_another_row_in_between_only_makes_the_claim_try_again(self, attempts: AttemptsWriter) -> None:
+        meddled = iter([None])
+
+        def meddling_clock() -> datetime:
+            for _ in meddled:
+                attempts_in(Path(attempts.folder.uri).parent).record(wanted("other", 1), NOW, outcome="failed")
+            return NOW
+
+        assert attempts.claim(wanted("a"), meddling_clock) is not None
+
+
+def claim_in_a_process(root: str) -> str:
+    return "held by another" if claim(attempts_in(root), "contender") is None else "claimed"
+
+
+class TestWhoIsDead:
+    def test_this_process_lives(self) -> None:
+        assert not is_dead(this_process())
+
+    def test_a_process_that_ended_is_dead(self) -> None:
+        ended = subprocess.Popen([sys.executable, "-c", ""])
+        ended.wait()
+        assert is_dead(f"{socket.gethostname()}/{ended.pid}/1")
+
+    def test_a_process_that_was_killed_and_not_reaped_is_dead(self) -> None:
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+            started = Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+            owner = f"{socket.gethostname()}/{child.pid}/{started}"
+            assert not is_dead(owner)
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            assert is_dead(owner)
+
+    def test_another_process_with_its_number_does_not_stand_in_for_it(self) -> None:
+        host, pid, started = this_process().rsplit("/", 2)
+        assert is_dead(f"{host}/{pid}/{int(started) - 1}")
+
+    def test_of_another_host_nothing_is_known(self) -> None:
+        assert not is_dead("elsewhere.example/1/1")

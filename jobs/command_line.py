@@ -74,7 +74,7 @@ def run(work: Callable[[], Any]) -> int:
 def finish(work: Callable[[], Any]) -> NoReturn:
     """Do `work` and end the process with its exit code.
 
-    The process ends without the interpreter's own clean-up: delta-rs may abort in it, after all work is done, and would change the exit code.
+    The interpreter's own clean-up is left out: delta-rs may abort in it, after all work is done, and would change the exit code.
     """
     try:
         code = run(work)

@@ -34,7 +34,9 @@ def demo(to_ms: int, warehouse: str) -> None:
         shutil.rmtree(Path(root) / folder, ignore_errors=True)
     start = Time().convert("2013-01-01", None, None)
     loaded = find_example(PIPELINE).load(root, to_datetime(start), to_datetime(to_ms))
-    console.print(f"Loaded {loaded.rows_written:,} flights that arrived from 2013-01-01 to {to_datetime(to_ms):%Y-%m-%d} into {loaded.path}\n")
+    console.print(
+        f"Loaded {loaded.rows_written:,} flights that arrived from 2013-01-01 to {to_datetime(to_ms):%Y-%m-%d} into {loaded.path}\n"
+    )
     days = -(-(to_ms - start) // 86_400_000)
     columns = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("days"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -58,19 +60,21 @@ def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
     names = ["origin", "window_start", "elements", "firings", "next_firing", "cleanup_time", "last_arrival"]
     console.print()
     show(open_windows, names, "table", empty="no window is open", title=f"parked, waiting for the next run: {len(open_windows)} windows")
-    corrections = tables.tables["corrections"].read()
-    late = [row for row in corrections.to_pylist() if row["cause"] == "late"]
-    changed = {(row["origin"], row["window_start"]) for row in late if row["op"] == "update" or row["revision"] > 1}
-    created = {(row["origin"], row["window_start"]) for row in late if row["op"] == "insert" and row["firing"] == 1}
-    refired = sum(row.windows_refired for row, _ in tables.runs(0))
+    kinds: dict[tuple[object, object], set[str]] = {}
+    for pane in tables.live("panes").select(["origin", "window_start", "kind"]).to_pylist():
+        kinds.setdefault((pane["origin"], pane["window_start"]), set()).add(pane["kind"])
+    changed = sum(found == {"on_time", "late"} for found in kinds.values())
+    created = sum(found == {"late"} for found in kinds.values())
+    later = tables.tables["corrections"].read(["op", "cause"]).to_pylist().count({"op": "update", "cause": "late"})
     console.print(
-        f"\nLate rows refired windows {refired:,} times. In a later run than the one that published it they changed {len(changed):,} windows; "
-        f"{len(created):,} windows exist only because of them."
+        f"\nLate rows changed {changed:,} windows after they had fired and created {created:,} that nothing on time had opened; "
+        f"{later:,} of those changes reopened a window that an earlier run had published."
     )
+    last = tables.run(None).seq
     console.print("\nTry next:")
     for command in (
         "runs departures",
-        "runs departures 31",
+        f"runs departures {last}",
         "state windows departures",
         "state timers departures",
         "state watermarks departures",

@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
     """Check Python, packages, Java, the Delta jars, the pipelines and the warehouse. Exits 1 when something is missing."""
     checks = [
         _check("python", lambda: sys.version.split()[0]),
-        *(_check(name, lambda name=name: importlib.metadata.version(name)) for name in ("slackwater", "deltalake", "pyarrow", "duckdb", "pyspark", "delta-spark", "great-expectations")),
+        *(
+            _check(name, partial(importlib.metadata.version, name))
+            for name in ("slackwater", "deltalake", "pyarrow", "duckdb", "pyspark", "delta-spark", "great-expectations")
+        ),
         _check("java", _java),
         _check("delta jars", _jars),
         _check("pipelines", lambda: _pipelines(pipelines)),

@@ -19,7 +19,9 @@ def list_examples(output: str) -> None:
     """What there is, and the pipeline that reads it."""
     from jobs.examples import EXAMPLES
 
-    rows = [{"name": item.name, "pipeline": item.pipeline, "source": item.source, "description": item.description} for item in EXAMPLES.values()]
+    rows = [
+        {"name": item.name, "pipeline": item.pipeline, "source": item.source, "description": item.description} for item in EXAMPLES.values()
+    ]
     options.show(rows, ["name", "pipeline", "description"], output, empty="there are no examples")
 
 

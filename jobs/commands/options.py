@@ -34,9 +34,9 @@ class Time(click.ParamType):
 
 def warehouse(function: Function) -> Function:
     """--warehouse"""
-    return click.option("--warehouse", metavar="DIR-or-URI", help="where the tables stand (default: SLACKWATER_WAREHOUSE, else ./warehouse)")(
-        function
-    )
+    return click.option(
+        "--warehouse", metavar="DIR-or-URI", help="where the tables stand (default: SLACKWATER_WAREHOUSE, else ./warehouse)"
+    )(function)
 
 
 def pipelines(function: Function) -> Function:
@@ -105,7 +105,7 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, e
         table.add_column(column.replace("_", " "), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row[column]) for column in columns))
-    Console(soft_wrap=not sys.stdout.isatty(), highlight=False).print(table)
+    Console(width=None if sys.stdout.isatty() else 240, highlight=False).print(table)
 
 
 def _plain(value: Any) -> Any:
@@ -119,11 +119,19 @@ def _short(value: datetime) -> str:
     return value.strftime("%Y-%m-%dT%H:%M:%S") + (f".{value.microsecond // 1000:03d}" if value.microsecond else "") + "Z"
 
 
+def _brief(value: datetime) -> str:
+    """A time for a table to read: UTC, without what is zero."""
+    value = value.astimezone(UTC)
+    if value.microsecond:
+        return value.strftime("%Y-%m-%d %H:%M:%S") + f".{value.microsecond // 1000:03d}"
+    return value.strftime("%Y-%m-%d %H:%M:%S" if value.second else "%Y-%m-%d %H:%M")
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, datetime):
-        return _short(value)
+        return _brief(value)
     if isinstance(value, float):
         return f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

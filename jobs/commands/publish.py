@@ -21,4 +21,5 @@ def command(pipeline: str, run_id: str | None, accept: str | None, warehouse: st
     if not rows:
         click.echo(f"{pipeline}: nothing to publish; everything that was staged up to here is live.")
     for row in rows:
-        click.echo(f"{pipeline}: published run {row.seq} [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}), verdict {row.verdict}.")
+        span = f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})"
+        click.echo(f"{pipeline}: published run {row.seq} {span}, verdict {row.verdict}.")

@@ -52,7 +52,11 @@ def _one(row: Any, checks: list[dict[str, Any]], output: str) -> None:
     if output == "json":
         options.show([facts], [], output, empty="")
         return
-    lines = [{"what": name, "value": value} for name, value in facts.items() if name not in ("checks", "files", "live", "inputs", "phase_seconds")]
+    lines = [
+        {"what": name, "value": value}
+        for name, value in facts.items()
+        if name not in ("checks", "files", "live", "inputs", "phase_seconds")
+    ]
     lines += [{"what": f"input {item['table']}", "value": f"version {item['version']}, {item['rows']} rows"} for item in facts["inputs"]]
     lines += [{"what": f"seconds of {name}", "value": value} for name, value in facts["phase_seconds"].items()]
     options.show([{**line, "value": _text(line["value"])} for line in lines], ["what", "value"], output, empty="")

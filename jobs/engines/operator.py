@@ -211,7 +211,9 @@ class _RangeWork:
         parts = []
         for path in self.replay.state.get(name, ()):
             with files.open_input_file(path) as data:
-                rows = pq.read_table(data, filters=(pc.field("key_group") >= owned.first) & (pc.field("key_group") <= owned.last), use_threads=False)
+                rows = pq.read_table(
+                    data, filters=(pc.field("key_group") >= owned.first) & (pc.field("key_group") <= owned.last), use_threads=False
+                )
             parts.append(rows.select(schema.names).cast(schema))
         return pa.concat_tables(parts) if parts else schema.empty_table()
 

@@ -3,13 +3,16 @@
 Stages, validates and publishes each slice with a ledger commit of its own; a rejected slice stops it and the earlier ones stay.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from jobs import args
 from jobs.engines.replay import Engine
-from jobs.engines.transport import Transport
+from jobs.engines.transport import MapTask, RangeTask, SliceScan, Transport
 from jobs.errors import LostRaceError, RejectedError, SlackwaterError, UsageError
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
@@ -84,7 +87,9 @@ class CatchUp:
         """
         runner = self.runner()
         prepared = runner.prepare()
-        publish = Publisher(runner.pipeline.name, prepared.tables, roll_forward(runner.pipeline, prepared.tables, prepared.shape), runner.clock)
+        publish = Publisher(
+            runner.pipeline.name, prepared.tables, roll_forward(runner.pipeline, prepared.tables, prepared.shape), runner.clock
+        )
         publish.roll_forward.finish()
         slices = self._slices(runner.pipeline, prepared)
         if not slices:
@@ -132,10 +137,16 @@ class _Later:
         self._make = make
         self._made: Transport | None = None
 
-    def __getattr__(self, name: str) -> object:
+    def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
+        return self._transport().gather(scan, task)
+
+    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        return self._transport().shuffle(scan, task, ranges, reduce)
+
+    def _transport(self) -> Transport:
         if self._made is None:
             self._made = self._make()
-        return getattr(self._made, name)
+        return self._made
 
 
 def engine_for(pipeline: Pipeline) -> Engine:
@@ -149,6 +160,7 @@ def spark_transport(app: str) -> Callable[[], Transport]:
     """Makes the transport on a Spark session of that name."""
 
     def make() -> Transport:
+        threading.Thread(target=validation.load_judge, name="great expectations", daemon=True).start()
         from jobs.engines.transport import OnSpark
         from jobs.runtime.session import session
 
@@ -163,7 +175,7 @@ def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForwar
 
 
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:
-    """Publishes staged runs of a registered pipeline; reads the columns from the stored tables, so neither Spark nor the source is needed."""
+    """Publishes staged runs of a registered pipeline. Columns come from the stored tables, so neither Spark nor the source is needed."""
     pipeline = registry.load(pipelines)[name]
     tables = Warehouse.at(warehouse).stored(name)
     published = tables["published"].schema
@@ -200,8 +212,8 @@ def rejection(pipeline: str, staged: Staged) -> str:
     ]
     return (
         f"{pipeline}: the slice [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) was rejected by validation; nothing was "
-        f"moved.{''.join(failing)}\nIts panes stand in the table `panes` under run_id {row.run_id}. Mend the source or the expectation and run "
-        f"again, or publish it all the same with `slackwater publish {pipeline} {row.run_id} --accept REASON`."
+        f"moved.{''.join(failing)}\nIts panes stand in the table `panes` under run_id {row.run_id}. Mend the source or the expectation and "
+        f"run again, or publish it all the same with `slackwater publish {pipeline} {row.run_id} --accept REASON`."
     )
 
 

@@ -12,9 +12,9 @@ from jobs.errors import LostRaceError, RejectedError, UsageError
 from jobs.protocol import validation
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
-from jobs.tables.staging import unpack
 from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.ledger import MAIN, LedgerRow, LedgerWriter
+from jobs.tables.staging import unpack
 from jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
@@ -94,7 +94,7 @@ class Publisher:
         while attempt is not None and self.tables.ledger.by_run_id(attempt.run_id) is None:
             if attempt.ledger_row is None:
                 raise NotStaged(
-                    f"{self.pipeline}: run {attempt.run_id} is {attempt.outcome}, not staged; `slackwater runs {self.pipeline}` lists the runs.",
+                    f"{self.pipeline}: run {attempt.run_id} is {attempt.outcome}, not staged; see `slackwater runs {self.pipeline}`.",
                     run_id=attempt.run_id,
                 )
             parent, row = unpack(attempt.ledger_row)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from typing import Any, cast
+
 import pyarrow as pa
 
 from jobs.engines.inputs import PinnedSource, check_roles, pin, to_datetime, to_ms
@@ -22,12 +24,12 @@ from jobs.engines.transport import SliceScan, Transport
 from jobs.errors import LostRaceError, RetryableError, SlackwaterError
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
-from jobs.protocol.shapes import shape_of
-from jobs.tables.staging import pack, read_staged, stack, write_staged
+from jobs.protocol.shapes import check_parkable, shape_of
 from jobs.protocol.slices import Lineage, Slice
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
 from jobs.tables.ledger import MAIN, Input, LedgerRow
 from jobs.tables.schemas import SNAPSHOT_TABLES, STAGED_TABLES, Shape
+from jobs.tables.staging import pack, read_staged, stack, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
@@ -95,6 +97,7 @@ class Runner:
         Raises:
             UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written.
         """
+        check_parkable(self.pipeline)
         source = self.pipeline.source
         pinned = pin(source, self.warehouse.source(source.table))
         check_roles(source, pinned.schema, columns_read(self.pipeline))
@@ -206,7 +209,8 @@ class _StageOfSlice:
             state = {} if self.parent.owner is None else {name: self.parent.owner.files.get(name, ()) for name in SNAPSHOT_TABLES}
             folders = {name: self.tables[name].uri for name in STAGED_TABLES}
             outcome = self.runner.engine.replay(
-                Replay(self.pipeline, self.prepared.shape, scan, timeline, state, folders, self.run_id, self._ranges(scan)), self.runner.transport
+                Replay(self.pipeline, self.prepared.shape, scan, timeline, state, folders, self.run_id, self._ranges(scan)),
+                self.runner.transport,
             )
             progress = after.to_table(self.run_id)
             outcome.rows["source_progress"] = [progress]
@@ -241,7 +245,7 @@ class _StageOfSlice:
                 started_at=started,
                 phase_seconds=dict(self.phases),
                 version=self.runner.version,
-                **outcome.counts,
+                **cast(Any, outcome.counts),
             ),
             checks,
         )
@@ -304,7 +308,7 @@ class _StageOfSlice:
         ]
 
     def _commit_staged(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
-        """Write what came back to the driver, one file a table, and commit it together with what tasks have written. Returns files by table."""
+        """Write what came back to the driver, one file a table, and commit it with what tasks have written. Returns files by table."""
         written: dict[str, tuple[str, ...]] = {}
         for name in STAGED_TABLES:
             folder = self.tables[name]

@@ -4,7 +4,31 @@ import pyarrow as pa
 
 from jobs.engines.accumulators import bind
 from jobs.pipelines import Pipeline
+from jobs.pipelines.errors import PipelineError
 from jobs.tables.schemas import Shape
+from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
+
+_WINDOWS = (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows)
+_TRIGGERS = (EventTimeTrigger(), PurgingTrigger.of(EventTimeTrigger()))
+
+
+def check_parkable(pipeline: Pipeline) -> None:
+    """Refuse windows whose state the snapshot tables can't hold yet.
+
+    Raises:
+        PipelineError: the assigner or the trigger keeps more than accumulators and timers of its windows.
+    """
+    subject = f"Pipeline {pipeline.name!r}"
+    if not isinstance(pipeline.window, _WINDOWS):
+        names = ", ".join(kind.__name__ for kind in _WINDOWS)
+        raise PipelineError(subject, f"window {type(pipeline.window).__name__} can't be parked between runs yet; use one of {names}")
+    if pipeline.effective_trigger not in _TRIGGERS:
+        raise PipelineError(
+            subject,
+            f"trigger {pipeline.effective_trigger!r} can't be parked between runs yet; use the default, or PurgingTrigger around it",
+        )
+    if pipeline.watermarks.kind == "punctuated" or pipeline.watermarks.interval_ms == 0:
+        raise PipelineError(subject, "watermarks must be periodic for a replay: choose another strategy, or .with_interval(...) above zero")
 
 
 def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:

@@ -63,6 +63,12 @@ def check_conservation(counts: dict[str, int]) -> Check:
     return Check("rows are conserved", None, "reject", read == total, observed, abs(read - total), read, None)
 
 
+def load_judge() -> None:
+    """Import Great Expectations, which takes seconds: a run does it on a thread of its own while Spark starts."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    import great_expectations  # noqa: F401 - the import is the work
+
+
 def _metrics(expectations: Sequence[Expectation], panes: pa.Table) -> dict[str, Any]:
     """`checked_i`, `unexpected_i`, `low_i`, `high_i`, `sample_i` of each expectation i, from one aggregate over the panes."""
     terms: list[str] = []
@@ -100,22 +106,24 @@ def _broken(item: Expectation, column: str) -> tuple[str, list[Any]]:
 
 def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
     """Great Expectations on the row of metrics: of each expectation, no value may be unexpected."""
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    load_judge()
     import great_expectations as gx
     import pandas as pd
+    from great_expectations.data_context.types.base import ProgressBarsConfig
 
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
     frame = pd.DataFrame([{f"unexpected_{number}": metrics[f"unexpected_{number}"] for number in range(expectations)}])
     batch = context.data_sources.add_pandas("metrics").add_dataframe_asset("metrics").add_batch_definition_whole_dataframe("metrics")
     suite = gx.ExpectationSuite(
         name="panes",
         expectations=[
-            gx.expectations.ExpectColumnMaxToBeBetween(column=f"unexpected_{number}", min_value=0, max_value=0) for number in range(expectations)
+            gx.expectations.ExpectColumnMaxToBeBetween(column=f"unexpected_{number}", min_value=0, max_value=0)
+            for number in range(expectations)
         ],
     )
     outcome = batch.get_batch({"dataframe": frame}).validate(suite)
-    judged = {result.expectation_config.kwargs["column"]: bool(result.success) for result in outcome.results}
+    judged = {str(kept.kwargs["column"]): bool(result.success) for result in outcome.results if (kept := result.expectation_config)}
     return [judged[f"unexpected_{number}"] for number in range(expectations)]
 
 

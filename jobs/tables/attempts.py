@@ -101,9 +101,9 @@ class AttemptsReader:
 
     def holders(self, now: datetime) -> list[Attempt]:
         """Attempts that hold the lease at `now`: claimed, not expired, and not by a dead process of this host."""
-        candidates = self._newest(pc.field("expires_at") > now)
-        standing = [row for run_id in candidates if (row := self.find(run_id)) is not None and row.outcome == OPEN]
-        return [row for row in standing if row.expires_at is not None and row.expires_at > now and not is_dead(row.owner or "//")]
+        # An attempt's later rows never expire earlier, so its newest row is among those that this reads.
+        standing = self._newest(pc.field("expires_at") > now).values()
+        return [row for row in standing if row.outcome == OPEN and not is_dead(row.owner or "//")]
 
     def _newest(self, where: pc.Expression | None) -> dict[str, Attempt]:
         newest: dict[str, Attempt] = {}

@@ -25,7 +25,14 @@ from jobs.tables.delta import write_file
 from jobs.tables.schemas import table_schemas
 from jobs.tables.staging import stack
 from tests.model import records as model
-from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+from windowing import (
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
 
 SELECT = {"n": count(), "known": count("x"), "total": sum("x"), "average": mean("y"), "least": min_("y"), "greatest": max_("x")}
 AGGREGATES = tuple(model.Aggregate(name, item.kind, item.column) for name, item in SELECT.items())
@@ -42,12 +49,14 @@ SCHEMA = pa.schema(
 )
 
 
-def pipeline_of(rules: model.Replay) -> Pipeline:
+def pipeline_of(rules: model.Replay, purging: bool) -> Pipeline:
     """The declaration whose rules are the model's."""
     ms = lambda number: timedelta(milliseconds=number)  # noqa: E731
     assigner = rules.assigner
     if isinstance(assigner, model.Tumbling):
         window = TumblingEventTimeWindows.of(ms(assigner.size), ms(assigner.offset))
+    elif isinstance(assigner, model.Session):
+        window = EventTimeSessionWindows.with_gap(ms(assigner.gap))
     else:
         window = SlidingEventTimeWindows.of(ms(assigner.size), ms(assigner.slide), ms(assigner.offset))
     watermarks = WatermarkStrategy.bounded_out_of_orderness(ms(rules.bound)).with_interval(ms(rules.tick))
@@ -59,6 +68,7 @@ def pipeline_of(rules: model.Replay) -> Pipeline:
         watermarks=watermarks,
         key_by="key",
         window=window,
+        trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
         allowed_lateness=ms(rules.allowed_lateness),
         select=SELECT,
         max_ahead=ms(rules.max_ahead),
@@ -80,16 +90,18 @@ class Replayed:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def replay_slices(events: Sequence[model.Event], rules: model.Replay, cuts: Sequence[int], ranges: Sequence[int]) -> Replayed:
+def replay_slices(
+    events: Sequence[model.Event], rules: model.Replay, cuts: Sequence[int], ranges: Sequence[int], purging: bool = False
+) -> Replayed:
     """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges."""
     with tempfile.TemporaryDirectory() as folder:
-        return _Replaying(events, rules, Path(folder)).run([rules.start, *cuts, rules.to], ranges)
+        return _Replaying(events, rules, purging, Path(folder)).run([rules.start, *cuts, rules.to], ranges)
 
 
 class _Replaying:
-    def __init__(self, events: Sequence[model.Event], rules: model.Replay, folder: Path) -> None:
+    def __init__(self, events: Sequence[model.Event], rules: model.Replay, purging: bool, folder: Path) -> None:
         self.folder = folder
-        self.pipeline = pipeline_of(rules)
+        self.pipeline = pipeline_of(rules, purging)
         source = folder / "events"
         source.mkdir()
         rows = pa.Table.from_pylist([_row(event) for event in events], schema=SCHEMA)

@@ -25,7 +25,8 @@ from windowing.windows import Window
 class Timeline(Protocol):
     """The slice's watermarks: `watermarks[i]` is emitted at the tick end `tick_ends[i]`; `initial` is in force before the first."""
 
-    initial: int
+    @property
+    def initial(self) -> int: ...
 
     @property
     def tick_ends(self) -> Any: ...

@@ -1,6 +1,6 @@
 """What happened to each window: how many elements it took, how often it fired, and why. Flink forgets this; a table of panes needs it.
 
-Listener and output of the window operator. It sees the operator's steps and the runner's clock, and changes nothing of what the operator does.
+Listener and output of the window operator: it sees the operator's steps and the runner's clock, and changes nothing.
 """
 
 from __future__ import annotations

@@ -1,1 +1,100 @@
-"""Windows with the exact semantics of Apache Flink, without an engine."""
+"""Windows with the exact semantics of Apache Flink 2.3.0, without an engine.
+
+The user's vocabulary; the machine that runs it is in `windowing.runtime`, what it remembers in `windowing.state`.
+"""
+
+from windowing.assigners import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
+from windowing.functions import (
+    AggregateFunction,
+    AllWindowFunction,
+    KeyedProcessFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    WindowFunction,
+)
+from windowing.order_modes import OrderMode
+from windowing.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from windowing.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
+)
+from windowing.watermarks import WatermarkStrategy
+from windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+
+__all__ = [
+    "GLOBAL_WINDOW",
+    "AggregateFunction",
+    "AggregatingStateDescriptor",
+    "AllWindowFunction",
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
+    "CountTrigger",
+    "DeltaEvictor",
+    "DeltaTrigger",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EndOfStreamTrigger",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "Evictor",
+    "GlobalWindow",
+    "GlobalWindows",
+    "KeyedProcessFunction",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "MergingWindowAssigner",
+    "NeverTrigger",
+    "OrderMode",
+    "ProcessAllWindowFunction",
+    "ProcessWindowFunction",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "ProcessingTimeoutTrigger",
+    "PurgingTrigger",
+    "ReduceFunction",
+    "ReducingStateDescriptor",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "TimeEvictor",
+    "TimeWindow",
+    "TimestampedValue",
+    "Trigger",
+    "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "ValueStateDescriptor",
+    "WatermarkStrategy",
+    "WindowAssigner",
+    "WindowFunction",
+]

@@ -1,0 +1,9 @@
+"""Plays traces recorded from the real Flink 2.3.0 against this package, step by step and in exact order.
+
+One module a group of families; this file only opens the door.
+"""
+
+from windowing.conformance.player import PlayReport, play, play_case
+from windowing.conformance.trace import Case, read_cases
+
+__all__ = ["Case", "PlayReport", "play", "play_case", "read_cases"]

@@ -1,0 +1,57 @@
+"""Reading recorded traces: one case a line, JSON, plain or gzipped.
+
+Knows the outer shape of a case and nothing of any family.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from windowing.errors import TraceError
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recorded run.
+
+    Attributes:
+        id: unique name.
+        family: which real class ran.
+        about: one sentence.
+        config: by family.
+        steps: inputs in order; an object whose first field names its kind.
+        expected: `expected[i]` is what `steps[i]` caused.
+    """
+
+    id: str
+    family: str
+    about: str
+    config: Json
+    steps: list[Json]
+    expected: list[Json]
+
+
+def read_cases(path: Path) -> Iterator[Case]:
+    """The cases of a .jsonl or .jsonl.gz file. Raises TraceError, with file and line, for anything that is not one."""
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield _case(line, f"{path}:{number}")
+
+
+def _case(line: str, where: str) -> Case:
+    try:
+        read = json.loads(line)
+        case = Case(read["id"], read["family"], read.get("about", ""), read["config"], read["steps"], read["expected"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise TraceError(f"{where} is not a recorded case ({type(error).__name__}: {error}); record it again.") from error
+    if len(case.steps) != len(case.expected):
+        raise TraceError(f"{where}: case {case.id} has {len(case.steps)} steps and {len(case.expected)} expected results.")
+    return case

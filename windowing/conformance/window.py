@@ -1,0 +1,74 @@
+"""The family `window`: a window operator, built as Flink's WindowedStream builds it.
+
+Steps and results are harness.py's; here is what a window operator needs besides.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from windowing.conformance.declarations import assigner_from_json, evictor_from_json, trigger_from_json
+from windowing.conformance.functions import with_function
+from windowing.conformance.harness import MakeOperator, OperatorHarness, PlayedOperator, RecordingOutput, StepFailed
+from windowing.conformance.keys import error_to_json, key_type_from_json
+from windowing.conformance.trace import Json
+from windowing.errors import WindowingError
+from windowing.key_groups import KeyGroupRange
+from windowing.order_modes import OrderMode
+from windowing.processing_time_service import HarnessProcessingTimeService
+from windowing.runtime.window_operator import WindowOperator, window_operator
+from windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from windowing.runtime.window_operator_config import WindowOperatorConfig
+
+
+class WindowPlayer:
+    """Family `window`. Declarations that are refused are refused at the first step."""
+
+    def __init__(self, config: Json) -> None:
+        self._config = config
+        self._harness: OperatorHarness | None = None
+        self._dropped = 0
+
+    def play(self, step: Json) -> Json:
+        if self._harness is None:
+            try:
+                self._harness = OperatorHarness(self._config, _maker(_operator_config(self._config), self._config), has_windows=True)
+            except WindowingError as error:
+                return {"out": [error_to_json(error)]}
+        harness = self._harness
+        if "snapshot_restore" in step:
+            self._dropped = 0
+        try:
+            inspected = harness.play(step)
+        except StepFailed:
+            return {"out": harness.out}
+        before, self._dropped = self._dropped, sum(cast(WindowOperator, operator).late_records_dropped for operator in harness.operators)
+        shown = {} if inspected is None else {"inspect": inspected}
+        return {"out": harness.out, **shown, **harness.counts(), "late_dropped": self._dropped - before}
+
+
+def _operator_config(config: Json) -> WindowOperatorConfig:
+    assigner, keys = config["assigner"], key_type_from_json(config["key_type"])
+    if assigner["type"] in ("count", "sliding_count"):
+        builder = WindowOperatorBuilder.count_window(keys, assigner["size"], assigner.get("slide"))
+    else:
+        builder = WindowOperatorBuilder(keys, assigner_from_json(assigner))
+    if config["trigger"] is not None:
+        builder.trigger(trigger_from_json(config["trigger"]))
+    if config["evictor"] is not None:
+        builder.evictor(evictor_from_json(config["evictor"]))
+    builder.allowed_lateness_ms(config["allowed_lateness"]).flink_exact()
+    if config["side_output_late"]:
+        builder.side_output_late_data()
+    return with_function(builder, config["function"])
+
+
+def _maker(operator_config: WindowOperatorConfig, config: Json) -> MakeOperator:
+    def make(
+        output: RecordingOutput, clock: HarnessProcessingTimeService, key_groups: KeyGroupRange, order_mode: OrderMode
+    ) -> PlayedOperator:
+        return window_operator(
+            operator_config, output, clock, key_groups=key_groups, max_parallelism=config["max_parallelism"], order_mode=order_mode
+        )
+
+    return make

@@ -1,0 +1,176 @@
+"""What can go wrong in windowing, by whose fault.
+
+One root; facts are attributes; a message says what, where and what to do. Knows nothing of the rest of the package.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class WindowingError(Exception):
+    """Root of all errors of this package.
+
+    Attributes:
+        fault: whose it is: "user" (declarations and functions), "data" (an element), "environment", or "bug" (ours).
+        retryable: whether the same call may succeed later without a change.
+        flink: simple name of the Java exception that Flink 2.3.0 throws in the same place; empty where Flink has none.
+        key, window, timestamp: where it happened, as far as known; None otherwise. The operator fills them in.
+        undone: whether what the element had changed was taken back, so that the operator can go on.
+    """
+
+    fault: ClassVar[str] = "bug"
+    retryable: ClassVar[bool] = False
+    flink: ClassVar[str] = ""
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.key: Any = None
+        self.window: Any = None
+        self.timestamp: int | None = None
+        self.undone = False
+        self._is_located = False
+        self.__dict__.update(facts)
+
+    def locate(self, key: Any, window: Any, timestamp: int | None) -> None:
+        """Say where it happened, unless an operator closer to the fault has said so already."""
+        if not self._is_located:
+            self.key, self.window, self.timestamp, self._is_located = key, window, timestamp, True
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        if not self._is_located:
+            return message
+        return f"{message} [key {self.key!r}, window {self.window!r}, timestamp {self.timestamp}]"
+
+
+class ConfigurationError(WindowingError, ValueError):
+    """A declaration that cannot work: a size, an offset, a gap, a count out of its range, or a duration without a unit."""
+
+    fault = "user"
+    flink = "IllegalArgumentException"
+
+
+class UnsupportedCombinationError(ConfigurationError):
+    """Two declarations that are right alone and cannot go together."""
+
+    flink = "UnsupportedOperationException"
+
+
+class WindowTypeError(WindowingError, TypeError):
+    """A trigger met a kind of window that it is not made for."""
+
+    fault = "user"
+    flink = "ClassCastException"
+
+
+class KeyTypeError(WindowingError, TypeError):
+    """A key that is not of the declared key type, or a key type that keys cannot have."""
+
+    fault = "user"
+    flink = "IllegalArgumentException"
+
+
+class KeyGroupError(WindowingError, ValueError):
+    """A key, key group or parallelism outside the range that this operator owns or that Flink allows."""
+
+    fault = "user"
+    flink = "IllegalArgumentException"
+
+
+class MissingTimestampError(WindowingError):
+    """An element without a timestamp where the assigner needs one."""
+
+    fault = "data"
+    flink = "RuntimeException"
+
+
+class UntimedElementError(WindowingError):
+    """An element without a timestamp was asked for it by an evictor."""
+
+    fault = "data"
+    flink = "IllegalStateException"
+
+
+class SessionGapError(WindowingError, ValueError):
+    """A dynamic gap that is not above zero."""
+
+    fault = "data"
+    flink = "IllegalArgumentException"
+
+
+class MergeIntoPastError(WindowingError):
+    """Merging gave a window that the watermark or the clock has passed already."""
+
+    fault = "user"
+    flink = "UnsupportedOperationException"
+
+
+class UnknownWindowError(WindowingError, LookupError):
+    """A session that its key's merging window set does not hold."""
+
+    flink = "IllegalStateException"
+
+
+class TriggerStateError(WindowingError):
+    """A trigger was called back for a timer that is not its own, without the state that it keeps for its timers."""
+
+    fault = "user"
+    flink = "NullPointerException"
+
+
+class EmptyViewError(WindowingError, LookupError):
+    """An evictor that measures from the last element met a window without elements."""
+
+    fault = "user"
+    flink = "NoSuchElementException"
+
+
+class StateAccessError(WindowingError):
+    """State was asked for where it does not exist: per-window state of merging windows, or one name for two kinds of state."""
+
+    fault = "user"
+    flink = "UnsupportedOperationException"
+
+
+class StateMergeError(StateAccessError):
+    """Merging was asked of a kind of state that has no rule for it."""
+
+    flink = "IllegalArgumentException"
+
+
+class UserCodeError(WindowingError):
+    """A user's function raised; the original is its `__cause__`.
+
+    Attributes:
+        during: what the operator was doing, e.g. "processing an element".
+    """
+
+    fault = "user"
+
+    during: str = ""
+
+
+class WatermarkStateError(WindowingError):
+    """A watermark class was used out of turn: closed already, not paused, a split registered twice or not at all."""
+
+    fault = "bug"
+    flink = "IllegalStateException"
+
+
+class TimelineError(WindowingError, ValueError):
+    """A watermark timeline that cannot be built or asked: unordered, of another slice, or without ticks."""
+
+    fault = "bug"
+
+
+class TimeRangeError(TimelineError):
+    """A time for which the timeline's arithmetic has no 64-bit value."""
+
+    fault = "data"
+
+
+class TraceError(WindowingError, ValueError):
+    """A recorded trace that the conformance player cannot play, and why."""
+
+    fault = "environment"

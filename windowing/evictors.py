@@ -1,0 +1,128 @@
+"""Evictors: which elements leave a window before or after its function runs, for good.
+
+Frozen values. An evictor changes the list that it is handed; it knows no state and no timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple, Protocol
+
+from windowing.durations import milliseconds
+from windowing.errors import EmptyViewError, UntimedElementError
+from windowing.java import wrap_long
+from windowing.windows import Window
+
+
+class TimestampedValue(NamedTuple):
+    """An element as an evictor sees it (Flink: TimestampedValue).
+
+    Attributes:
+        value: the element.
+        timestamp_or_none: its timestamp, None when it has none.
+    """
+
+    value: Any
+    timestamp_or_none: int | None
+
+    @property
+    def has_timestamp(self) -> bool:
+        return self.timestamp_or_none is not None
+
+    @property
+    def timestamp(self) -> int:
+        """Raises UntimedElementError when there is none."""
+        if self.timestamp_or_none is None:
+            raise UntimedElementError("An evictor asked for the timestamp of an element that has none; assign timestamps first.")
+        return self.timestamp_or_none
+
+
+class EvictorContext(Protocol):
+    """What an evictor may ask for."""
+
+    @property
+    def current_watermark(self) -> int: ...
+
+    @property
+    def current_processing_time(self) -> int: ...
+
+
+class Evictor:
+    """Removes elements from a window (Flink: Evictor). A subclass is a value: comparable, picklable, without state."""
+
+    def evict_before(self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext) -> None:
+        """Remove from `elements` in place, before the window function sees them. `size` is their number."""
+        raise NotImplementedError
+
+    def evict_after(self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext) -> None:
+        """Remove from `elements` in place, after the window function; what is left is the window's new contents."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OneSidedEvictor(Evictor):
+    """One rule, before the function or, with `do_evict_after`, after it instead."""
+
+    do_evict_after: bool = False
+
+    def evict(self, elements: list[TimestampedValue], size: int) -> None:
+        raise NotImplementedError
+
+    def evict_before(self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext) -> None:
+        if not self.do_evict_after:
+            self.evict(elements, size)
+
+    def evict_after(self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext) -> None:
+        if self.do_evict_after:
+            self.evict(elements, size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountEvictor(_OneSidedEvictor):
+    """Keeps the last `max_count` elements in list order (Flink: CountEvictor)."""
+
+    max_count: int
+
+    @classmethod
+    def of(cls, max_count: int, do_evict_after: bool = False) -> CountEvictor:
+        return cls(max_count=max_count, do_evict_after=do_evict_after)
+
+    def evict(self, elements: list[TimestampedValue], size: int) -> None:
+        if size > self.max_count:
+            del elements[: size - self.max_count]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeEvictor(_OneSidedEvictor):
+    """Keeps elements with timestamp > greatest timestamp - size; nothing leaves when the first has no timestamp (Flink: TimeEvictor)."""
+
+    size_ms: int
+
+    @classmethod
+    def of(cls, size: timedelta, do_evict_after: bool = False) -> TimeEvictor:
+        return cls(size_ms=milliseconds("The evictor's window", size), do_evict_after=do_evict_after)
+
+    def evict(self, elements: list[TimestampedValue], size: int) -> None:
+        if elements and elements[0].has_timestamp:
+            cutoff = wrap_long(max(element.timestamp for element in elements) - self.size_ms)
+            elements[:] = [element for element in elements if element.timestamp > cutoff]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaEvictor(_OneSidedEvictor):
+    """Keeps elements with delta(element, last element) < threshold; last in list order (Flink: DeltaEvictor)."""
+
+    threshold: float
+    delta: Callable[[Any, Any], float]
+
+    @classmethod
+    def of(cls, threshold: float, delta: Callable[[Any, Any], float], do_evict_after: bool = False) -> DeltaEvictor:
+        return cls(threshold=threshold, delta=delta, do_evict_after=do_evict_after)
+
+    def evict(self, elements: list[TimestampedValue], size: int) -> None:
+        if not elements:
+            raise EmptyViewError("DeltaEvictor measures from the last element, but the window holds none.")
+        last = elements[-1].value
+        elements[:] = [element for element in elements if not self.delta(element.value, last) >= self.threshold]

@@ -1,0 +1,224 @@
+"""What users write: functions on elements, on the contents of windows, and on timers; and what those functions are given.
+
+Signatures are Flink's in snake case; as in PyFlink, results are returned or yielded. No runtime here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeAlias
+
+from windowing.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from windowing.state.handles import AggregatingState, ListState, MapState, ReducingState, ValueState
+from windowing.windows import Window
+
+Results: TypeAlias = Iterable[Any] | None
+
+
+class KeyedStateStore(Protocol):
+    """Gives state of the current key (Flink: KeyedStateStore). Handles follow the operator's current key."""
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState: ...
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState: ...
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState: ...
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState: ...
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState: ...
+
+
+RuntimeContext: TypeAlias = KeyedStateStore
+
+
+class Function:
+    """Base of what users write. An operator opens its own copy once before the first element and closes it once at the end."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called once per operator. State got here is the same as the context's `global_state()`."""
+
+    def close(self) -> None:
+        """Called once when the operator is closed, also after a failure."""
+
+
+class ReduceFunction:
+    """Folds two values of one type into one (Flink: ReduceFunction). It must not change its arguments, and has no state of its own."""
+
+    def reduce(self, a: Any, b: Any) -> Any:
+        """`a` is what there is, `b` the newer element or, in a merge, the other window's value."""
+        raise NotImplementedError
+
+
+class AggregateFunction:
+    """Folds elements into an accumulator (Flink: AggregateFunction). It has no state of its own: it lives inside state.
+
+    `get_result` is called at every firing on the same accumulator and must not change it; a result of None emits nothing.
+    """
+
+    def create_accumulator(self) -> Any:
+        """A fresh accumulator of no elements; never None."""
+        raise NotImplementedError
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with one more element; it may be changed in place and returned."""
+        raise NotImplementedError
+
+    def get_result(self, accumulator: Any) -> Any:
+        """What a firing hands to the window function, or emits."""
+        raise NotImplementedError
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """The accumulator of both; called when sessions merge. It may change `a` in place and return it."""
+        raise NotImplementedError
+
+
+class CallableReduce(ReduceFunction):
+    """A reduce function from a plain callable (a, b) -> value."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    def reduce(self, a: Any, b: Any) -> Any:
+        return self.function(a, b)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallableReduce) and other.function == self.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
+    def __repr__(self) -> str:
+        return f"CallableReduce({self.function!r})"
+
+
+class AllWindowContext(Protocol):
+    """What a ProcessAllWindowFunction is told. Valid during the call only.
+
+    Attributes:
+        window: the window that fires, or that is being cleared.
+    """
+
+    window: Window
+
+    def window_state(self) -> KeyedStateStore:
+        """State of this key and window. Whoever uses it clears it in `clear`. Raises StateAccessError when windows merge."""
+
+    def global_state(self) -> KeyedStateStore:
+        """State of this key, over all windows. Nothing removes it but the function itself."""
+
+    def output(self, tag: str, value: Any) -> None:
+        """A row of the side output `tag`, stamped with the window's last instant."""
+
+
+class WindowContext(AllWindowContext, Protocol):
+    """What a ProcessWindowFunction is told."""
+
+    @property
+    def current_watermark(self) -> int: ...
+
+    @property
+    def current_processing_time(self) -> int: ...
+
+
+class ProcessWindowFunction(Function):
+    """Turns the contents of one key's window into rows (Flink: ProcessWindowFunction)."""
+
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Results:
+        """Called at each firing of a window that has contents. Yield or return rows; each is stamped with the window's last instant."""
+        raise NotImplementedError
+
+    def clear(self, context: WindowContext) -> None:
+        """Called once, when the window is collected; the contents are gone, per-window state is still there."""
+
+
+class WindowFunction(Function):
+    """The older form of ProcessWindowFunction, without a context (Flink: WindowFunction)."""
+
+    def apply(self, key: Any, window: Window, inputs: Iterable[Any]) -> Results:
+        raise NotImplementedError
+
+
+class ProcessAllWindowFunction(Function):
+    """ProcessWindowFunction for windows over all elements, whatever their key (Flink: ProcessAllWindowFunction)."""
+
+    def process(self, context: AllWindowContext, elements: Iterable[Any]) -> Results:
+        raise NotImplementedError
+
+    def clear(self, context: AllWindowContext) -> None:
+        """Called once, when the window is collected."""
+
+
+class AllWindowFunction(Function):
+    """WindowFunction for windows over all elements (Flink: AllWindowFunction)."""
+
+    def apply(self, window: Window, inputs: Iterable[Any]) -> Results:
+        raise NotImplementedError
+
+
+class TimerService(Protocol):
+    """Time and timers of the current key (Flink: TimerService). A timer is its domain, time and key; it exists once."""
+
+    @property
+    def current_watermark(self) -> int: ...
+
+    @property
+    def current_processing_time(self) -> int: ...
+
+    def register_event_time_timer(self, timestamp: int) -> None: ...
+
+    def register_processing_time_timer(self, timestamp: int) -> None: ...
+
+    def delete_event_time_timer(self, timestamp: int) -> None: ...
+
+    def delete_processing_time_timer(self, timestamp: int) -> None: ...
+
+
+class KeyedProcessContext(Protocol):
+    """What `process_element` is told. Valid during the call only.
+
+    Attributes:
+        current_key: the element's key.
+        timestamp: the element's timestamp, None when it has none.
+        timer_service: this key's timers.
+    """
+
+    @property
+    def current_key(self) -> Any: ...
+
+    @property
+    def timestamp(self) -> int | None: ...
+
+    @property
+    def timer_service(self) -> TimerService: ...
+
+    def output(self, tag: str, value: Any) -> None:
+        """A row of the side output `tag`. Raises ConfigurationError for a tag of None."""
+
+
+class OnTimerContext(KeyedProcessContext, Protocol):
+    """What `on_timer` is told.
+
+    Attributes:
+        time_domain: "event" or "processing".
+    """
+
+    @property
+    def time_domain(self) -> str: ...
+
+
+class KeyedProcessFunction(Function):
+    """A function with state and timers of its own, for each key (Flink: KeyedProcessFunction)."""
+
+    def process_element(self, value: Any, context: KeyedProcessContext) -> Results:
+        """Called for each element. Rows inherit the element's timestamp."""
+        raise NotImplementedError
+
+    def on_timer(self, timestamp: int, context: OnTimerContext) -> Results:
+        """Called for each timer that is due. Rows of an event-time timer carry its timestamp, those of a processing-time timer none."""

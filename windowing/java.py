@@ -1,0 +1,119 @@
+"""Java's integers and hash order: wrapping 64-bit and 32-bit arithmetic, truncated remainder, hash codes, HashMap iteration order.
+
+Pure functions on Python integers. Nothing here knows what a window, a key or a timer is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+LONG_MIN = -(2**63)
+LONG_MAX = 2**63 - 1
+INT_MIN = -(2**31)
+
+_MASK_64 = 2**64 - 1
+_MASK_32 = 2**32 - 1
+
+
+def wrap_long(value: int) -> int:
+    """`value` as a signed 64-bit integer: what Java's long addition, subtraction and multiplication leave."""
+    return ((value + 2**63) & _MASK_64) - 2**63
+
+
+def wrap_int(value: int) -> int:
+    """`value` as a signed 32-bit integer."""
+    return ((value + 2**31) & _MASK_32) - 2**31
+
+
+def remainder(dividend: int, divisor: int) -> int:
+    """Java's `%`: truncates toward zero, so the result has the dividend's sign. Raises ZeroDivisionError as Java does."""
+    left_over = abs(dividend) % abs(divisor)
+    return -left_over if dividend < 0 else left_over
+
+
+def quotient(dividend: int, divisor: int) -> int:
+    """Java's `/` on longs: truncates toward zero."""
+    result = abs(dividend) // abs(divisor)
+    return wrap_long(-result if (dividend < 0) != (divisor < 0) else result)
+
+
+def absolute(value: int) -> int:
+    """Java's `Math.abs(long)`: Long.MIN stays negative."""
+    return wrap_long(abs(value))
+
+
+def long_hash(value: int) -> int:
+    """`Long.hashCode`."""
+    bits = value & _MASK_64
+    return wrap_int(bits ^ (bits >> 32))
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode`, over UTF-16 units."""
+    result = 0
+    if text.isascii():
+        for unit in text.encode("ascii"):
+            result = (31 * result + unit) & _MASK_32
+    else:
+        for unit in utf16_units(text):
+            result = (31 * result + unit) & _MASK_32
+    return wrap_int(result)
+
+
+def utf16_units(text: str) -> tuple[int, ...]:
+    """The UTF-16 units of a string: what Java calls its chars."""
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    return struct.unpack(f">{len(encoded) // 2}H", encoded)
+
+
+def mix_to_int(value: int) -> int:
+    """64 bits mixed into a signed 32-bit hash (Flink: MathUtils.longToIntWithBitMixing)."""
+    bits = value & _MASK_64
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _MASK_64
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _MASK_64
+    return wrap_int(bits ^ (bits >> 31))
+
+
+def table_size_for(capacity: int) -> int:
+    """The power of two at or above `capacity`: `HashMap.tableSizeFor`."""
+    return 1 << max(capacity - 1, 0).bit_length()
+
+
+def expected_size_capacity(expected: int) -> int:
+    """Table size of a hash map or set made for `expected` entries (Flink: CollectionUtil.newHashMapWithExpectedSize)."""
+    return table_size_for(expected + 1 if expected <= 2 else -(-expected * 4 // 3))
+
+
+def grown_table(table: int, entries: int) -> int:
+    """Table size after the insertion that made `entries` entries: doubled when they exceed three quarters of it."""
+    while entries * 4 > table * 3:
+        table *= 2
+    return table
+
+
+def hash_order(items: Iterable[T], hash_code: Callable[[T], int], table: int | None = None) -> list[T]:
+    """`items` (distinct, in order of insertion) as a `java.util.HashSet` or the keys of a `HashMap` iterate them.
+
+    By bucket, and inside a bucket by insertion, which growing the table keeps. Buckets that Java turns into trees (8 colliding entries
+    in a table of 64 or more) are not modelled.
+
+    Args:
+        items: what was inserted and not removed since.
+        hash_code: Java's `hashCode` of an item, signed 32 bits.
+        table: the table's size, when it differs from that of a new map that was only added to; it never shrinks.
+    """
+    entries = list(items)
+    if len(entries) < 2:
+        return entries
+    mask = (grown_table(16, len(entries)) if table is None else table) - 1
+
+    def bucket(item: T) -> int:
+        bits = hash_code(item) & _MASK_32
+        return (bits ^ (bits >> 16)) & mask
+
+    entries.sort(key=bucket)
+    return entries

@@ -1,0 +1,92 @@
+"""Key groups: the unit in which keyed state and timers are divided among parallel operators (Flink: KeyGroupRangeAssignment).
+
+Pure arithmetic. The number of key groups (max_parallelism) is fixed for the life of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from windowing.errors import KeyGroupError
+from windowing.java import INT_MIN, wrap_int
+from windowing.key_types import Key, KeyType
+
+MAX_KEY_GROUPS = 32768
+DEFAULT_LOWER_BOUND = 128
+
+_MASK_32 = 2**32 - 1
+
+
+def murmur_hash(code: int) -> int:
+    """Flink's scrambling of a Java hash code (MathUtils.murmurHash): 0 to 2^31 - 1."""
+    bits = (code * 0xCC9E2D51) & _MASK_32
+    bits = (bits << 15 | bits >> 17) & _MASK_32
+    bits = (bits * 0x1B873593) & _MASK_32
+    bits = (bits << 13 | bits >> 19) & _MASK_32
+    bits = (bits * 5 + 0xE6546B64) & _MASK_32
+    bits ^= 4
+    bits = ((bits ^ (bits >> 16)) * 0x85EBCA6B) & _MASK_32
+    bits = ((bits ^ (bits >> 13)) * 0xC2B2AE35) & _MASK_32
+    scrambled = wrap_int(bits ^ (bits >> 16))
+    if scrambled >= 0:
+        return scrambled
+    return -scrambled if scrambled != INT_MIN else 0
+
+
+def key_group_of(key: Key, key_type: KeyType, max_parallelism: int) -> int:
+    """The key group of a key, 0 to max_parallelism - 1."""
+    return murmur_hash(key_type.hash_code(key)) % max_parallelism
+
+
+def operator_index(key_group: int, parallelism: int, max_parallelism: int) -> int:
+    """Which of `parallelism` operators owns the key group."""
+    return key_group * parallelism // max_parallelism
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Flink's default: the power of two at or above 1.5 × parallelism, at least 128, at most 32768. Raises KeyGroupError."""
+    check_parallelism(parallelism)
+    rounded = 1 << (parallelism + parallelism // 2 - 1).bit_length()
+    return min(max(rounded, DEFAULT_LOWER_BOUND), MAX_KEY_GROUPS)
+
+
+def check_parallelism(parallelism: int) -> None:
+    """Raise KeyGroupError unless 1 <= parallelism <= 32768, Flink's bounds."""
+    if not 1 <= parallelism <= MAX_KEY_GROUPS:
+        raise KeyGroupError(f"A parallelism lies between 1 and {MAX_KEY_GROUPS}, got {parallelism}.")
+
+
+@dataclass(frozen=True)
+class KeyGroupRange:
+    """Key groups `first` to `last`, both included. Iterates over them in ascending order."""
+
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last:
+            raise KeyGroupError(f"A range of key groups needs 0 <= first <= last, got {self.first} to {self.last}.")
+
+    @classmethod
+    def of_operator(cls, index: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
+        """The range of the operator `index` of `parallelism`. Raises KeyGroupError when an operator would own none."""
+        check_parallelism(parallelism)
+        if max_parallelism < parallelism:
+            raise KeyGroupError(f"{parallelism} operators cannot share {max_parallelism} key groups; lower the parallelism.")
+        first = (index * max_parallelism + parallelism - 1) // parallelism
+        return cls(first, ((index + 1) * max_parallelism - 1) // parallelism)
+
+    @classmethod
+    def ranges(cls, parallelism: int, max_parallelism: int) -> tuple[KeyGroupRange, ...]:
+        """The ranges of all operators, in order."""
+        return tuple(cls.of_operator(index, parallelism, max_parallelism) for index in range(parallelism))
+
+    def __contains__(self, key_group: int) -> bool:
+        return self.first <= key_group <= self.last
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.first, self.last + 1))
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1

@@ -1,0 +1,30 @@
+"""In which order equal timers fire, and which argument comes first when windows merge: the choices that Flink leaves to its state back end.
+
+A setting of its own here, independent of where state lives.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class OrderMode(Enum):
+    """Whose order results have.
+
+    ROCKSDB: inside a key group equal timers fire by serialized key, then window; merges call f(merged sources, target). A function of
+        content alone, so it survives restore and rescaling. The default.
+    HEAP: as Flink's hashmap back end: equal timers by the history of one binary heap; merges call f(target, merged sources).
+    ROCKSDB_HEAP_TIMERS: the heap's timers with RocksDB's merges.
+    """
+
+    ROCKSDB = "rocksdb"
+    HEAP = "heap"
+    ROCKSDB_HEAP_TIMERS = "rocksdb_heap_timers"
+
+    @property
+    def has_heap_timers(self) -> bool:
+        return self is not OrderMode.ROCKSDB
+
+    @property
+    def merges_target_first(self) -> bool:
+        return self is OrderMode.HEAP

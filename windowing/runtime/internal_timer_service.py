@@ -1,0 +1,141 @@
+"""The timers of one operator under one name: event time driven by the watermark, processing time by one physical timer.
+
+Knows queues and clocks; what a timer means is its target's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from windowing.java import LONG_MAX, LONG_MIN
+from windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
+from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
+from windowing.state.journal import UndoJournal
+
+
+class Triggerable(Protocol):
+    """Whose timers they are (Flink: Triggerable and KeyContext). A callback finds `current_key` set.
+
+    Attributes:
+        current_key: set to the timer's key before each callback.
+    """
+
+    current_key: Any
+
+    def on_event_time(self, timestamp: int, key: Any, namespace: Any) -> None: ...
+
+    def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None: ...
+
+
+RegisterTimer = Callable[[int, Any, Any], None]
+
+
+class InternalTimerService:
+    """Timers are (timestamp, key, namespace), each once in each domain (Flink: InternalTimerServiceImpl).
+
+    Args:
+        target: called back for each timer that is due.
+        event_timers, processing_timers: empty queues.
+        clock: where the one physical timer, that of the processing-time queue's head, is registered.
+        journal: where to note how to undo registrations and deletions; None for none.
+
+    Attributes:
+        current_watermark: Long.MIN until the first `advance_watermark` or `initialize_watermark`.
+        register_event_time_timer, delete_event_time_timer: (timestamp, key, namespace) → None.
+    """
+
+    def __init__(
+        self,
+        target: Triggerable,
+        event_timers: TimerQueue,
+        processing_timers: TimerQueue,
+        clock: ProcessingTimeService,
+        journal: UndoJournal | None = None,
+    ) -> None:
+        self._target, self._clock, self._journal = target, clock, journal
+        self.event_timers, self.processing_timers = event_timers, processing_timers
+        self.current_watermark = LONG_MIN
+        self._physical: ScheduledTimer | None = None
+        # Bound here, because these two are called for every element.
+        self.register_event_time_timer: RegisterTimer = event_timers.add if journal is None else self._add_event_timer
+        self.delete_event_time_timer: RegisterTimer = event_timers.remove if journal is None else self._remove_event_timer
+
+    @property
+    def current_processing_time(self) -> int:
+        return self._clock.current_processing_time
+
+    def register_processing_time_timer(self, timestamp: int, key: Any, namespace: Any) -> None:
+        queue = self.processing_timers
+        head = queue.head_timestamp()
+        if self._journal is not None and (timestamp, key, namespace) not in queue:
+            self._journal.note(queue.remove, timestamp, key, namespace)
+        queue.add(timestamp, key, namespace)
+        if timestamp < min(head, LONG_MAX):  # as in Flink, a timer at Long.MAX alone is not scheduled
+            self._schedule(timestamp)
+
+    def delete_processing_time_timer(self, timestamp: int, key: Any, namespace: Any) -> None:
+        """Delete the timer. The physical one stays: it finds nothing due and is registered anew."""
+        if self._journal is not None and (timestamp, key, namespace) in self.processing_timers:
+            self._journal.note(self.processing_timers.add, timestamp, key, namespace)
+        self.processing_timers.remove(timestamp, key, namespace)
+
+    def advance_watermark(self, timestamp: int) -> None:
+        """Set the watermark, then call back for every event timer <= it, those that callbacks register meanwhile included."""
+        self.current_watermark = timestamp
+        target, poll_due = self._target, self.event_timers.poll_due
+        while (timer := poll_due(timestamp)) is not None:
+            target.current_key = timer[1]
+            target.on_event_time(*timer)
+
+    def initialize_watermark(self, timestamp: int) -> None:
+        """Set the watermark of a restored service without calling anything back. Flink restores it as Long.MIN."""
+        self.current_watermark = timestamp
+
+    def for_each_event_time_timer(self) -> Iterator[Timer]:
+        """Every event timer, the current key set to its. (Flink's forEachEventTimeTimer can miss live ones in RocksDB.)"""
+        return self._for_each(self.event_timers)
+
+    def for_each_processing_time_timer(self) -> Iterator[Timer]:
+        """Every processing timer, the current key set to its."""
+        return self._for_each(self.processing_timers)
+
+    def restore(self, event_timers: Iterable[Timer], processing_timers: Iterable[Timer]) -> None:
+        """Take timers back in snapshot order, by ascending key group, and schedule the first processing timer."""
+        self.event_timers.restore(event_timers)
+        self.processing_timers.restore(processing_timers)
+        self._schedule_head()
+
+    def _on_physical_timer(self, timestamp: int) -> None:
+        self._physical = None
+        target, poll_due = self._target, self.processing_timers.poll_due
+        while (timer := poll_due(timestamp)) is not None:
+            target.current_key = timer[1]
+            target.on_processing_time(*timer)
+        if self._physical is None:
+            self._schedule_head()
+
+    def _schedule_head(self) -> None:
+        head = self.processing_timers.head_timestamp()
+        if head != EMPTY_PRIORITY:
+            self._schedule(head)
+
+    def _schedule(self, timestamp: int) -> None:
+        if self._physical is not None:
+            self._physical.cancel()
+        self._physical = self._clock.register_timer(timestamp, self._on_physical_timer)
+
+    def _for_each(self, queue: TimerQueue) -> Iterator[Timer]:
+        for timer in queue:
+            self._target.current_key = timer[1]
+            yield timer
+
+    def _add_event_timer(self, timestamp: int, key: Any, namespace: Any) -> None:
+        if self._journal is not None and (timestamp, key, namespace) not in self.event_timers:
+            self._journal.note(self.event_timers.remove, timestamp, key, namespace)
+        self.event_timers.add(timestamp, key, namespace)
+
+    def _remove_event_timer(self, timestamp: int, key: Any, namespace: Any) -> None:
+        if self._journal is not None and (timestamp, key, namespace) in self.event_timers:
+            self._journal.note(self.event_timers.add, timestamp, key, namespace)
+        self.event_timers.remove(timestamp, key, namespace)

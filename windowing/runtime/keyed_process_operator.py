@@ -1,0 +1,196 @@
+"""Runs a KeyedProcessFunction: elements, watermark and clock in; its rows out, exactly as Flink 2.3.0 has it.
+
+Shares timers and state with the window operator's machinery; knows nothing of windows.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Literal
+
+from windowing.errors import ConfigurationError, UserCodeError, WindowingError
+from windowing.functions import KeyedProcessFunction, Results, TimerService
+from windowing.java import LONG_MIN
+from windowing.key_groups import KeyGroupRange
+from windowing.key_types import KeyType
+from windowing.order_modes import OrderMode
+from windowing.processing_time_service import ProcessingTimeService
+from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from windowing.runtime.internal_timer_service import InternalTimerService
+from windowing.runtime.key_group_index import KeyGroupIndex
+from windowing.runtime.keyed_state_store import NamespacedStateStore
+from windowing.runtime.operator_output import HeldCalls, OperatorOutput
+from windowing.runtime.window_operator import MakeBackend, heap_backend
+from windowing.state.handles import KeyContext
+from windowing.state.journal import UndoJournal
+
+TIMER_SERVICE = "user-timers"
+
+
+class SimpleTimerService:
+    """A TimerService of the current key, without windows (Flink: SimpleTimerService)."""
+
+    __slots__ = ("_keys", "_timers")
+
+    def __init__(self, keys: KeyContext, timers: InternalTimerService) -> None:
+        self._keys, self._timers = keys, timers
+
+    @property
+    def current_watermark(self) -> int:
+        return self._timers.current_watermark
+
+    @property
+    def current_processing_time(self) -> int:
+        return self._timers.current_processing_time
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._timers.register_event_time_timer(timestamp, self._keys.current_key, None)
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._timers.register_processing_time_timer(timestamp, self._keys.current_key, None)
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._timers.delete_event_time_timer(timestamp, self._keys.current_key, None)
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._timers.delete_processing_time_timer(timestamp, self._keys.current_key, None)
+
+
+class OperatorProcessContext:
+    """KeyedProcessContext and OnTimerContext of one operator, pointed at an element or timer before each call."""
+
+    __slots__ = ("_operator", "_output", "side_timestamp", "time_domain", "timer_service", "timestamp")
+
+    def __init__(self, operator: KeyedProcessOperator, output: OperatorOutput, timers: InternalTimerService) -> None:
+        self._operator, self._output = operator, output
+        self.timer_service: TimerService = SimpleTimerService(operator, timers)
+        self.timestamp: int | None = None
+        self.side_timestamp: int = LONG_MIN
+        self.time_domain = "event"
+
+    @property
+    def current_key(self) -> Any:
+        return self._operator.current_key
+
+    def output(self, tag: str, value: Any) -> None:
+        if tag is None:
+            raise ConfigurationError("A side output needs a tag, got None.")
+        self._output.side(tag, value, self.side_timestamp, None, self._operator.current_key)
+
+
+class KeyedProcessOperator:
+    """A KeyedProcessFunction on the keys of one range of key groups (Flink: KeyedProcessOperator).
+
+    Args:
+        function: the operator runs a copy of its own.
+        key_type: type of the keys.
+        output: where rows go.
+        clock: processing time, moved by the caller.
+        key_groups, max_parallelism, order_mode, make_backend, on_error: as for `window_operator`.
+
+    Attributes:
+        current_key: key of the element or timer that is being processed.
+        backend: all keyed state.
+        time_services: the timer service, under the name "user-timers".
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        key_type: KeyType,
+        output: OperatorOutput,
+        clock: ProcessingTimeService,
+        *,
+        key_groups: KeyGroupRange | None = None,
+        max_parallelism: int = 128,
+        order_mode: OrderMode = OrderMode.ROCKSDB,
+        make_backend: MakeBackend = heap_backend,
+        on_error: Literal["fail", "quarantine"] = "fail",
+    ) -> None:
+        if not isinstance(function, KeyedProcessFunction):
+            raise ConfigurationError(f"A KeyedProcessOperator runs a KeyedProcessFunction, got {function!r}.")
+        index = KeyGroupIndex(key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
+        self._journal = UndoJournal() if on_error == "quarantine" else None
+        self._held = None if self._journal is None else HeldCalls(output)
+        self._output: OperatorOutput = output if self._held is None else self._held
+        self.current_key: Any = None
+        self.backend = make_backend(index, order_mode, self._journal)
+        self.time_services = InternalTimeServiceManager(index, order_mode, clock, self._journal)
+        self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
+        self._function = copy.deepcopy(function)
+        self._context = OperatorProcessContext(self, self._output, self._timers)
+
+    def open(self) -> None:
+        """Open the function. Called once, before anything else but restoring."""
+        self._function.open(NamespacedStateStore(self.backend, self))
+
+    def close(self) -> None:
+        """Close the function and the state back end."""
+        self._function.close()
+        self.backend.close()
+
+    @property
+    def current_watermark(self) -> int:
+        return self._timers.current_watermark
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Advance event time. The caller forwards the watermark afterwards."""
+        self.time_services.advance_watermark(timestamp)
+
+    def initialize_watermark(self, timestamp: int) -> None:
+        """Set the watermark of a restored operator; nothing fires."""
+        self.time_services.initialize_watermark(timestamp)
+
+    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
+        """Hand one element to the function. Raises UserCodeError when it raises; `undone` says whether the operator can go on."""
+        self.current_key = key
+        context = self._context
+        context.timestamp = timestamp
+        context.side_timestamp = LONG_MIN if timestamp is None else timestamp
+        if self._journal is not None and self._held is not None:
+            self._journal.begin()
+            self._held.is_holding = True
+        try:
+            self._collect(self._function.process_element(value, context), timestamp)
+        except Exception as error:
+            raise self._located(error, "processing an element", timestamp, self._undo()) from error
+        if self._journal is not None and self._held is not None:
+            self._journal.commit()
+            self._held.release()
+
+    def on_event_time(self, timestamp: int, key: Any, namespace: Any) -> None:
+        """Called by the timer service for each event timer that the watermark has reached."""
+        self._on_timer("event", timestamp, timestamp)
+
+    def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None:
+        """Called by the timer service for each processing timer that is due."""
+        self._on_timer("processing", timestamp, None)
+
+    def _on_timer(self, domain: str, timestamp: int, row_timestamp: int | None) -> None:
+        context = self._context
+        context.timestamp = context.side_timestamp = timestamp
+        context.time_domain = domain
+        try:
+            self._collect(self._function.on_timer(timestamp, context), row_timestamp)
+        except Exception as error:
+            raise self._located(error, f"handling a timer of {domain} time", timestamp, False) from error
+
+    def _collect(self, rows: Results, timestamp: int | None) -> None:
+        for row in rows or ():
+            self._output.collect(row, timestamp, None, self.current_key)
+
+    def _undo(self) -> bool:
+        if self._journal is None or self._held is None:
+            return False
+        self._journal.undo()
+        self._held.drop()
+        return True
+
+    def _located(self, error: Exception, during: str, timestamp: int | None, undone: bool) -> WindowingError:
+        if isinstance(error, WindowingError):
+            located = error
+        else:
+            located = UserCodeError(f"A user function raised {type(error).__name__} while {during}: {error}", during=during)
+        located.locate(self.current_key, None, timestamp)
+        located.undone = undone
+        return located

@@ -1,0 +1,109 @@
+"""The sessions of one key: which window is in flight, and under which state window its contents stand.
+
+Plain values in and out; the operator loads a set before an element and persists it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from windowing.assigners import MergingWindowAssigner
+from windowing.errors import UnknownWindowError
+from windowing.java import grown_table, hash_order
+from windowing.windows import Window
+
+# (result, absorbed windows, state window of the result, state windows to fold into it)
+MergeFunction: TypeAlias = Callable[[Window, list[Window], Window, list[Window]], None]
+
+
+def _hash_code(window: Window) -> int:
+    return int(window.java_hash())
+
+
+class MergingWindowSet:
+    """Window → state window, in the iteration order of a `java.util.HashMap` (Flink: MergingWindowSet).
+
+    Contents stay under the state window of the first window merged, so that merging moves little state.
+
+    Args:
+        assigner: knows which windows merge.
+        pairs: (window, state window) as persisted; later ones win.
+        is_flink_exact: whether an element whose own window equals a merged session takes the session's place, as in Flink 2.3.0, which
+            loses what the session held. Otherwise the element joins the session. Can only happen with dynamic gaps or a user's assigner.
+    """
+
+    def __init__(self, assigner: MergingWindowAssigner, pairs: Sequence[tuple[Window, Window]] = (), is_flink_exact: bool = False) -> None:
+        self._assigner = assigner
+        self._is_flink_exact = is_flink_exact
+        self._mapping: dict[Window, Window] = {}
+        self._table = 16
+        for window, state_window in pairs:
+            self._put(window, state_window)
+        self._initial = dict(self._mapping)
+
+    def state_window(self, window: Window) -> Window | None:
+        """Where the window's contents stand; None when the window is not in flight."""
+        return self._mapping.get(window)
+
+    def add_window(self, new: Window, on_merge: MergeFunction) -> Window:
+        """Take in the window of an element, and say in which window the element ends up.
+
+        Args:
+            new: the element's own window.
+            on_merge: called once for each group of windows that become one, unless `new` only falls inside a window in flight.
+        """
+        mapping = self._mapping
+        if not mapping:
+            self._put(new, new)
+            return new
+        groups: dict[Window, list[Window]] = {}
+
+        def collect(result: Window, members: list[Window]) -> None:
+            groups[result] = list(members)
+
+        self._assigner.merge_windows([*self._ordered(), new], collect)
+        result, has_merged = new, False
+        for merged, members in [(group, groups[group]) for group in hash_order(groups, _hash_code)]:
+            if new in members:
+                members.remove(new)
+                result, has_merged = merged, True
+            self._merge(merged, members, on_merge)
+        if not groups or (result == new and not has_merged):
+            self._add_alone(result)
+        return result
+
+    def retire_window(self, window: Window) -> None:
+        """Forget a window. Raises UnknownWindowError when it is not in flight."""
+        if self._mapping.pop(window, None) is None:
+            raise UnknownWindowError(f"{window!r} is not in flight; in flight are {list(self._mapping) or 'none'}.")
+
+    def pairs(self) -> list[tuple[Window, Window]]:
+        """What to persist, in the order in which Flink persists it."""
+        return [(window, self._mapping[window]) for window in self._ordered()]
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the mapping differs from what was loaded."""
+        return self._mapping != self._initial
+
+    def _merge(self, merged: Window, members: list[Window], on_merge: MergeFunction) -> None:
+        mapping = self._mapping
+        target = mapping.get(members[0])
+        sources = [state_window for member in members if (state_window := mapping.pop(member, None)) is not None]
+        self._put(merged, target)
+        if target in sources:
+            sources.remove(target)
+        if members != [merged]:
+            on_merge(merged, members, target, sources)
+
+    def _add_alone(self, window: Window) -> None:
+        if self._is_flink_exact or window not in self._mapping:
+            self._put(window, window)
+
+    def _put(self, window: Window, state_window: Any) -> None:
+        self._mapping[window] = state_window
+        self._table = grown_table(self._table, len(self._mapping))
+
+    def _ordered(self) -> list[Window]:
+        return hash_order(self._mapping, _hash_code, self._table)

@@ -1,0 +1,110 @@
+"""Who hears what a window operator does: where rows go, and who keeps count.
+
+Protocols, and one stand-in that holds calls back until an element has succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from windowing.windows import Window
+
+
+class OperatorOutput(Protocol):
+    """Where an operator puts its rows. Watermarks are the caller's: forward one after the call that advanced it."""
+
+    def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
+        """A row of the main output. `window` is None for a KeyedProcessFunction."""
+
+    def late(self, value: Any, timestamp: int | None, key: Any) -> None:
+        """A late element, with its own timestamp. Only called when late elements have a side output."""
+
+    def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
+        """A row of the side output `tag`."""
+
+
+class FiredBy(NamedTuple):
+    """The timer that made a window fire.
+
+    Attributes:
+        domain: "event" or "processing".
+        timestamp: the timer's.
+    """
+
+    domain: str
+    timestamp: int
+
+
+class SkipReason(Enum):
+    """Why no window took an element.
+
+    LATE: its windows are gone, and by its own timestamp it is late as well: Flink's late side output and counter.
+    WINDOWS_LATE: its windows are gone, though by its own timestamp it is not late: Flink drops it in silence.
+    NO_WINDOW: the assigner gave it no window, and it is not late.
+    """
+
+    LATE = "late"
+    WINDOWS_LATE = "windows late"
+    NO_WINDOW = "no window"
+
+
+class WindowListener(Protocol):
+    """Hears each step of a window's life, in order. It must not touch the operator."""
+
+    def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
+        """An element was added to the contents of a window (the merged one, for sessions); the trigger has not been asked yet."""
+
+    def element_skipped(self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]) -> None:
+        """No window took the element; `missed` are the late ones it would have had."""
+
+    def windows_missed(self, key: Any, value: Any, timestamp: int | None, missed: Sequence[Window]) -> None:
+        """An element that some window took was late for these."""
+
+    def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
+        """The trigger fired, for an element (by is None) or a timer. Without contents the function is not called. Its rows follow."""
+
+    def firing_ended(self, key: Any, window: Window) -> None:
+        """All rows of the firing announced last have been emitted."""
+
+    def window_purged(self, key: Any, window: Window) -> None:
+        """The trigger purged the window's contents."""
+
+    def windows_merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
+        """Sessions became one. `absorbed` were in flight, `result` itself possibly among them; the element is added afterwards."""
+
+    def window_cleared(self, key: Any, window: Window) -> None:
+        """The window was collected: contents, trigger state and session are gone."""
+
+
+class HeldCalls:
+    """Stands in for an output or a listener: while `is_holding`, calls wait for `release` or `drop`."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self._calls: list[tuple[Any, tuple[Any, ...]]] = []
+        self.is_holding = False
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._target, name)
+
+        def call(*arguments: Any) -> None:
+            if self.is_holding:
+                self._calls.append((method, arguments))
+            else:
+                method(*arguments)
+
+        return call
+
+    def release(self) -> None:
+        """Make the calls held, in order, and hold no more."""
+        self.is_holding = False
+        calls, self._calls = self._calls, []
+        for method, arguments in calls:
+            method(*arguments)
+
+    def drop(self) -> None:
+        """Forget the calls held, and hold no more."""
+        self.is_holding = False
+        self._calls = []

@@ -1,0 +1,86 @@
+"""What an operator remembers, taken out by key group and put back into operators that own other ranges.
+
+Plain values in memory; writing them somewhere is another file's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from windowing.key_groups import KeyGroupRange
+from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from windowing.runtime.timer_queue import Timer
+from windowing.state.backend import StateBackend, StateEntry
+
+
+class SnapshotOperator(Protocol):
+    """An operator with keyed state and timers."""
+
+    @property
+    def backend(self) -> StateBackend: ...
+
+    @property
+    def time_services(self) -> InternalTimeServiceManager: ...
+
+    @property
+    def current_watermark(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class TimerSnapshot:
+    """Timers of one service and key group, in the order in which restoring adds them.
+
+    Attributes:
+        service: the service's name.
+        key_group: their keys' group.
+        event, processing: the timers of each domain.
+    """
+
+    service: str
+    key_group: int
+    event: tuple[Timer, ...]
+    processing: tuple[Timer, ...]
+
+
+@dataclass(frozen=True)
+class OperatorSnapshot:
+    """State and timers of one operator. Values are shared with the operator: take it when the operator stops, or copy.
+
+    Attributes:
+        entries: keyed state.
+        timers: by service and ascending key group, those without timers left out.
+        watermark: Flink does not keep it; `initialize_watermark` puts it back.
+    """
+
+    entries: tuple[StateEntry, ...]
+    timers: tuple[TimerSnapshot, ...]
+    watermark: int
+
+
+def take_snapshot(operator: SnapshotOperator, key_groups: KeyGroupRange, is_legacy: bool = False) -> OperatorSnapshot:
+    """What the operator remembers of `key_groups`.
+
+    Args:
+        is_legacy: timers in the order of Flink's raw timer snapshots; see TimerQueue.legacy_snapshot.
+    """
+    timers = []
+    for name, service in operator.time_services.services():
+        for key_group in key_groups:
+            queues = service.event_timers, service.processing_timers
+            event, processing = (tuple(queue.legacy_snapshot(key_group) if is_legacy else queue.snapshot(key_group)) for queue in queues)
+            if event or processing:
+                timers.append(TimerSnapshot(name, key_group, event, processing))
+    return OperatorSnapshot(tuple(operator.backend.entries(key_groups)), tuple(timers), operator.current_watermark)
+
+
+def restore_snapshots(operator: SnapshotOperator, snapshots: Iterable[OperatorSnapshot], key_groups: KeyGroupRange) -> None:
+    """Put back what the snapshots hold of `key_groups`, into an operator that has processed nothing. The watermark stays Long.MIN."""
+    snapshots = list(snapshots)
+    operator.backend.restore(entry for snapshot in snapshots for entry in snapshot.entries if entry.key_group in key_groups)
+    for name, service in operator.time_services.services():
+        parts = [part for snapshot in snapshots for part in snapshot.timers if part.service == name and part.key_group in key_groups]
+        parts.sort(key=lambda part: part.key_group)
+        event: list[Any] = [timer for part in parts for timer in part.event]
+        service.restore(event, [timer for part in parts for timer in part.processing])

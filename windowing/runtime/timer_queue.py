@@ -1,0 +1,45 @@
+"""What a queue of timers can do. A timer is (timestamp, key, namespace), and a queue holds it once.
+
+A Protocol; the orders are in heap_priority_queue.py and key_group_partitioned_priority_queue.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Protocol, TypeAlias
+
+Timer: TypeAlias = tuple[int, Any, Any]
+
+EMPTY_PRIORITY: Final = 2**63  # above every timestamp: what an empty queue's head compares as
+
+
+class TimerQueue(Protocol):
+    """Timers of one service and one time domain, over all key groups of an operator. Namespace None = no window."""
+
+    def add(self, timestamp: int, key: Any, namespace: Any) -> None:
+        """Add the timer, unless it is there."""
+
+    def remove(self, timestamp: int, key: Any, namespace: Any) -> None:
+        """Remove the timer, if it is there."""
+
+    def head_timestamp(self) -> int:
+        """Timestamp of the timer that fires next; EMPTY_PRIORITY when there is none."""
+
+    def poll_due(self, limit: int) -> Timer | None:
+        """Remove and return the timer that fires next, if its timestamp is <= limit."""
+
+    def __contains__(self, timer: Timer) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Timer]:
+        """Every timer, in the order of the queue's storage; a copy, so that the queue may change meanwhile."""
+
+    def snapshot(self, key_group: int) -> list[Timer]:
+        """The key group's timers in the order in which a snapshot holds them and `restore` takes them back."""
+
+    def legacy_snapshot(self, key_group: int) -> list[Timer]:
+        """The order of Flink's raw timer snapshots: checkpoints of RocksDB state with timers on the heap."""
+
+    def restore(self, timers: Iterable[Timer]) -> None:
+        """Fill an empty queue with timers, by ascending key group, in snapshot order inside each."""

@@ -1,0 +1,115 @@
+"""From the contents of a window to rows: how each kind of user function is called.
+
+Flink's `runtime/operators/windowing/functions`. They know contents and functions, neither state nor timers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from windowing.functions import (
+    AggregateFunction,
+    AllWindowFunction,
+    Function,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    Results,
+    RuntimeContext,
+    WindowContext,
+    WindowFunction,
+)
+from windowing.windows import Window
+
+
+class InternalWindowFunction:
+    """Turns contents into rows (Flink: InternalWindowFunction). `function` is the operator's own copy of what the user gave."""
+
+    function: Function | None = None
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if self.function is not None:
+            self.function.open(runtime_context)
+
+    def close(self) -> None:
+        if self.function is not None:
+            self.function.close()
+
+    def process(self, key: Any, window: Window, context: WindowContext, contents: Any) -> Results:
+        """The rows of one firing."""
+        raise NotImplementedError
+
+    def clear(self, context: WindowContext) -> None:
+        """The window is collected."""
+
+
+class PassThrough(InternalWindowFunction):
+    """Contents are the row: reduce or aggregate alone (Flink: PassThroughWindowFunction)."""
+
+    def process(self, key: Any, window: Window, context: WindowContext, contents: Any) -> Results:
+        return (contents,)
+
+
+class IterableProcess(InternalWindowFunction):
+    """Calls a function on an iterable of the contents."""
+
+    def __init__(self, function: ProcessWindowFunction | WindowFunction | ProcessAllWindowFunction | AllWindowFunction) -> None:
+        self.function: Any = function
+
+    def process(self, key: Any, window: Window, context: WindowContext, contents: Iterable[Any]) -> Results:
+        function = self.function
+        if isinstance(function, ProcessWindowFunction):
+            return function.process(key, context, contents)
+        if isinstance(function, WindowFunction):
+            return function.apply(key, window, contents)
+        if isinstance(function, ProcessAllWindowFunction):
+            return function.process(context, contents)
+        assert isinstance(function, AllWindowFunction)
+        return function.apply(window, contents)
+
+    def clear(self, context: WindowContext) -> None:
+        if isinstance(self.function, ProcessWindowFunction | ProcessAllWindowFunction):
+            self.function.clear(context)
+
+
+class SingleValue(InternalWindowFunction):
+    """Hands a reduced or aggregated value to a function as an iterable of one (Flink: InternalSingleValueProcessWindowFunction)."""
+
+    def __init__(self, inner: InternalWindowFunction) -> None:
+        self.inner = inner
+        self.function = inner.function
+
+    def process(self, key: Any, window: Window, context: WindowContext, contents: Any) -> Results:
+        return self.inner.process(key, window, context, [contents])
+
+    def clear(self, context: WindowContext) -> None:
+        self.inner.clear(context)
+
+
+class FoldAtFiring(InternalWindowFunction):
+    """With an evictor: folds the surviving elements at each firing (Flink: ReduceApply… and AggregateApply… functions).
+
+    Nothing survived: a reduce hands over None, an aggregate the result of its empty accumulator.
+    """
+
+    def __init__(self, fold: ReduceFunction | AggregateFunction, inner: InternalWindowFunction) -> None:
+        self.fold, self.inner = fold, inner
+        self.function = inner.function
+
+    def process(self, key: Any, window: Window, context: WindowContext, contents: Iterable[Any]) -> Results:
+        return self.inner.process(key, window, context, self._folded(contents))
+
+    def clear(self, context: WindowContext) -> None:
+        self.inner.clear(context)
+
+    def _folded(self, contents: Iterable[Any]) -> Any:
+        if isinstance(self.fold, AggregateFunction):
+            accumulator = self.fold.create_accumulator()
+            for value in contents:
+                accumulator = self.fold.add(value, accumulator)
+            return self.fold.get_result(accumulator)
+        folded = None
+        for value in contents:
+            folded = value if folded is None else self.fold.reduce(folded, value)
+        return folded

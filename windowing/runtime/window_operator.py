@@ -1,0 +1,425 @@
+"""The window operator: elements, watermark and clock in; rows of fired windows out, exactly as Flink 2.3.0 has it.
+
+One control flow for merging and other windows, with and without an evictor. It knows no engine, no file and no wall clock.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from windowing.assigners import MergingWindowAssigner
+from windowing.errors import ConfigurationError, MergeIntoPastError, UnknownWindowError, UserCodeError, WindowingError
+from windowing.evictors import TimestampedValue
+from windowing.java import LONG_MAX, LONG_MIN, wrap_long
+from windowing.key_groups import KeyGroupRange
+from windowing.order_modes import OrderMode
+from windowing.processing_time_service import ProcessingTimeService
+from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from windowing.runtime.key_group_index import KeyGroupIndex
+from windowing.runtime.keyed_state_store import NamespacedStateStore
+from windowing.runtime.merging_window_set import MergingWindowSet
+from windowing.runtime.operator_output import FiredBy, HeldCalls, OperatorOutput, SkipReason, WindowListener
+from windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
+from windowing.runtime.window_operator_config import WindowOperatorConfig
+from windowing.state.backend import StateBackend
+from windowing.state.descriptors import ListStateDescriptor
+from windowing.state.heap import HeapStateBackend
+from windowing.state.journal import UndoJournal
+from windowing.triggers import TriggerResult
+from windowing.windows import Window
+
+CONTINUE = TriggerResult.CONTINUE
+
+TIMER_SERVICE = "window-timers"
+MERGING_WINDOW_SET = ListStateDescriptor("merging-window-set")
+
+MakeBackend = Callable[[KeyGroupIndex, OrderMode, UndoJournal | None], StateBackend]
+
+
+def heap_backend(key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None) -> StateBackend:
+    """State in memory."""
+    return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
+
+
+class WindowOperator:
+    """Windows of the keys of one range of key groups (Flink: WindowOperator). Made by `window_operator`.
+
+    Callers set keys' order themselves: elements in order of arrival, `process_watermark` and the clock in between. After an exception
+    the operator is of no more use, unless the error says `undone`.
+
+    Attributes:
+        current_key: key of the element or timer that is being processed.
+        backend: all keyed state.
+        time_services: the timer service, under the name "window-timers".
+        late_records_dropped: Flink's numLateRecordsDropped.
+    """
+
+    def __init__(
+        self,
+        config: WindowOperatorConfig,
+        output: OperatorOutput,
+        clock: ProcessingTimeService,
+        key_groups: KeyGroupIndex,
+        order_mode: OrderMode,
+        make_backend: MakeBackend,
+        listener: WindowListener | None,
+        journal: UndoJournal | None,
+    ) -> None:
+        self.config = config
+        self.current_key: Any = None
+        self.late_records_dropped = 0
+        self.backend = make_backend(key_groups, order_mode, journal)
+        self.time_services = InternalTimeServiceManager(key_groups, order_mode, clock, journal)
+        self._journal = journal
+        self._held = [HeldCalls(target) for target in (output, listener) if target is not None] if journal is not None else []
+        self._output: OperatorOutput = output if journal is None else self._held[0]
+        self._listener: Any = listener if journal is None or listener is None else self._held[1]
+        self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
+        self._trigger = config.trigger
+        self._function = copy.deepcopy(config.function)  # operators of one process must not share what a function keeps in `self`
+        self._contents = self.backend.state(config.contents)
+        self._lateness_ms = config.allowed_lateness_ms
+        self._is_event_time = config.assigner.is_event_time
+        self._merging = config.assigner if isinstance(config.assigner, MergingWindowAssigner) else None
+        self._sessions = self.backend.state(MERGING_WINDOW_SET) if self._merging is not None else None
+        self._context = OperatorTriggerContext(self, self._timers, self.backend)
+        self._window_context = OperatorWindowContext(self, self._timers, self.backend, self._emit_side, self._merging is None)
+        self._assign = config.assigner.bind(self._context)
+        self._is_emitting = False
+
+    def open(self) -> None:
+        """Open the user's function. Called once, before anything else but restoring."""
+        self._function.open(NamespacedStateStore(self.backend, self))
+
+    def close(self) -> None:
+        """Close the user's function and the state back end."""
+        self._function.close()
+        self.backend.close()
+
+    @property
+    def current_watermark(self) -> int:
+        return self._timers.current_watermark
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Advance event time: fires and collects what is due. The caller forwards the watermark afterwards."""
+        self.time_services.advance_watermark(timestamp)
+
+    def initialize_watermark(self, timestamp: int) -> None:
+        """Set the watermark of a restored operator; nothing fires. Without it all is on time until the next watermark, as in Flink."""
+        self.time_services.initialize_watermark(timestamp)
+
+    def process_record(self, value: Any, timestamp: int | None) -> None:
+        """`process_element` with the key that the key selector gives."""
+        selector = self.config.key_selector
+        if selector is None:
+            raise ConfigurationError("The operator has no key selector; call process_element with the key.")
+        try:
+            key = selector(value)
+        except Exception as error:
+            raise self._user_error("selecting the key of an element", error, None, None, timestamp) from error
+        self.process_element(key, value, timestamp)
+
+    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
+        """Add one element to its windows, and fire those whose trigger says so.
+
+        Args:
+            key: of the operator's key type and range.
+            value: any object; contents hold on to it.
+            timestamp: milliseconds; None for an element without one.
+
+        Raises:
+            UserCodeError: a function of the user raised.
+            WindowingError: what Flink refuses too, e.g. a missing timestamp; located at key, window and timestamp.
+        """
+        self.current_key = key
+        time = LONG_MIN if timestamp is None else timestamp
+        if self._journal is not None:
+            self._begin()
+        windows: Sequence[Window] | None = None
+        try:
+            windows = self._assign(value, time)
+            if self._merging is None:
+                missed = self._add_to_windows(key, value, timestamp, time, windows)
+            else:
+                missed = self._add_to_sessions(key, value, timestamp, time, windows, self._merging)
+            if missed is not None:
+                self._on_missed(key, value, timestamp, time, windows, missed)
+        except WindowingError as error:
+            error.locate(key, None if windows is None else self._context.window, timestamp)
+            error.undone = self._undo()
+            raise
+        except Exception as error:
+            window = None if windows is None else self._context.window
+            raise self._user_error("processing an element", error, key, window, timestamp) from error
+        if self._journal is not None:
+            self._commit()
+
+    def on_event_time(self, timestamp: int, key: Any, namespace: Window) -> None:
+        """Called by the timer service for each event timer that the watermark has reached."""
+        self._on_timer("event", timestamp, key, namespace)
+
+    def on_processing_time(self, timestamp: int, key: Any, namespace: Window) -> None:
+        """Called by the timer service for each processing timer that is due."""
+        self._on_timer("processing", timestamp, key, namespace)
+
+    def _add_to_windows(self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]) -> list[Window] | None:
+        """Returns the windows that the element missed; None when every one took it."""
+        missed: list[Window] | None = None if windows else []
+        for window in windows:
+            cleanup = self._cleanup_time(window)
+            if self._is_event_time and cleanup <= self._timers.current_watermark:
+                missed = [window] if missed is None else [*missed, window]
+            else:
+                self._add_to_window(key, window, window, cleanup, value, timestamp, time)
+        return missed
+
+    def _add_to_sessions(
+        self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window], assigner: MergingWindowAssigner
+    ) -> list[Window] | None:
+        missed: list[Window] | None = None if windows else []
+        sessions = self._load_sessions(key, assigner)
+        for window in windows:
+            self._context.window = window
+            actual = sessions.add_window(window, self._on_merge)
+            cleanup = self._cleanup_time(actual)
+            if self._is_event_time and cleanup <= self._timers.current_watermark:
+                sessions.retire_window(actual)
+                missed = [window] if missed is None else [*missed, window]
+                continue
+            state_window = sessions.state_window(actual)
+            if state_window is None:
+                raise UnknownWindowError(f"{actual!r} has no state window; the assigner merged it away.")
+            self._add_to_window(key, actual, state_window, cleanup, value, timestamp, time)
+        self._persist(key, sessions)
+        return missed
+
+    def _add_to_window(
+        self, key: Any, window: Window, state_window: Window, cleanup: int, value: Any, timestamp: int | None, time: int
+    ) -> None:
+        context = self._context
+        context.window = window
+        self._contents.add(key, state_window, self._stored(value, timestamp))
+        if self._listener is not None:
+            self._listener.element_added(key, window, value, timestamp)
+        result = self._trigger.on_element(value, time, window, context)
+        if result is not CONTINUE:
+            self._obey(result, key, window, state_window, None)
+        if cleanup != LONG_MAX:
+            if self._is_event_time:
+                self._timers.register_event_time_timer(cleanup, key, window)
+            else:
+                self._timers.register_processing_time_timer(cleanup, key, window)
+
+    def _on_missed(
+        self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window], missed: Sequence[Window]
+    ) -> None:
+        """The element was late for `missed`: for all its windows, of which there may be none, or for some."""
+        if len(missed) < len(windows):
+            if self._listener is not None:
+                self._listener.windows_missed(key, value, timestamp, missed)
+            return
+        is_late = self._is_event_time and wrap_long(time + self._lateness_ms) <= self._timers.current_watermark
+        if is_late and self.config.has_late_output:
+            self._output.late(value, timestamp, key)
+        elif is_late:
+            self.late_records_dropped += 1
+        if self._listener is not None:
+            reason = SkipReason.LATE if is_late else SkipReason.WINDOWS_LATE if missed else SkipReason.NO_WINDOW
+            self._listener.element_skipped(key, value, timestamp, reason, missed)
+
+    def _on_merge(self, result: Window, absorbed: list[Window], target: Window, sources: list[Window]) -> None:
+        """Windows have become one: move the trigger's state and the contents, and drop the absorbed windows' timers."""
+        self._is_emitting = True  # what fails in a merge is not undone
+        context, key = self._context, self.current_key
+        context.window = result
+        self._check_merge(result)
+        if self._listener is not None:
+            self._listener.windows_merged(key, result, absorbed)
+        context.merged_windows = absorbed
+        self._trigger.on_merge(result, context)
+        for window in absorbed:
+            context.window = window
+            self._trigger.clear(window, context)
+            self._delete_cleanup_timer(key, window)
+        context.window = result
+        self._contents.merge_namespaces(key, target, sources)
+        self._is_emitting = False
+
+    def _check_merge(self, result: Window) -> None:
+        last_instant = result.max_timestamp()
+        if self._is_event_time:
+            name, now, until = "watermark", self._timers.current_watermark, wrap_long(last_instant + self._lateness_ms)
+        else:
+            name, now, until = "processing time", self._timers.current_processing_time, last_instant
+        if until <= now:
+            raise MergeIntoPastError(f"Windows merged into {result!r}, which ends at {until}, but the {name} is at {now} already.")
+
+    def _on_timer(self, domain: Literal["event", "processing"], timestamp: int, key: Any, window: Window) -> None:
+        context = self._context
+        context.window = window
+        try:
+            sessions = None if self._merging is None else self._load_sessions(key, self._merging)
+            state_window = window if sessions is None else sessions.state_window(window)
+            if state_window is None:
+                return  # a timer of a session that has been absorbed or collected
+            if domain == "event":
+                result = self._trigger.on_event_time(timestamp, window, context)
+            else:
+                result = self._trigger.on_processing_time(timestamp, window, context)
+            if result is not CONTINUE:
+                self._obey(result, key, window, state_window, FiredBy(domain, timestamp))
+            if self._is_event_time == (domain == "event") and timestamp == self._cleanup_time(window):
+                self._clear_all_state(key, window, state_window, sessions)
+            if sessions is not None:
+                self._persist(key, sessions)
+        except WindowingError as error:
+            error.locate(key, window, timestamp)
+            raise
+        except Exception as error:
+            raise self._user_error(f"handling a timer of {domain} time", error, key, window, timestamp) from error
+
+    def _obey(self, result: TriggerResult, key: Any, window: Window, state_window: Window, by: FiredBy | None) -> None:
+        """Do what the trigger says: fire, purge, or both, in this order."""
+        if not isinstance(result, TriggerResult):
+            raise TypeError(f"{self._trigger!r} answered {result!r}; a trigger answers with a TriggerResult.")
+        if result.is_fire:
+            contents = self._contents.get(key, state_window)
+            if self._listener is not None:
+                self._listener.window_fired(key, window, by, contents is not None or self._contents.contains(key, state_window))
+            if contents is not None:
+                self._emit_contents(key, window, state_window, contents)
+            if self._listener is not None:
+                self._listener.firing_ended(key, window)
+        if result.is_purge:
+            self._contents.clear(key, state_window)
+            if self._listener is not None:
+                self._listener.window_purged(key, window)
+
+    def _emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
+        self._emit(key, window, list(contents) if isinstance(contents, list) else contents)
+
+    def _emit(self, key: Any, window: Window, contents: Any) -> None:
+        self._is_emitting = True
+        self._window_context.window = window
+        timestamp, collect = window.max_timestamp(), self._output.collect
+        for row in self._function.process(key, window, self._window_context, contents) or ():
+            collect(row, timestamp, window, key)
+        self._is_emitting = False
+
+    def _emit_side(self, tag: str, value: Any, window: Window) -> None:
+        self._output.side(tag, value, window.max_timestamp(), window, self.current_key)
+
+    def _clear_all_state(self, key: Any, window: Window, state_window: Window, sessions: MergingWindowSet | None) -> None:
+        self._contents.clear(key, state_window)
+        self._trigger.clear(window, self._context)
+        self._window_context.window = window
+        self._function.clear(self._window_context)
+        if sessions is not None:
+            sessions.retire_window(window)
+        if self._listener is not None:
+            self._listener.window_cleared(key, window)
+
+    def _stored(self, value: Any, timestamp: int | None) -> Any:
+        """An element as the contents hold it."""
+        return value
+
+    def _cleanup_time(self, window: Window) -> int:
+        """When the window is collected; Long.MAX is never."""
+        if not self._is_event_time:
+            return int(window.max_timestamp())
+        cleanup = window.max_timestamp() + self._lateness_ms
+        return cleanup if cleanup < LONG_MAX else LONG_MAX
+
+    def _delete_cleanup_timer(self, key: Any, window: Window) -> None:
+        cleanup = self._cleanup_time(window)
+        if cleanup != LONG_MAX:
+            if self._is_event_time:
+                self._timers.delete_event_time_timer(cleanup, key, window)
+            else:
+                self._timers.delete_processing_time_timer(cleanup, key, window)
+
+    def _load_sessions(self, key: Any, assigner: MergingWindowAssigner) -> MergingWindowSet:
+        assert self._sessions is not None
+        return MergingWindowSet(assigner, self._sessions.get(key, None) or (), self.config.is_flink_exact)
+
+    def _persist(self, key: Any, sessions: MergingWindowSet) -> None:
+        if sessions.has_changed:
+            assert self._sessions is not None
+            self._sessions.update(key, None, sessions.pairs())
+
+    def _begin(self) -> None:
+        assert self._journal is not None
+        self._is_emitting = False
+        self._journal.begin()
+        for held in self._held:
+            held.is_holding = True
+
+    def _commit(self) -> None:
+        assert self._journal is not None
+        self._journal.commit()
+        for held in self._held:
+            held.release()
+
+    def _undo(self) -> bool:
+        """Take back what the element changed; not after a failure in a firing or merge, whose effects are not only ours."""
+        if self._journal is None or self._is_emitting:
+            return False
+        self._journal.undo()
+        for held in self._held:
+            held.drop()
+        return True
+
+    def _user_error(self, during: str, error: Exception, key: Any, window: Window, timestamp: int | None) -> UserCodeError:
+        wrapped = UserCodeError(f"A user function raised {type(error).__name__} while {during}: {error}", during=during)
+        wrapped.locate(key, window, timestamp)
+        wrapped.undone = self._undo()
+        return wrapped
+
+
+class EvictingWindowOperator(WindowOperator):
+    """A window operator that keeps every element with its timestamp and thins them out at each firing (Flink: EvictingWindowOperator)."""
+
+    def _stored(self, value: Any, timestamp: int | None) -> TimestampedValue:
+        return TimestampedValue(value, timestamp)
+
+    def _emit_contents(self, key: Any, window: Window, state_window: Window, contents: list[TimestampedValue]) -> None:
+        evictor, elements = self.config.evictor, list(contents)
+        assert evictor is not None
+        evictor.evict_before(elements, len(elements), window, self._context)
+        self._emit(key, window, [element.value for element in elements])
+        evictor.evict_after(elements, len(elements), window, self._context)
+        self._contents.update(key, state_window, elements)
+
+
+def window_operator(
+    config: WindowOperatorConfig,
+    output: OperatorOutput,
+    clock: ProcessingTimeService,
+    *,
+    key_groups: KeyGroupRange | None = None,
+    max_parallelism: int = 128,
+    order_mode: OrderMode = OrderMode.ROCKSDB,
+    make_backend: MakeBackend = heap_backend,
+    listener: WindowListener | None = None,
+    on_error: Literal["fail", "quarantine"] = "fail",
+) -> WindowOperator:
+    """An operator that does what `config` says, new and unopened.
+
+    Args:
+        config: from a WindowOperatorBuilder.
+        output: where rows go.
+        clock: processing time, moved by the caller.
+        key_groups: the range of keys; all of them unless said.
+        max_parallelism: number of key groups, fixed for the life of the state.
+        order_mode: whose order equal timers and merges have.
+        make_backend: where state lives.
+        listener: hears each step; None costs nothing.
+        on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error says `undone`; a failure in
+            a firing, merge or timer is never undone.
+    """
+    index = KeyGroupIndex(config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
+    operator = WindowOperator if config.evictor is None else EvictingWindowOperator
+    journal = UndoJournal() if on_error == "quarantine" else None
+    return operator(config, output, clock, index, order_mode, make_backend, listener, journal)

@@ -1,0 +1,171 @@
+"""From a user's declarations to a WindowOperatorConfig: which state, which function, and what cannot go together.
+
+Flink's WindowOperatorBuilder and the checks of WindowedStream. It makes values; WindowOperator runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from windowing.assigners import GlobalWindows, MergingWindowAssigner, WindowAssigner
+from windowing.durations import milliseconds
+from windowing.errors import ConfigurationError, UnsupportedCombinationError
+from windowing.evictors import CountEvictor, Evictor
+from windowing.functions import (
+    AggregateFunction,
+    AllWindowFunction,
+    CallableReduce,
+    Function,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    WindowFunction,
+)
+from windowing.key_types import BYTE, KeyType
+from windowing.runtime.window_functions import FoldAtFiring, InternalWindowFunction, IterableProcess, PassThrough, SingleValue
+from windowing.runtime.window_operator_config import WindowOperatorConfig
+from windowing.state.descriptors import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor, StateDescriptor
+from windowing.triggers import CountTrigger, PurgingTrigger, Trigger
+
+CONTENTS = "window-contents"
+
+KeyedWindowFunction = ProcessWindowFunction | WindowFunction
+AnyWindowFunction = KeyedWindowFunction | ProcessAllWindowFunction | AllWindowFunction
+
+
+class WindowOperatorBuilder:
+    """Collects choices; `reduce`, `aggregate` or `process` ends with a config.
+
+    Args:
+        key_type: type of the keys.
+        assigner: which windows.
+        key_selector: element → key; None when the caller knows keys.
+    """
+
+    def __init__(self, key_type: KeyType, assigner: WindowAssigner, key_selector: Callable[[Any], Any] | None = None) -> None:
+        if not isinstance(assigner, WindowAssigner):
+            raise ConfigurationError(f"The assigner must be a WindowAssigner, got {assigner!r}.")
+        self._key_type, self._assigner, self._key_selector = key_type, assigner, key_selector
+        self._trigger = assigner.get_default_trigger()
+        self._evictor: Evictor | None = None
+        self._allowed_lateness_ms = 0
+        self._has_late_output = False
+        self._is_flink_exact = False
+
+    @classmethod
+    def window_all(cls, assigner: WindowAssigner) -> WindowOperatorBuilder:
+        """Windows over all elements: one key, the byte 0, for everything (Flink: windowAll, NullByteKeySelector)."""
+        return cls(BYTE, assigner, _the_one_key)
+
+    @classmethod
+    def count_window(
+        cls, key_type: KeyType, size: int, slide: int | None = None, key_selector: Callable[[Any], Any] | None = None
+    ) -> WindowOperatorBuilder:
+        """Windows of `size` elements, or of the last `size` at every `slide` elements (Flink: KeyedStream.countWindow)."""
+        builder = cls(key_type, GlobalWindows.create(), key_selector)
+        if slide is None:
+            return builder.trigger(PurgingTrigger.of(CountTrigger.of(size)))
+        return builder.trigger(CountTrigger.of(slide)).evictor(CountEvictor.of(size))
+
+    def trigger(self, trigger: Trigger) -> WindowOperatorBuilder:
+        """Use this trigger. Raises UnsupportedCombinationError when windows merge and the trigger cannot."""
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge:
+            raise UnsupportedCombinationError(
+                f"{type(self._assigner).__name__} merges windows, and {trigger!r} cannot merge; use a trigger that implements on_merge."
+            )
+        self._trigger = trigger
+        return self
+
+    def evictor(self, evictor: Evictor) -> WindowOperatorBuilder:
+        """Keep all elements, and let the evictor thin them out at each firing."""
+        self._evictor = evictor
+        return self
+
+    def allowed_lateness(self, lateness: timedelta) -> WindowOperatorBuilder:
+        """How long after its last instant a window stays, in event time."""
+        return self.allowed_lateness_ms(milliseconds("The allowed lateness", lateness))
+
+    def allowed_lateness_ms(self, lateness_ms: int) -> WindowOperatorBuilder:
+        """`allowed_lateness` in milliseconds. Raises ConfigurationError below zero."""
+        if lateness_ms < 0:
+            raise ConfigurationError(f"The allowed lateness cannot be negative, got {lateness_ms} ms.")
+        self._allowed_lateness_ms = lateness_ms
+        return self
+
+    def side_output_late_data(self) -> WindowOperatorBuilder:
+        """Send late elements to the late side output instead of dropping and counting them."""
+        self._has_late_output = True
+        return self
+
+    def flink_exact(self) -> WindowOperatorBuilder:
+        """Lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window equals."""
+        self._is_flink_exact = True
+        return self
+
+    def reduce(
+        self, function: ReduceFunction | Callable[[Any, Any], Any], window_function: AnyWindowFunction | None = None
+    ) -> WindowOperatorConfig:
+        """Fold elements as they come; a window function, if any, gets the one value."""
+        if not isinstance(function, ReduceFunction):
+            function = CallableReduce(function)
+        _check_not_rich(function)
+        inner = _inner(window_function, AnyWindowFunction)
+        if self._evictor is not None:
+            return self._config(ListStateDescriptor(CONTENTS), FoldAtFiring(function, inner))
+        return self._config(ReducingStateDescriptor(CONTENTS, function.reduce), inner)
+
+    def aggregate(self, function: AggregateFunction, window_function: AnyWindowFunction | None = None) -> WindowOperatorConfig:
+        """Fold elements into an accumulator as they come; a window function, if any, gets the one result."""
+        if not isinstance(function, AggregateFunction):
+            raise ConfigurationError(f"aggregate needs an AggregateFunction, got {function!r}.")
+        _check_not_rich(function)
+        inner = _inner(window_function, AnyWindowFunction)
+        if self._evictor is not None:
+            return self._config(ListStateDescriptor(CONTENTS), FoldAtFiring(function, inner))
+        return self._config(AggregatingStateDescriptor(CONTENTS, function), inner)
+
+    def process(self, function: ProcessWindowFunction | ProcessAllWindowFunction) -> WindowOperatorConfig:
+        """Keep all elements and hand them to the function at each firing."""
+        _inner(function, ProcessWindowFunction | ProcessAllWindowFunction)
+        return self._config(ListStateDescriptor(CONTENTS), IterableProcess(function))
+
+    def apply(self, function: WindowFunction | AllWindowFunction) -> WindowOperatorConfig:
+        """As `process`, with the older kind of function."""
+        _inner(function, WindowFunction | AllWindowFunction)
+        return self._config(ListStateDescriptor(CONTENTS), IterableProcess(function))
+
+    def _config(self, contents: StateDescriptor, function: InternalWindowFunction) -> WindowOperatorConfig:
+        return WindowOperatorConfig(
+            key_type=self._key_type,
+            key_selector=self._key_selector,
+            assigner=self._assigner,
+            trigger=self._trigger,
+            evictor=self._evictor,
+            allowed_lateness_ms=self._allowed_lateness_ms,
+            has_late_output=self._has_late_output,
+            contents=contents,
+            function=function,
+            is_flink_exact=self._is_flink_exact,
+        )
+
+
+def _the_one_key(element: Any) -> int:
+    return 0
+
+
+def _inner(function: Any, expected: Any) -> InternalWindowFunction:
+    """How a folded value is handed on: as it is, or to a window function."""
+    if function is None:
+        return PassThrough()
+    if not isinstance(function, expected):
+        raise ConfigurationError(f"Not a window function: {function!r}.")
+    return SingleValue(IterableProcess(function))
+
+
+def _check_not_rich(function: object) -> None:
+    if isinstance(function, Function):
+        raise UnsupportedCombinationError(
+            f"{type(function).__name__} lives inside state and cannot be opened or have state of its own; use a window function for that."
+        )

@@ -1,0 +1,82 @@
+"""Names and kinds of state: what a function or trigger declares before it gets a handle.
+
+Values only: frozen, comparable, picklable. No state here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+
+class Aggregate(Protocol):
+    """What aggregating state needs of an AggregateFunction."""
+
+    def create_accumulator(self) -> Any: ...
+
+    def add(self, value: Any, accumulator: Any) -> Any: ...
+
+    def get_result(self, accumulator: Any) -> Any: ...
+
+    def merge(self, a: Any, b: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class StateDescriptor:
+    """Root of all descriptors.
+
+    Attributes:
+        name: unique among the states of an operator. A trigger's state and a function's per-window state share names: equal names are one
+            state (Flink does the same), different kinds under one name are refused.
+        sql_type: SQL type of a value, for tables that store the state in typed columns; None where there is none.
+        kind: "value", "list", "map", "reducing" or "aggregating".
+    """
+
+    kind: ClassVar[str] = ""
+
+    name: str
+    sql_type: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class ValueStateDescriptor(StateDescriptor):
+    """One value (Flink: ValueStateDescriptor). `default` is what an empty state reads as."""
+
+    kind: ClassVar[str] = "value"
+
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class ListStateDescriptor(StateDescriptor):
+    """A list in order of arrival (Flink: ListStateDescriptor)."""
+
+    kind: ClassVar[str] = "list"
+
+
+@dataclass(frozen=True)
+class MapStateDescriptor(StateDescriptor):
+    """A map (Flink: MapStateDescriptor). `key_sql_type` is the SQL type of its keys."""
+
+    kind: ClassVar[str] = "map"
+
+    key_sql_type: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class ReducingStateDescriptor(StateDescriptor):
+    """One value, folded by `reduce(old, new)` (Flink: ReducingStateDescriptor)."""
+
+    kind: ClassVar[str] = "reducing"
+
+    reduce: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class AggregatingStateDescriptor(StateDescriptor):
+    """An accumulator, fed and read through an aggregate function (Flink: AggregatingStateDescriptor)."""
+
+    kind: ClassVar[str] = "aggregating"
+
+    aggregate: Aggregate

@@ -1,0 +1,166 @@
+"""What users hold: state of the operator's current key, in one namespace. Five kinds, each a thin view of a back end's state.
+
+A handle keeps nothing itself, so it may be kept by a function or thrown away after one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Protocol
+
+from windowing.errors import StateMergeError
+from windowing.state.backend import (
+    InternalAggregatingState,
+    InternalAppendingState,
+    InternalListState,
+    InternalMapState,
+    InternalState,
+    InternalValueState,
+)
+
+_ABSENT: Final = object()
+
+
+class KeyContext(Protocol):
+    """Whoever knows the current key: the operator.
+
+    Attributes:
+        current_key: key of the element or timer that is being processed.
+    """
+
+    current_key: Any
+
+
+class ValueState:
+    """One value of the current key (Flink: ValueState)."""
+
+    __slots__ = ("_keys", "_namespace", "_state")
+
+    def __init__(self, state: InternalValueState, keys: KeyContext, namespace: Any) -> None:
+        self._state, self._keys, self._namespace = state, keys, namespace
+
+    def value(self) -> Any:
+        """The value, or the descriptor's default (None unless declared) when there is none."""
+        return self._state.value(self._keys.current_key, self._namespace)
+
+    def update(self, value: Any) -> None:
+        """Set the value; None clears."""
+        self._state.update(self._keys.current_key, self._namespace, value)
+
+    def clear(self) -> None:
+        self._state.clear(self._keys.current_key, self._namespace)
+
+
+class ListState:
+    """A list of the current key, in order of arrival (Flink: ListState)."""
+
+    __slots__ = ("_keys", "_namespace", "_state")
+
+    def __init__(self, state: InternalListState, keys: KeyContext, namespace: Any) -> None:
+        self._state, self._keys, self._namespace = state, keys, namespace
+
+    def get(self) -> list[Any]:
+        """A copy of the list; empty when there is none."""
+        return list(self._state.get(self._keys.current_key, self._namespace) or ())
+
+    def add(self, value: Any) -> None:
+        self._state.add(self._keys.current_key, self._namespace, value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        for value in values:
+            self.add(value)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the list; an empty one clears."""
+        self._state.update(self._keys.current_key, self._namespace, list(values))
+
+    def clear(self) -> None:
+        self._state.clear(self._keys.current_key, self._namespace)
+
+
+class MapState:
+    """A map of the current key (Flink: MapState)."""
+
+    __slots__ = ("_keys", "_namespace", "_state")
+
+    def __init__(self, state: InternalMapState, keys: KeyContext, namespace: Any) -> None:
+        self._state, self._keys, self._namespace = state, keys, namespace
+
+    def get(self, map_key: Any) -> Any:
+        """The value under `map_key`, None when there is none."""
+        return self._state.get_entry(self._keys.current_key, self._namespace, map_key)
+
+    def put(self, map_key: Any, value: Any) -> None:
+        self._state.put_entry(self._keys.current_key, self._namespace, map_key, value)
+
+    def remove(self, map_key: Any) -> None:
+        """Remove the entry, if there is one."""
+        self._state.remove_entry(self._keys.current_key, self._namespace, map_key)
+
+    def contains(self, map_key: Any) -> bool:
+        return self._state.get_entry(self._keys.current_key, self._namespace, map_key, _ABSENT) is not _ABSENT
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """The entries as of now, in order of insertion."""
+        return iter(list(self._state.items(self._keys.current_key, self._namespace)))
+
+    def keys(self) -> Iterator[Any]:
+        return (map_key for map_key, _ in self.items())
+
+    def values(self) -> Iterator[Any]:
+        return (value for _, value in self.items())
+
+    def is_empty(self) -> bool:
+        return next(self.items(), None) is None
+
+    def clear(self) -> None:
+        self._state.clear(self._keys.current_key, self._namespace)
+
+
+class ReducingState:
+    """One folded value of the current key (Flink: ReducingState)."""
+
+    __slots__ = ("_keys", "_namespace", "_state")
+
+    def __init__(self, state: InternalAppendingState, keys: KeyContext, namespace: Any) -> None:
+        self._state, self._keys, self._namespace = state, keys, namespace
+
+    def get(self) -> Any:
+        """The folded value; None when nothing was added."""
+        return self._state.get(self._keys.current_key, self._namespace)
+
+    def add(self, value: Any) -> None:
+        """Fold a value in; None clears."""
+        self._state.add(self._keys.current_key, self._namespace, value)
+
+    def clear(self) -> None:
+        self._state.clear(self._keys.current_key, self._namespace)
+
+
+class AggregatingState(ReducingState):
+    """An accumulator of the current key: `add` feeds it, `get` is the aggregate's result, None when nothing was added."""
+
+    __slots__ = ()
+
+
+_HANDLES: dict[str, Any] = {
+    "value": ValueState,
+    "list": ListState,
+    "map": MapState,
+    "reducing": ReducingState,
+    "aggregating": AggregatingState,
+}
+
+
+def bind(state: InternalState, keys: KeyContext, namespace: Any) -> Any:
+    """The handle of the state's kind for one namespace."""
+    return _HANDLES[state.kind](state, keys, namespace)
+
+
+def mergeable(state: InternalState) -> InternalAppendingState | InternalListState | InternalAggregatingState:
+    """`state` if windows can merge it: list, reducing and aggregating state. Raises StateMergeError for value and map state."""
+    if state.kind in ("value", "map"):
+        raise StateMergeError(
+            f"State {state.descriptor.name!r} is {state.kind} state, which cannot merge; use reducing, aggregating or list state."
+        )
+    return state  # type: ignore[return-value]  # its kind says so

@@ -1,0 +1,329 @@
+"""State in dictionaries: namespace → key → value (Flink: HeapKeyedStateBackend).
+
+Values are kept as they are, not copied. With a journal each change notes how to undo it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from windowing.errors import StateAccessError
+from windowing.key_groups import KeyGroupRange
+from windowing.order_modes import OrderMode
+from windowing.state.backend import InternalState, StateEntry
+from windowing.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from windowing.state.journal import UndoJournal
+
+_ABSENT: Final = object()
+
+
+class _HeapState:
+    """Entries of one named state. `rows` is namespace → key → value, without empty inner dictionaries."""
+
+    def __init__(self, descriptor: StateDescriptor, journal: UndoJournal | None) -> None:
+        self.descriptor: Any = descriptor
+        self.kind = descriptor.kind
+        self.rows: dict[Any, dict[Any, Any]] = {}
+        self._journal = journal
+
+    def get_raw(self, key: Any, namespace: Any) -> Any:
+        """The stored value, None when there is no entry."""
+        rows = self.rows.get(namespace)
+        return None if rows is None else rows.get(key)
+
+    def contains(self, key: Any, namespace: Any) -> bool:
+        return key in self.rows.get(namespace, ())
+
+    def put_raw(self, key: Any, namespace: Any, value: Any) -> None:
+        """Store a value as it is, None included."""
+        rows = self.rows.get(namespace)
+        if self._journal is not None:
+            self._remember(key, namespace, _ABSENT if rows is None else rows.get(key, _ABSENT))
+        if rows is None:
+            self.rows[namespace] = {key: value}
+        else:
+            rows[key] = value
+
+    def clear(self, key: Any, namespace: Any) -> None:
+        self.remove(key, namespace)
+
+    def remove(self, key: Any, namespace: Any) -> Any:
+        """Remove the entry and return its value; None when there was none."""
+        rows = self.rows.get(namespace)
+        if rows is None:
+            return None
+        value = rows.pop(key, _ABSENT)
+        if not rows:
+            del self.rows[namespace]
+        if value is _ABSENT:
+            return None
+        if self._journal is not None:
+            self._remember(key, namespace, value)
+        return value
+
+    def __len__(self) -> int:
+        return sum(map(len, self.rows.values()))
+
+    def _remember(self, key: Any, namespace: Any, old: Any) -> None:
+        assert self._journal is not None
+        if old is _ABSENT:
+            self._journal.note(self.remove, key, namespace)
+        else:
+            self._journal.note(self.put_raw, key, namespace, old)
+
+
+class HeapValueState(_HeapState):
+    """Flink: HeapValueState."""
+
+    descriptor: ValueStateDescriptor
+
+    def value(self, key: Any, namespace: Any) -> Any:
+        value = self.get_raw(key, namespace)
+        return self.descriptor.default if value is None else value
+
+    def update(self, key: Any, namespace: Any, value: Any) -> None:
+        if value is None:
+            self.clear(key, namespace)
+        else:
+            self.put_raw(key, namespace, value)
+
+
+class HeapListState(_HeapState):
+    """Flink: HeapListState."""
+
+    descriptor: ListStateDescriptor
+
+    get = _HeapState.get_raw
+
+    def add(self, key: Any, namespace: Any, value: Any) -> None:
+        rows = self.rows.get(namespace)
+        values = None if rows is None else rows.get(key)
+        if values is None:
+            self.put_raw(key, namespace, [value])
+            return
+        if self._journal is not None:
+            self._journal.note(values.__delitem__, slice(len(values), None))
+        values.append(value)
+
+    def update(self, key: Any, namespace: Any, values: list[Any]) -> None:
+        if values:
+            self.put_raw(key, namespace, values)
+        else:
+            self.clear(key, namespace)
+
+    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
+        merged: list[Any] = []
+        for source in sources:
+            merged += self.remove(key, source) or ()
+        if merged:
+            self.put_raw(key, target, [*(self.get_raw(key, target) or ()), *merged])
+
+
+class HeapMapState(_HeapState):
+    """Flink: HeapMapState."""
+
+    descriptor: MapStateDescriptor
+
+    def get_entry(self, key: Any, namespace: Any, map_key: Any, default: Any = None) -> Any:
+        return (self.get_raw(key, namespace) or {}).get(map_key, default)
+
+    def put_entry(self, key: Any, namespace: Any, map_key: Any, value: Any) -> None:
+        entries = self.get_raw(key, namespace)
+        if entries is None:
+            self.put_raw(key, namespace, {map_key: value})
+            return
+        if self._journal is not None:
+            if map_key in entries:
+                self._journal.note(entries.__setitem__, map_key, entries[map_key])
+            else:
+                self._journal.note(entries.pop, map_key)
+        entries[map_key] = value
+
+    def remove_entry(self, key: Any, namespace: Any, map_key: Any) -> None:
+        entries = self.get_raw(key, namespace)
+        if entries is None or map_key not in entries:
+            return
+        if len(entries) == 1:
+            self.clear(key, namespace)
+            return
+        if self._journal is not None:  # undone, the entry must stand where it stood
+            entries = dict(entries)
+            self.put_raw(key, namespace, entries)
+        del entries[map_key]
+
+    def items(self, key: Any, namespace: Any) -> Iterable[tuple[Any, Any]]:
+        return (self.get_raw(key, namespace) or {}).items()
+
+
+class _HeapMergingState(_HeapState):
+    """One folded value for each key and namespace."""
+
+    def __init__(self, descriptor: StateDescriptor, journal: UndoJournal | None, merges_target_first: bool) -> None:
+        super().__init__(descriptor, journal)
+        self._merges_target_first = merges_target_first
+        self._merge: Callable[[Any, Any], Any] = lambda a, b: b
+
+    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
+        merged: Any = None
+        for source in sources:
+            if self.contains(key, source):
+                value = self._own(self.remove(key, source))
+                # RocksDB hands a stored None to the function; the heap takes it for nothing.
+                if merged is None:
+                    merged = value
+                elif value is not None or not self._merges_target_first:
+                    merged = self._merge(merged, value)
+        if merged is None:
+            return
+        if self.contains(key, target):
+            value = self._own(self.get_raw(key, target))
+            if not self._merges_target_first:
+                merged = self._merge(merged, value)
+            elif value is not None:
+                merged = self._merge(value, merged)
+        self.put_raw(key, target, merged)
+
+    def _own(self, value: Any) -> Any:
+        """`value` to be changed in place: a copy, when the journal may want the old one back."""
+        return value if self._journal is None else copy.deepcopy(value)
+
+
+class HeapReducingState(_HeapMergingState):
+    """Flink: HeapReducingState."""
+
+    descriptor: ReducingStateDescriptor
+
+    def __init__(self, descriptor: ReducingStateDescriptor, journal: UndoJournal | None, merges_target_first: bool) -> None:
+        super().__init__(descriptor, journal, merges_target_first)
+        self._merge = descriptor.reduce
+
+    get = _HeapState.get_raw
+
+    def add(self, key: Any, namespace: Any, value: Any) -> None:
+        if value is None:
+            self.clear(key, namespace)
+            return
+        rows = self.rows.get(namespace)
+        if rows is None:
+            self.put_raw(key, namespace, value)
+            return
+        old = rows.get(key)
+        new = value if old is None else self._merge(old if self._journal is None else copy.deepcopy(old), value)
+        if self._journal is not None:
+            self._remember(key, namespace, rows.get(key, _ABSENT))
+        rows[key] = new
+
+
+class HeapAggregatingState(_HeapMergingState):
+    """Flink: HeapAggregatingState. Accumulators may be changed in place by the aggregate."""
+
+    descriptor: AggregatingStateDescriptor
+
+    def __init__(self, descriptor: AggregatingStateDescriptor, journal: UndoJournal | None, merges_target_first: bool) -> None:
+        super().__init__(descriptor, journal, merges_target_first)
+        self._merge = descriptor.aggregate.merge
+        self._create = descriptor.aggregate.create_accumulator
+        self._add = descriptor.aggregate.add
+        self._result = descriptor.aggregate.get_result
+
+    def get(self, key: Any, namespace: Any) -> Any:
+        accumulator = self.get_raw(key, namespace)
+        return None if accumulator is None else self._result(accumulator)
+
+    def add(self, key: Any, namespace: Any, value: Any) -> None:
+        if value is None:
+            self.clear(key, namespace)
+            return
+        rows = self.rows.get(namespace)
+        if rows is None:
+            self.put_raw(key, namespace, self._add(value, self._create()))
+            return
+        accumulator = rows.get(key)
+        if accumulator is None:
+            self.put_raw(key, namespace, self._add(value, self._create()))
+        elif self._journal is None:
+            rows[key] = self._add(value, accumulator)
+        else:
+            self.put_raw(key, namespace, self._add(value, copy.deepcopy(accumulator)))
+
+
+class _RestoredState(_HeapState):
+    """Entries of a snapshot whose state nobody has asked for yet."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        super().__init__(StateDescriptor(name), None)
+        self.kind = kind
+
+
+class HeapStateBackend:
+    """A StateBackend in memory.
+
+    Args:
+        key_group_of: maps a key to its key group, e.g. a KeyGroupIndex's `__getitem__`.
+        order_mode: decides the argument order of merges.
+        journal: where to note how to undo each change; None for none.
+    """
+
+    def __init__(self, key_group_of: Callable[[Any], int], order_mode: OrderMode, journal: UndoJournal | None = None) -> None:
+        self._key_group_of = key_group_of
+        self._merges_target_first = order_mode.merges_target_first
+        self._journal = journal
+        self._states: dict[str, Any] = {}
+
+    def state(self, descriptor: StateDescriptor) -> Any:
+        known = self._states.get(descriptor.name)
+        if known is not None and known.kind != descriptor.kind:
+            raise StateAccessError(
+                f"State {descriptor.name!r} is {known.kind} state already and cannot be {descriptor.kind} state too; rename one."
+            )
+        if known is None or type(known) is _RestoredState:
+            made = self._make(descriptor)
+            if known is not None:
+                made.rows = known.rows
+            self._states[descriptor.name] = known = made
+        return known
+
+    def states(self) -> Iterator[InternalState]:
+        return iter(self._states.values())
+
+    def entries(self, key_groups: KeyGroupRange | None = None) -> Iterator[StateEntry]:
+        for name, state in self._states.items():
+            for namespace, rows in state.rows.items():
+                for key, value in rows.items():
+                    key_group = self._key_group_of(key)
+                    if key_groups is None or key_group in key_groups:
+                        yield StateEntry(name, state.kind, key_group, key, namespace, value)
+
+    def restore(self, entries: Iterable[StateEntry]) -> None:
+        for entry in entries:
+            state = self._states.get(entry.state_name)
+            if state is None:
+                state = self._states[entry.state_name] = _RestoredState(entry.state_name, entry.kind)
+            state.put_raw(entry.key, entry.namespace, entry.value)
+
+    def close(self) -> None:
+        self._states.clear()
+
+    def _make(self, descriptor: StateDescriptor) -> Any:
+        match descriptor:
+            case ValueStateDescriptor():
+                return HeapValueState(descriptor, self._journal)
+            case ListStateDescriptor():
+                return HeapListState(descriptor, self._journal)
+            case MapStateDescriptor():
+                return HeapMapState(descriptor, self._journal)
+            case ReducingStateDescriptor():
+                return HeapReducingState(descriptor, self._journal, self._merges_target_first)
+            case AggregatingStateDescriptor():
+                return HeapAggregatingState(descriptor, self._journal, self._merges_target_first)
+            case _:
+                raise StateAccessError(f"{descriptor!r} is none of the five kinds of state.")

@@ -1,0 +1,36 @@
+"""How to take back what one element has changed: each change of state or timers notes its inverse.
+
+Only kept when failing elements go to quarantine; knows nothing of what it undoes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class UndoJournal:
+    """Inverse calls in order of the changes. Between `begin` and `commit` or `undo` changes are noted, otherwise ignored."""
+
+    def __init__(self) -> None:
+        self._inverses: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self._is_recording = False
+
+    def begin(self) -> None:
+        self._inverses.clear()
+        self._is_recording = True
+
+    def note(self, inverse: Callable[..., Any], *arguments: Any) -> None:
+        if self._is_recording:
+            self._inverses.append((inverse, arguments))
+
+    def commit(self) -> None:
+        self._is_recording = False
+        self._inverses.clear()
+
+    def undo(self) -> None:
+        """Take everything back since `begin`, newest first."""
+        self._is_recording = False
+        while self._inverses:
+            inverse, arguments = self._inverses.pop()
+            inverse(*arguments)

@@ -1,0 +1,82 @@
+"""Triggers that look at the elements alone: how many there are, and how far the newest is from the last that fired.
+
+Without a timer: what has not fired when its window is collected is dropped.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from windowing.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from windowing.windows import Window
+
+CONTINUE, FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
+
+COUNT = ReducingStateDescriptor("count", operator.add, sql_type="long")
+LAST_ELEMENT = ValueStateDescriptor("last-element")
+
+
+class _ElementTrigger(Trigger):
+    """Answers CONTINUE to every timer."""
+
+    def on_event_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return CONTINUE
+
+    def on_processing_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return CONTINUE
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountTrigger(_ElementTrigger):
+    """Fires when `max_count` elements have come since the last firing (Flink: CountTrigger). Merging adds counts up."""
+
+    can_merge: ClassVar[bool] = True
+
+    max_count: int
+
+    @classmethod
+    def of(cls, max_count: int) -> CountTrigger:
+        return cls(max_count=max_count)
+
+    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        count = context.get_partitioned_state(COUNT)
+        count.add(1)
+        if count.get() < self.max_count:
+            return CONTINUE
+        count.clear()
+        return FIRE
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        context.merge_partitioned_state(COUNT)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        context.get_partitioned_state(COUNT).clear()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaTrigger(_ElementTrigger):
+    """Fires when delta(last element that fired, new element) > threshold (Flink: DeltaTrigger). A window's first element does not fire."""
+
+    threshold: float
+    delta: Callable[[Any, Any], float]
+
+    @classmethod
+    def of(cls, threshold: float, delta: Callable[[Any, Any], float]) -> DeltaTrigger:
+        return cls(threshold=threshold, delta=delta)
+
+    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        last = context.get_partitioned_state(LAST_ELEMENT)
+        if last.value() is None:
+            last.update(element)
+            return CONTINUE
+        if self.delta(last.value(), element) > self.threshold:
+            last.update(element)
+            return FIRE
+        return CONTINUE
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        context.get_partitioned_state(LAST_ELEMENT).clear()

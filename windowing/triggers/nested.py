@@ -1,0 +1,123 @@
+"""Triggers around another trigger: one that forgets what has fired, and one that does not wait for ever.
+
+They forward every question to the inner trigger and change the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from windowing.durations import milliseconds
+from windowing.java import wrap_long
+from windowing.state.descriptors import ValueStateDescriptor
+from windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from windowing.windows import Window
+
+TIMEOUT = ValueStateDescriptor("timeout", sql_type="long")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurgingTrigger(Trigger):
+    """Turns each FIRE of the inner trigger into FIRE_AND_PURGE (Flink: PurgingTrigger)."""
+
+    trigger: Trigger
+
+    purges = True
+
+    @classmethod
+    def of(cls, trigger: Trigger) -> PurgingTrigger:
+        return cls(trigger=trigger)
+
+    @property
+    def can_merge(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
+        return self.trigger.can_merge
+
+    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return _purging(self.trigger.on_element(element, timestamp, window, context))
+
+    def on_event_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return _purging(self.trigger.on_event_time(timestamp, window, context))
+
+    def on_processing_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return _purging(self.trigger.on_processing_time(timestamp, window, context))
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        self.trigger.on_merge(window, context)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        self.trigger.clear(window, context)
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire else result
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessingTimeoutTrigger(Trigger):
+    """Fires when the inner trigger does, and when `timeout` of processing time has passed (Flink: ProcessingTimeoutTrigger).
+
+    As in Flink any timer of the window makes it fire, the operator's cleanup timer too.
+
+    Attributes:
+        trigger: the inner trigger.
+        timeout_ms: counted from the first element, or from the newest with `resets_timer_on_new_record`.
+        clears_on_timeout: whether the inner trigger starts afresh after a timeout.
+    """
+
+    trigger: Trigger
+    timeout_ms: int
+    resets_timer_on_new_record: bool = False
+    clears_on_timeout: bool = True
+
+    @classmethod
+    def of(
+        cls, trigger: Trigger, timeout: timedelta, resets_timer_on_new_record: bool = False, clears_on_timeout: bool = True
+    ) -> ProcessingTimeoutTrigger:
+        return cls(
+            trigger=trigger,
+            timeout_ms=milliseconds("The timeout", timeout),
+            resets_timer_on_new_record=resets_timer_on_new_record,
+            clears_on_timeout=clears_on_timeout,
+        )
+
+    @property
+    def purges(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
+        return self.trigger.purges
+
+    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        result = self.trigger.on_element(element, timestamp, window, context)
+        if result.is_fire:
+            self.clear(window, context)
+            return result
+        timeout = context.get_partitioned_state(TIMEOUT)
+        due = timeout.value()
+        if due is not None and self.resets_timer_on_new_record:
+            context.delete_processing_time_timer(due)
+            timeout.clear()
+            due = None
+        if due is None:
+            due = wrap_long(context.current_processing_time + self.timeout_ms)
+            timeout.update(due)
+            context.register_processing_time_timer(due)
+        return result
+
+    def on_event_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return self._on_timer(self.trigger.on_event_time(timestamp, window, context), window, context)
+
+    def on_processing_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        return self._on_timer(self.trigger.on_processing_time(timestamp, window, context), window, context)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        timeout = context.get_partitioned_state(TIMEOUT)
+        due = timeout.value()
+        if due is not None:
+            context.delete_processing_time_timer(due)
+            timeout.clear()
+        self.trigger.clear(window, context)
+
+    def _on_timer(self, result: TriggerResult, window: Window, context: TriggerContext) -> TriggerResult:
+        if self.clears_on_timeout:
+            self.clear(window, context)
+        return TriggerResult.FIRE_AND_PURGE if result.is_purge else TriggerResult.FIRE

@@ -1,0 +1,95 @@
+"""What a trigger is: five questions the operator asks, four answers, and what a trigger may do meanwhile.
+
+Interfaces only; the built-in triggers are beside this file.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+
+from windowing.state.descriptors import StateDescriptor
+from windowing.windows import Window
+
+
+class TriggerResult(Enum):
+    """What happens to a window: two independent flags, fire and purge (Flink: TriggerResult). Fire comes before purge."""
+
+    CONTINUE = 0
+    FIRE = 1
+    PURGE = 2
+    FIRE_AND_PURGE = 3
+
+    @property
+    def is_fire(self) -> bool:
+        return bool(self.value & 1)
+
+    @property
+    def is_purge(self) -> bool:
+        return bool(self.value & 2)
+
+    def merge(self, other: TriggerResult) -> TriggerResult:
+        """Fires if either fires, purges if either purges."""
+        return TriggerResult(self.value | other.value)
+
+
+class TriggerContext(Protocol):
+    """Time, timers and state of the key and window in question (Flink: Trigger.TriggerContext). Valid during the call only."""
+
+    @property
+    def current_watermark(self) -> int: ...
+
+    @property
+    def current_processing_time(self) -> int: ...
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Have `on_event_time` called when the watermark reaches `timestamp`. A timer that is there stays."""
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Have `on_processing_time` called when the clock reaches `timestamp`. A timer that is there stays."""
+
+    def delete_event_time_timer(self, timestamp: int) -> None: ...
+
+    def delete_processing_time_timer(self, timestamp: int) -> None: ...
+
+    def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
+        """The handle of this key's and window's state. Its name is shared with the window function's per-window state."""
+
+
+class OnMergeContext(TriggerContext, Protocol):
+    """What `on_merge` may do besides."""
+
+    def merge_partitioned_state(self, descriptor: StateDescriptor) -> None:
+        """Fold the absorbed windows' state into the merged window's. Raises StateMergeError for value and map state."""
+
+
+class Trigger:
+    """Decides when a window fires (Flink: Trigger). A subclass is a value: comparable, picklable; what it remembers is window state.
+
+    Attributes:
+        can_merge: whether `on_merge` is implemented; without it the trigger is refused for session windows.
+        purges: whether it may answer FIRE_AND_PURGE: each firing then holds only what came since the one before.
+    """
+
+    can_merge: ClassVar[bool] = False
+    purges: ClassVar[bool] = False
+
+    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Called for each element of each of its windows, after it was added. `timestamp` is Long.MIN for an element without one."""
+        raise NotImplementedError
+
+    def on_event_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Called for each event-time timer of the window, the operator's cleanup timer included."""
+        raise NotImplementedError
+
+    def on_processing_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+        """Called for each processing-time timer of the window, the operator's cleanup timer included."""
+        raise NotImplementedError
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        """Called when windows have become `window`, before the absorbed ones are cleared; `on_element` follows."""
+        raise NotImplementedError(f"{type(self).__name__} does not merge")
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Remove the window's trigger state and timers: it is collected, or has been absorbed by a merge."""
+        raise NotImplementedError

@@ -1,0 +1,113 @@
+"""Windows: half-open spans of time, and the one window that holds everything; alignment and merging.
+
+Values only, in integer milliseconds that wrap as Java's. No element, state or clock here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+
+from windowing.java import LONG_MAX, LONG_MIN, hash_order, mix_to_int, remainder, wrap_long
+
+_TWO_LONGS = struct.Struct(">qq")
+
+
+class TimeWindow(NamedTuple):
+    """The span [start, end) of event or processing time, in milliseconds (Flink: TimeWindow)."""
+
+    start: int
+    end: int
+
+    def max_timestamp(self) -> int:
+        """The last instant of the window, end - 1: the timestamp of its results."""
+        end = self[1]
+        return end - 1 if end != LONG_MIN else LONG_MAX
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Whether both share an instant or touch: start <= other.end and end >= other.start."""
+        return self[0] <= other[1] and self[1] >= other[0]
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        """The smallest window that holds both."""
+        return TimeWindow(min(self[0], other[0]), max(self[1], other[1]))
+
+    def java_hash(self) -> int:
+        """Java's hash code, which decides in what order merged sessions are taken."""
+        return mix_to_int(self[0] + self[1])
+
+    def serialize(self) -> bytes:
+        """16 bytes: start and end, big-endian. In unsigned order negative starts come after positive ones."""
+        return _TWO_LONGS.pack(self[0], self[1])
+
+
+class GlobalWindow:
+    """The window of everything (Flink: GlobalWindow). There is one: GLOBAL_WINDOW."""
+
+    __slots__ = ()
+    _instance: ClassVar[GlobalWindow | None] = None
+
+    def __new__(cls) -> GlobalWindow:
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
+
+    def max_timestamp(self) -> int:
+        """Long.MAX: its results are stamped with it."""
+        return LONG_MAX
+
+    def java_hash(self) -> int:
+        return 0
+
+    def serialize(self) -> bytes:
+        return b"\x00"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalWindow)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "GlobalWindow()"
+
+    def __reduce__(self) -> tuple[type[GlobalWindow], tuple[()]]:
+        return (GlobalWindow, ())
+
+
+GLOBAL_WINDOW: Final = GlobalWindow()
+
+# Users may bring windows of their own, with the same five methods; for the operator a window is what its assigner says.
+Window: TypeAlias = Any
+
+MergeCallback: TypeAlias = Callable[[Window, list[Window]], None]
+
+
+def window_start(timestamp: int, offset: int, size: int) -> int:
+    """Start of the aligned window that holds `timestamp` (Flink: TimeWindow.getWindowStartWithOffset); each step wraps.
+
+    start = timestamp - (timestamp - offset) mod size, mod in [0, size) as long as nothing wraps.
+    """
+    left_over = remainder(wrap_long(timestamp - offset), size)
+    return wrap_long(timestamp - (left_over + size if left_over < 0 else left_over))
+
+
+def merge_time_windows(windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
+    """Group windows that overlap or touch, and report each group of more than one (Flink: TimeWindow.mergeWindows).
+
+    Args:
+        windows: in any order; duplicates collapse.
+        callback: called in ascending order of the groups' starts with (cover, members); members as a `java.util.HashSet` iterates them.
+    """
+    groups: list[tuple[TimeWindow, dict[TimeWindow, None]]] = []
+    for candidate in sorted(windows, key=lambda window: window[0]):
+        if groups and groups[-1][0].intersects(candidate):
+            cover, members = groups[-1]
+            members[candidate] = None
+            groups[-1] = (cover.cover(candidate), members)
+        else:
+            groups.append((candidate, {candidate: None}))
+    for cover, members in groups:
+        if len(members) > 1:
+            callback(cover, hash_order(members, TimeWindow.java_hash))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from jobs.pipelines.errors import PipelineError
 
+_KINDS = ("count", "sum", "mean", "min", "max")
+
 
 @dataclass(frozen=True)
 class Aggregate:
@@ -23,6 +25,8 @@ class Aggregate:
     column: str | None = None
 
     def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise PipelineError(f"aggregate {self.kind!r}", f"it is one of {', '.join(_KINDS)}")
         if self.column is None and self.kind != "count":
             raise PipelineError(f"aggregate {self.kind}()", "it needs a column, e.g. " + f'{self.kind}("amount")')
         if self.column is not None and (not isinstance(self.column, str) or not self.column):

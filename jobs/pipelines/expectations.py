@@ -33,14 +33,33 @@ class Expectation:
 
     def __post_init__(self) -> None:
         subject = f"expect.{self.kind}({self.column!r})"
+        if not isinstance(self.column, str) or not self.column:
+            raise PipelineError(subject, "the column is missing; give the name of a key or a result as text")
         if self.severity not in ("reject", "warn"):
             raise PipelineError(subject, f"severity is {self.severity!r}; it is 'reject' or 'warn'")
-        if self.kind == "between" and self.minimum is None and self.maximum is None:
+        if self.kind == "between":
+            self._check_bounds(subject)
+        if self.kind == "in_set":
+            self._check_values(subject)
+
+    def _check_bounds(self, subject: str) -> None:
+        bounds = [bound for bound in (self.minimum, self.maximum) if bound is not None]
+        if not bounds:
             raise PipelineError(subject, "give min, max or both")
-        if self.kind == "between" and None not in (self.minimum, self.maximum) and self.minimum > self.maximum:
+        if any(bound != bound for bound in bounds):
+            raise PipelineError(subject, "a bound is NaN, which no value is between")
+        try:
+            in_order = bounds[0] <= bounds[-1]
+        except TypeError as error:
+            raise PipelineError(subject, f"min {self.minimum!r} and max {self.maximum!r} can't be compared") from error
+        if not in_order:
             raise PipelineError(subject, f"min {self.minimum!r} is greater than max {self.maximum!r}")
-        if self.kind == "in_set" and not self.values:
+
+    def _check_values(self, subject: str) -> None:
+        if not self.values:
             raise PipelineError(subject, "the set of values is empty")
+        if None in self.values:
+            raise PipelineError(subject, "None is among the values; nulls are ignored unless expect.not_null asks for them")
 
     @property
     def title(self) -> str:
@@ -60,7 +79,9 @@ def between(column: str, min: Any = None, max: Any = None, *, severity: Severity
 
 
 def in_set(column: str, values: Iterable[Any], *, severity: Severity = "reject") -> Expectation:
-    """Every value of `column` is one of `values`."""
+    """Every value of `column` is one of `values`, a list or another collection but no text."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise PipelineError(f"expect.in_set({column!r})", f"the values are {values!r}; give a list")
     return Expectation("in_set", column, values=tuple(values), severity=severity)
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 from jobs.pipelines.aggregates import Aggregate
+from jobs.pipelines.canonical import Opaque, plain
 from jobs.pipelines.errors import PipelineError
 from jobs.pipelines.expectations import Expectation
 from jobs.pipelines.sources import DeltaSource
@@ -17,13 +18,18 @@ from windowing import Trigger, WatermarkStrategy, WindowAssigner
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Columns that our tables add beside a pipeline's own keys and results (design of the tables: jobs.tables.schemas).
-TABLE_COLUMNS = frozenset(
-    "run_id key_group window_start window_end state_window_start state_window_end elements firings last_fired_at next_firing cleanup_time "
-    "first_arrival last_arrival contents trigger_state user_state state_name namespace_start namespace_end map_key service domain time "
-    "purpose firing ordinal timestamp kind watermark tick_end cause_arrival windows late_by_ms revision run_seq window_date seq op cause "
-    "old new at".split()
-)
+# Columns that our tables add beside a pipeline's own keys and results (the tables: jobs.tables.schemas).
+# fmt: off
+TABLE_COLUMNS = frozenset({
+    "arrival_time", "at", "cause", "cause_arrival", "cleanup_time", "contents", "domain", "elements", "event_time", "firing",
+    "firings", "first_arrival", "key_group", "kind", "last_arrival", "last_fired_at", "late_by_ms", "map_key", "namespace_end",
+    "namespace_start", "new", "next_firing", "old", "op", "ordinal", "purpose", "revision", "run_id", "run_seq", "seq", "service",
+    "state_name", "state_window_end", "state_window_start", "tick_end", "time", "timestamp", "trigger_state", "user_state",
+    "watermark", "window_date", "window_end", "window_start", "windows",
+})
+# fmt: on
+# Beyond this a declared duration is a slip of the unit, and no time plus it could be stored.
+_LONGEST = timedelta(days=366_000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,20 +83,20 @@ class Pipeline:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name) or self.name == "sources":
             raise PipelineError(f"Pipeline {self.name!r}", "a name is [a-z][a-z0-9_]{0,62} and not 'sources' (it becomes a folder)")
-        keys = (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by)
+        self._check_types()
         set_ = object.__setattr__
-        set_(self, "keys", keys)
-        set_(self, "key_by", self.key_by if isinstance(self.key_by, str) else keys)
+        set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by))
+        set_(self, "key_by", self.key_by if isinstance(self.key_by, str) else self.keys)
         set_(self, "select", dict(self.select))
         set_(self, "expect", tuple(self.expect))
         set_(self, "start", _utc(self._subject, self.start))
-        self._check_types()
         self._check_durations()
+        self._check_numbers()
         self._check_columns()
-        if not 1 <= self.max_parallelism <= 32768:
-            raise PipelineError(self._subject, f"max_parallelism is {self.max_parallelism}; it is 1 to 32768")
-        if self.max_catch_up < 1:
-            raise PipelineError(self._subject, f"max_catch_up is {self.max_catch_up}; it is at least 1")
+        try:
+            self.describe()
+        except Opaque as error:
+            raise PipelineError(self._subject, f"{error}: a change of it could not be noticed between two runs") from error
 
     @property
     def _subject(self) -> str:
@@ -124,14 +130,24 @@ class Pipeline:
 
     def describe(self) -> dict[str, Any]:
         """The declarations as plain JSON values, in a canonical form: what the config hash is taken of."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.init}
+        described = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.init}
+        return {**described, "key_by": list(self.keys)}
 
     def _check_types(self) -> None:
-        for name, kind in (("source", DeltaSource), ("watermarks", WatermarkStrategy), ("window", WindowAssigner)):
+        expected = (
+            ("source", DeltaSource, "a DeltaSource"),
+            ("watermarks", WatermarkStrategy, "a WatermarkStrategy"),
+            ("window", WindowAssigner, "a WindowAssigner"),
+            ("trigger", Trigger | None, "a windowing Trigger"),
+            ("key_by", Sequence, "one column or several different ones"),
+            ("select", Mapping, "a mapping from result columns to aggregates"),
+            ("expect", Sequence, "a list of expectations"),
+            ("schedule", str | None, "a cron expression, a preset such as '@daily', or None"),
+            ("approve_warnings", bool, "True or False"),
+        )
+        for name, kind, wanted in expected:
             if not isinstance(getattr(self, name), kind):
-                raise PipelineError(self._subject, f"{name} is {getattr(self, name)!r}; it is a {kind.__name__}")
-        if self.trigger is not None and not isinstance(self.trigger, Trigger):
-            raise PipelineError(self._subject, f"trigger is {self.trigger!r}; it is a windowing Trigger")
+                raise PipelineError(self._subject, f"{name} is {getattr(self, name)!r}; it is {wanted}")
         if self.order_mode not in ("rocksdb", "heap", "rocksdb_heap_timers"):
             raise PipelineError(self._subject, f"order_mode is {self.order_mode!r}; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'")
 
@@ -144,9 +160,17 @@ class Pipeline:
                 raise PipelineError(self._subject, f"{name} is {value}; durations are whole milliseconds")
             if milliseconds(value) < least:
                 raise PipelineError(self._subject, f"{name} is {value}; it is at least {least} ms")
+            if value > _LONGEST:
+                raise PipelineError(self._subject, f"{name} is {value}; it is at most {_LONGEST.days:,} days")
+
+    def _check_numbers(self) -> None:
+        for name, most in (("max_parallelism", 32768), ("max_catch_up", 1_000_000)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+                raise PipelineError(self._subject, f"{name} is {value!r}; it is 1 to {most}")
 
     def _check_columns(self) -> None:
-        if not self.keys or len(set(self.keys)) != len(self.keys):
+        if not self.keys or not all(isinstance(key, str) for key in self.keys) or len(set(self.keys)) != len(self.keys):
             raise PipelineError(self._subject, f"key_by is {self.key_by!r}; it is one column or several different ones")
         if not self.select:
             raise PipelineError(self._subject, "select is empty; name at least one aggregate")
@@ -154,7 +178,7 @@ class Pipeline:
             if not isinstance(aggregate, Aggregate):
                 raise PipelineError(self._subject, f"select[{name!r}] is {aggregate!r}; it is an aggregate such as count()")
         for name in (*self.keys, *self.select):
-            if not COLUMN.fullmatch(name) or "__" in name:
+            if not isinstance(name, str) or not COLUMN.fullmatch(name) or "__" in name:
                 raise PipelineError(self._subject, f"column {name!r} must be letters, digits and single underscores (double ones are ours)")
             if name.lower() in TABLE_COLUMNS:
                 raise PipelineError(self._subject, f"column {name!r} is a column of our own tables; give it another name")
@@ -163,6 +187,8 @@ class Pipeline:
             raise PipelineError(self._subject, "key and result columns must differ, also in lower case")
         known = {*self.keys, *self.select}
         for expectation in self.expect:
+            if not isinstance(expectation, Expectation):
+                raise PipelineError(self._subject, f"expect has {expectation!r}; it is a list of expect.between(...) and the like")
             if expectation.column not in known:
                 raise PipelineError(self._subject, f"expectation on {expectation.column!r}, but the panes have {sorted(known)}")
 
@@ -182,25 +208,7 @@ def _utc(subject: str, value: object) -> datetime:
         value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - the zone is set below
     if not isinstance(value, datetime):
         raise PipelineError(subject, f"start is {value!r}; it is a date, a datetime or ISO 8601 text")
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON: objects become their class name and attributes, durations milliseconds, times ISO text."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, timedelta):
-        return {"ms": milliseconds(value)}
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
-    if callable(value) and hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    attributes = {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **getattr(value, "__dict__", {})}
-    return {"class": type(value).__qualname__, **{name: _plain(item) for name, item in sorted(attributes.items())}}
+    value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if value.microsecond % 1000:
+        raise PipelineError(subject, f"start is {value.isoformat()}; slices begin and end at whole milliseconds")
+    return value

@@ -1,6 +1,6 @@
 """Which pipelines exist: the examples that we ship, and those of the user's own file or module.
 
-A user's file is loaded under a name of its own, so that its `jobs.py` or `windowing.py` beside it can't take the place of ours. Light: no Spark.
+A user's file is loaded under a name of its own, so that a `jobs.py` or `windowing.py` beside it can't take the place of ours. No Spark.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from jobs.errors import UsageError
+from jobs.pipelines.canonical import USER_MODULE
 from jobs.pipelines.pipeline import Pipeline
 
 EXAMPLES = ("jobs.examples.departures",)
@@ -121,9 +122,10 @@ def _load(wanted: str) -> ModuleType:
     if not path.is_file():
         raise PipelinesFileError(f"{wanted}: there is no such file; --pipelines takes a Python file or a module name.", path=wanted)
     path = path.resolve()
-    unique = f"slackwater_pipelines_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    unique = f"{USER_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(unique, path)
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise PipelinesFileError(f"{wanted}: is no Python file; its name must end in .py.", path=wanted)
     module = importlib.util.module_from_spec(spec)
     sys.modules[unique] = module
     # Helper modules beside the file are found after everything installed, so that none of them can shadow ours.
@@ -131,9 +133,10 @@ def _load(wanted: str) -> ModuleType:
         sys.path.append(str(path.parent))
     try:
         spec.loader.exec_module(module)
-    except UsageError:
-        raise
     except Exception as error:
+        del sys.modules[unique]
+        if isinstance(error, UsageError):
+            raise
         raise PipelinesFileError(f"{path}: {type(error).__name__} while loading: {error}", path=str(path)) from error
     return module
 

@@ -15,12 +15,12 @@ class DeltaSource:
     Args:
         table: relative to the warehouse (``sources/departures``) or an absolute path or URI.
         event_time: column of type timestamp: when the event happened.
-        arrival_time: column of type timestamp: when the row reached the table. Runs select rows by it.
+        arrival_time: column of type timestamp: when the row reached the table. Runs select by it. The event time if history has none.
         source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
         order_by: optional column that orders rows of equal arrival.
 
     Raises:
-        PipelineError: a name is empty, or two roles share a column that can't.
+        PipelineError: a name is missing or no text.
     """
 
     table: str
@@ -31,11 +31,15 @@ class DeltaSource:
 
     def __post_init__(self) -> None:
         subject = f"DeltaSource {self.table!r}"
-        if not self.table:
-            raise PipelineError("DeltaSource", "the table is empty; give a path relative to the warehouse, or a URI")
+        if not isinstance(self.table, str) or not self.table:
+            raise PipelineError(subject, "the table is missing; give a path relative to the warehouse, or a URI")
         for role in ("event_time", "arrival_time"):
-            if not getattr(self, role):
+            if not isinstance(getattr(self, role), str) or not getattr(self, role):
                 raise PipelineError(subject, f"{role} is missing; name the timestamp column")
+        for role in ("source_partition", "order_by"):
+            name = getattr(self, role)
+            if name is not None and (not isinstance(name, str) or not name):
+                raise PipelineError(subject, f"{role} is {name!r}; name a column, or leave it out")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -161,9 +161,8 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
     """The columns of every table of a pipeline of this `shape`."""
     result = pa.struct([pa.field(name, kind) for name, kind in shape.results])
     window: Columns = (("window_start", TIME), ("window_end", TIME))
-    reserved = {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"} | {
-        name for name, _ in shape.keys
-    }
+    taken = {*shape.key_names, "run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"}
+    reserved = {name.lower() for name in taken}
     return {
         "runs": RUNS,
         "attempts": ATTEMPTS,
@@ -225,7 +224,7 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
             ("run_id", TEXT),
             ("key_group", INT),
             *shape.keys,
-            *((name, kind) for name, kind in shape.source if name not in reserved),
+            *((name, kind) for name, kind in shape.source if name.lower() not in reserved),
             ("event_time", TIME),
             ("arrival_time", TIME),
             ("windows", pa.list_(WINDOW)),

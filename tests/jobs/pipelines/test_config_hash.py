@@ -1,0 +1,198 @@
+"""The config hash is a function of the declarations: of every one of them, and of nothing else."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.pipelines import DeltaSource, Pipeline, count, expect, mean
+from jobs.pipelines.canonical import Opaque, plain
+from jobs.pipelines.errors import PipelineError
+from jobs.pipelines.registry import config_hash, load
+from windowing import CountTrigger, EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+
+HOUR = timedelta(hours=1)
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def declared(**changes: Any) -> Pipeline:
+    values: dict[str, Any] = {
+        "name": "flights",
+        "source": DeltaSource("t", event_time="e", arrival_time="a"),
+        "watermarks": WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=5)),
+        "key_by": "origin",
+        "window": TumblingEventTimeWindows.of(HOUR),
+        "select": {"flights": count()},
+        "start": "2013-01-01",
+    }
+    return Pipeline(**{**values, **changes})
+
+
+# At least one other value for each declaration, beside the one that `declared` has.
+CHANGES: dict[str, list[Any]] = {
+    "name": ["flights2"],
+    "source": [
+        DeltaSource("u", event_time="e", arrival_time="a"),
+        DeltaSource("t", event_time="f", arrival_time="a"),
+        DeltaSource("t", event_time="e", arrival_time="b"),
+        DeltaSource("t", event_time="e", arrival_time="a", source_partition="p"),
+        DeltaSource("t", event_time="e", arrival_time="a", order_by="p"),
+    ],
+    "watermarks": [
+        WatermarkStrategy.monotonous(),
+        WatermarkStrategy.bounded_out_of_orderness(2 * HOUR).with_interval(timedelta(minutes=5)),
+        WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=6)),
+        WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=5)).with_idleness(HOUR),
+    ],
+    "key_by": ["dest", ["origin", "dest"], ["dest", "origin"]],
+    "window": [
+        TumblingEventTimeWindows.of(2 * HOUR),
+        TumblingEventTimeWindows.of(HOUR, timedelta(minutes=1)),
+        SlidingEventTimeWindows.of(HOUR, HOUR),
+    ],
+    "select": [{"flights": count("e")}, {"n": count()}, {"flights": mean("x")}, {"flights": count(), "n": count()}],
+    "start": ["2013-01-02"],
+    "trigger": [EventTimeTrigger(), CountTrigger.of(3), CountTrigger.of(4), PurgingTrigger.of(CountTrigger.of(3))],
+    "allowed_lateness": [HOUR],
+    "expect": [
+        [expect.between("flights", min=1)],
+        [expect.between("flights", max=1)],
+        [expect.between("flights", min=Decimal("1.5"))],
+        [expect.between("flights", min=Decimal("1.25"))],
+        [expect.between("flights", min=date(2013, 1, 1))],
+        [expect.between("flights", min=1, severity="warn")],
+        [expect.between("origin", min=1)],
+        [expect.in_set("flights", [1])],
+        [expect.in_set("flights", ["1"])],
+        [expect.not_null("flights")],
+        [expect.not_null("flights"), expect.not_null("origin")],
+    ],
+    "schedule": ["@hourly", None],
+    "slice": [HOUR],
+    "max_catch_up": [41],
+    "max_ahead": [HOUR],
+    "settle": [HOUR],
+    "order_mode": ["heap"],
+    "approve_warnings": [True],
+    "max_parallelism": [64],
+}
+
+
+def test_every_declaration_changes_the_hash_and_no_two_changes_are_alike() -> None:
+    assert set(CHANGES) == {field.name for field in fields(Pipeline) if field.init}
+    hashes = [config_hash(declared())] + [config_hash(declared(**{name: value})) for name, values in CHANGES.items() for value in values]
+    assert len(set(hashes)) == len(hashes)
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        {"key_by": ["origin"]},
+        {"key_by": ("origin",)},
+        {"start": datetime(2013, 1, 1, tzinfo=UTC)},
+        {"start": date(2013, 1, 1)},
+        {"expect": ()},
+        {"window": TumblingEventTimeWindows.of(timedelta(minutes=60))},
+    ],
+)
+def test_what_means_the_same_has_the_same_hash(alike: dict[str, Any]) -> None:
+    assert config_hash(declared(**alike)) == config_hash(declared())
+
+
+def test_it_is_sha256_over_canonical_json() -> None:
+    text = json.dumps(declared().describe(), sort_keys=True, separators=(",", ":"))
+    assert config_hash(declared()) == hashlib.sha256(text.encode()).hexdigest()
+    assert declared().describe()["window"] == {"class": "TumblingEventTimeWindows", "offset_ms": 0, "size_ms": 3_600_000}
+    assert declared().describe()["select"] == {"flights": {"class": "Aggregate", "kind": "count", "column": None}}
+
+
+USERS_FILE = """
+from dataclasses import dataclass
+from datetime import timedelta
+from jobs.pipelines import DeltaSource, Pipeline, count, expect
+from windowing import EventTimeTrigger, TumblingEventTimeWindows, WatermarkStrategy
+
+def mark(element, timestamp):
+    return timestamp
+
+@dataclass(frozen=True)
+class MyTrigger(EventTimeTrigger):
+    names: frozenset = frozenset({"a", "b", "c", "d", "e"})
+
+mine = Pipeline(
+    name="mine", source=DeltaSource("t", event_time="e", arrival_time="a"), watermarks=WatermarkStrategy.punctuated(mark), key_by="k",
+    window=TumblingEventTimeWindows.of(timedelta(hours=1)), trigger=MyTrigger(), select={"n": count()}, start="2013-01-01",
+)
+"""
+
+
+def test_it_is_the_same_in_every_process_and_wherever_the_users_file_lies(tmp_path: Path) -> None:
+    found = []
+    for number in range(2):
+        path = tmp_path / str(number) / "pipelines.py"
+        path.parent.mkdir()
+        path.write_text(USERS_FILE)
+        probe = f"from jobs.pipelines.registry import load, config_hash; print(config_hash(load({str(path)!r})['mine']))"
+        environment = {**os.environ, "PYTHONHASHSEED": str(number), "TZ": ["UTC", "Asia/Tokyo"][number]}
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, env=environment, cwd=ROOT)
+        found.append(done.stdout.strip())
+    assert len(found[0]) == 64 and found[0] == found[1]
+
+
+def test_the_examples_declarations_are_plain() -> None:
+    json.dumps(load()["departures"].describe(), allow_nan=False)
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    x: int
+
+
+def function() -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, None),
+        (1.5, 1.5),
+        (timedelta(seconds=1), {"microseconds": 1_000_000}),
+        (Decimal("1.50"), {"decimal": "1.50"}),
+        (b"\x01", {"bytes": "01"}),
+        ({1, 2}, {"set": [1, 2]}),
+        (frozenset({"b", "a"}), {"set": ["a", "b"]}),
+        ((1, [2]), [1, [2]]),
+        ({1: date(2013, 1, 1)}, {"1": "2013-01-01"}),
+        (Slotted(3), {"class": "Slotted", "x": 3}),
+        (function, f"{__name__}.function"),
+        (Slotted, f"{__name__}.Slotted"),
+        (Colour.RED, f"{__name__}.Colour.RED"),
+        (partial(function, 1, x=2), {"partial": f"{__name__}.function", "args": [1], "keywords": {"x": 2}}),
+    ],
+    ids=repr,
+)
+def test_plain_values(value: Any, shown: Any) -> None:
+    assert plain(value) == shown
+    json.dumps(plain(value))
+
+
+def test_what_cannot_be_seen_into_is_refused() -> None:
+    with pytest.raises(Opaque, match="contents can't be told"):
+        plain(1j)
+    with pytest.raises(PipelineError, match=r"Pipeline 'flights': .* a change of it could not be noticed between two runs"):
+        declared(expect=[expect.in_set("flights", [memoryview(b"")])])

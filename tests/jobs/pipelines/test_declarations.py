@@ -1,0 +1,223 @@
+"""What a user declares is checked when it is declared: each refusal names what was declared and the rule."""
+
+import pickle
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from jobs.pipelines import Aggregate, DeltaSource, Pipeline, count, expect, max_, mean, min_, sum
+from jobs.pipelines.errors import PipelineError
+from windowing import CountTrigger, EventTimeTrigger, GlobalWindows, PurgingTrigger, TumblingEventTimeWindows, WatermarkStrategy
+
+HOUR = timedelta(hours=1)
+SOURCE = DeltaSource("sources/flights", event_time="event_time", arrival_time="arrival_time")
+
+
+def declare(**changes: Any) -> Pipeline:
+    declared: dict[str, Any] = {
+        "name": "flights",
+        "source": SOURCE,
+        "watermarks": WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=5)),
+        "key_by": "origin",
+        "window": TumblingEventTimeWindows.of(HOUR),
+        "select": {"flights": count()},
+        "start": "2013-01-01",
+    }
+    return Pipeline(**{**declared, **changes})
+
+
+class TestWhatIsAccepted:
+    def test_one_key_column_or_several(self) -> None:
+        assert declare().keys == ("origin",)
+        assert declare(key_by=["origin", "dest"]).keys == ("origin", "dest")
+
+    @pytest.mark.parametrize(
+        "start",
+        [
+            "2013-01-01",
+            "2013-01-01T00:00:00Z",
+            "2013-01-01T05:00:00+05:00",
+            date(2013, 1, 1),
+            datetime(2013, 1, 1),  # noqa: DTZ001 - a naive value is UTC
+            datetime(2012, 12, 31, 19, tzinfo=timezone(timedelta(hours=-5))),
+        ],
+    )
+    def test_a_start_in_any_form_is_a_moment_of_utc(self, start: object) -> None:
+        declared = declare(start=start)
+        assert declared.start == datetime(2013, 1, 1, tzinfo=UTC)
+        assert declared.start_ms == 1_356_998_400_000
+
+    def test_durations_become_milliseconds(self) -> None:
+        declared = declare(allowed_lateness=4 * HOUR, max_ahead=timedelta(milliseconds=1))
+        assert (declared.allowed_lateness_ms, declared.max_ahead_ms) == (14_400_000, 1)
+
+    def test_the_assigners_trigger_is_in_force_unless_the_pipeline_names_one(self) -> None:
+        assert declare().effective_trigger == EventTimeTrigger()
+        assert declare(trigger=CountTrigger.of(3)).effective_trigger == CountTrigger.of(3)
+
+    @pytest.mark.parametrize(
+        ("trigger", "purges"),
+        [(None, False), (CountTrigger.of(3), False), (PurgingTrigger.of(CountTrigger.of(3)), True)],
+    )
+    def test_a_pipeline_purges_when_its_trigger_does(self, trigger: object, purges: bool) -> None:
+        assert declare(trigger=trigger).purges is purges
+
+    def test_declarations_can_be_pickled_and_compared(self) -> None:
+        declared = declare(expect=[expect.between("flights", min=1)], trigger=PurgingTrigger.of(CountTrigger.of(3)))
+        copy = pickle.loads(pickle.dumps(declared))
+        assert copy == declared and copy.keys == declared.keys
+        assert declare(select={"flights": count("tailnum")}) != declare()
+
+    def test_what_was_declared_is_not_changed_from_outside(self) -> None:
+        select = {"flights": count()}
+        declared = declare(select=select)
+        select["more"] = count()
+        assert list(declared.select) == ["flights"]
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"name": "Flights"}, r"Pipeline 'Flights': a name is \[a-z\]"),
+    ({"name": "sources"}, "and not 'sources'"),
+    ({"name": ""}, "a name is"),
+    ({"name": "_a"}, "a name is"),
+    ({"name": "a" * 64}, "a name is"),
+    ({"name": "a\n"}, "a name is"),
+    ({"name": None}, "a name is"),
+    ({"source": "sources/flights"}, "source is 'sources/flights'; it is a DeltaSource"),
+    ({"watermarks": HOUR}, "it is a WatermarkStrategy"),
+    ({"window": HOUR}, "it is a WindowAssigner"),
+    ({"trigger": 3}, "trigger is 3; it is a windowing Trigger"),
+    ({"key_by": []}, "key_by is .*; it is one column or several different ones"),
+    ({"key_by": ["a", "a"]}, "several different ones"),
+    ({"key_by": 3}, "key_by is 3; it is one column"),
+    ({"key_by": ["a", 3]}, "several different ones"),
+    ({"key_by": ""}, "column '' must be letters"),
+    ({"key_by": "two words"}, "column 'two words' must be letters, digits and single underscores"),
+    ({"key_by": "a__b"}, "single underscores"),
+    ({"key_by": "é"}, "must be letters"),
+    ({"key_by": "window_start"}, "column 'window_start' is a column of our own tables; give it another name"),
+    ({"key_by": "Event_Time"}, "column of our own tables"),
+    ({"select": {}}, "select is empty; name at least one aggregate"),
+    ({"select": [count()]}, "select is .*; it is a mapping"),
+    ({"select": {"n": "count"}}, r"select\['n'\] is 'count'; it is an aggregate such as count\(\)"),
+    ({"select": {3: count()}}, "column 3 must be letters"),
+    ({"select": {"kind": count()}}, "column of our own tables"),
+    ({"select": {"Origin": count()}}, "key and result columns must differ, also in lower case"),
+    ({"select": {"n": count(), "N": count()}}, "must differ"),
+    ({"expect": expect.between("flights", min=1)}, "expect is .*; it is a list of expectations"),
+    ({"expect": ["flights > 0"]}, "expect has 'flights > 0'; it is a list of"),
+    ({"expect": [expect.not_null("dest")]}, r"expectation on 'dest', but the panes have \['flights', 'origin'\]"),
+    ({"start": "yesterday"}, "start is 'yesterday'; it is an ISO 8601 date or time, e.g. '2013-01-01'"),
+    ({"start": 20130101}, "start is 20130101; it is a date, a datetime or ISO 8601 text"),
+    ({"start": "2013-01-01T00:00:00.000001"}, "slices begin and end at whole milliseconds"),
+    ({"schedule": 3600}, "schedule is 3600; it is a cron expression"),
+    ({"approve_warnings": "yes"}, "approve_warnings is 'yes'; it is True or False"),
+    ({"order_mode": "random"}, "order_mode is 'random'; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'"),
+    *(({name: 3600}, f"{name} is 3600; durations are datetime.timedelta, bare numbers have no unit") for name in ("slice", "settle")),
+    *(({name: -HOUR}, f"{name} is -1 day, 23:00:00; it is at least 0 ms") for name in ("allowed_lateness", "max_ahead", "settle")),
+    ({"slice": timedelta(0)}, "slice is 0:00:00; it is at least 1 ms"),
+    ({"slice": timedelta(microseconds=1500)}, "durations are whole milliseconds"),
+    ({"allowed_lateness": timedelta.max - timedelta(microseconds=999_999)}, "it is at most 366,000 days"),
+    *(({"max_parallelism": value}, f"max_parallelism is {value!r}; it is 1 to 32768") for value in (0, 32769, 1.5, True, "8")),
+    *(({"max_catch_up": value}, f"max_catch_up is {value!r}; it is 1 to 1000000") for value in (0, -1, None)),
+]
+
+
+@pytest.mark.parametrize(("changes", "rule"), REFUSED, ids=lambda value: str(value)[:40])
+def test_a_pipeline_that_cannot_be_run_is_refused(changes: dict[str, Any], rule: str) -> None:
+    with pytest.raises(PipelineError, match=rule) as refused:
+        declare(**changes)
+    assert refused.value.exit_code == 2
+    assert refused.value.subject == f"Pipeline {changes.get('name', 'flights')!r}"
+    assert str(refused.value) == f"{refused.value.subject}: {refused.value.rule}"
+
+
+def test_a_declaration_is_keyword_only() -> None:
+    with pytest.raises(TypeError):
+        Pipeline("flights")  # type: ignore[call-arg, misc]
+
+
+class TestSources:
+    def test_columns_with_a_role_are_listed_once(self) -> None:
+        source = DeltaSource("t", event_time="at", arrival_time="at", source_partition="carrier", order_by="row")
+        assert source.columns == ("at", "carrier", "row")
+
+    @pytest.mark.parametrize(
+        ("changes", "rule"),
+        [
+            ({"table": ""}, "DeltaSource '': the table is missing; give a path relative to the warehouse, or a URI"),
+            ({"table": None}, "the table is missing"),
+            ({"event_time": ""}, "DeltaSource 't': event_time is missing; name the timestamp column"),
+            ({"arrival_time": 3}, "arrival_time is missing"),
+            ({"source_partition": ""}, "source_partition is ''; name a column, or leave it out"),
+            ({"order_by": 3}, "order_by is 3; name a column"),
+        ],
+    )
+    def test_a_role_without_a_column_is_refused(self, changes: dict[str, Any], rule: str) -> None:
+        with pytest.raises(PipelineError, match=re.escape(rule)):
+            DeltaSource(**{"table": "t", "event_time": "at", "arrival_time": "in", **changes})
+
+
+class TestAggregates:
+    def test_each_has_its_kind_and_column(self) -> None:
+        made = [count(), count("x"), sum("x"), mean("x"), min_("x"), max_("x")]
+        assert [(item.kind, item.column) for item in made] == [
+            ("count", None), ("count", "x"), ("sum", "x"), ("mean", "x"), ("min", "x"), ("max", "x"),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("make", "rule"),
+        [
+            (lambda: Aggregate("median", "x"), "aggregate 'median': it is one of count, sum, mean, min, max"),
+            (lambda: Aggregate("sum"), 'aggregate sum(): it needs a column, e.g. sum("amount")'),
+            (lambda: sum(""), "aggregate sum: the column is ''; give its name as text"),
+            (lambda: count(3), "aggregate count: the column is 3"),  # type: ignore[arg-type]
+        ],
+    )
+    def test_one_that_cannot_be_computed_is_refused(self, make: Callable[[], object], rule: str) -> None:
+        with pytest.raises(PipelineError, match=re.escape(rule)):
+            make()
+
+
+class TestExpectations:
+    @pytest.mark.parametrize(
+        ("expectation", "title"),
+        [
+            (expect.between("n", min=1), "1 <= n"),
+            (expect.between("n", max=1.5), "n <= 1.5"),
+            (expect.between("n", -60, 1500), "-60 <= n <= 1500"),
+            (expect.between("n", 0, 0), "0 <= n <= 0"),
+            (expect.in_set("origin", ["EWR", "JFK"]), "origin in ['EWR', 'JFK']"),
+            (expect.not_null("n"), "n is not null"),
+        ],
+    )
+    def test_a_title_says_the_rule(self, expectation: Any, title: str) -> None:
+        assert expectation.title == title
+        assert expectation.severity == "reject"
+        assert pickle.loads(pickle.dumps(expectation)) == expectation
+
+    @pytest.mark.parametrize(
+        ("make", "rule"),
+        [
+            (lambda: expect.between("n"), "expect.between('n'): give min, max or both"),
+            (lambda: expect.between("n", 2, 1), "min 2 is greater than max 1"),
+            (lambda: expect.between("n", 2, "1"), "min 2 and max '1' can't be compared"),
+            (lambda: expect.between("n", float("nan")), "a bound is NaN"),
+            (lambda: expect.in_set("n", []), "expect.in_set('n'): the set of values is empty"),
+            (lambda: expect.in_set("n", "EWR"), "the values are 'EWR'; give a list"),
+            (lambda: expect.in_set("n", 3), "the values are 3; give a list"),  # type: ignore[arg-type]
+            (lambda: expect.in_set("n", ["a", None]), "None is among the values; nulls are ignored unless expect.not_null asks"),
+            (lambda: expect.not_null(""), "the column is missing"),
+            (lambda: expect.not_null("n", severity="error"), "severity is 'error'; it is 'reject' or 'warn'"),  # type: ignore[arg-type]
+        ],
+    )
+    def test_one_that_could_not_fail_or_not_pass_is_refused(self, make: Callable[[], object], rule: str) -> None:
+        with pytest.raises(PipelineError, match=re.escape(rule)):
+            make()
+
+
+def test_windows_without_end_are_declared_like_others() -> None:
+    assert declare(window=GlobalWindows.create(), trigger=PurgingTrigger.of(CountTrigger.of(3))).purges

@@ -1,0 +1,197 @@
+"""The registry finds our examples and a user's own file, with the modules beside it, and lets neither take the place of what is ours."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.pipelines import registry
+from jobs.pipelines.errors import PipelineError
+from jobs.pipelines.registry import PipelinesFileError, UnknownPipeline, load
+
+DECLARATION = """
+from datetime import timedelta
+from jobs.pipelines import DeltaSource, Pipeline, count
+from windowing import TumblingEventTimeWindows, WatermarkStrategy
+{more}
+{name} = Pipeline(
+    name="{name}",
+    source=DeltaSource("t", event_time="e", arrival_time="a"),
+    watermarks=WatermarkStrategy.monotonous(),
+    key_by="k",
+    window=TumblingEventTimeWindows.of(timedelta(hours=1)),
+    select={{"n": count()}},
+    start="2013-01-01",
+)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _path_and_modules_stay_as_they_were() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def user_file(folder: Path, name: str = "mine", more: str = "", file: str = "pipelines.py") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / file
+    path.write_text(DECLARATION.format(name=name, more=more))
+    return path
+
+
+def test_our_examples_are_always_there() -> None:
+    found = load()
+    assert list(found) == ["departures"] and len(found) == 1
+    assert found["departures"].name == "departures"
+    assert [path.name for path in found.sources("departures")] == ["departures.py"]
+
+
+def test_a_users_file_adds_its_pipelines(tmp_path: Path) -> None:
+    found = load(str(user_file(tmp_path)))
+    assert list(found) == ["departures", "mine"]
+    assert "mine" in found and "other" not in found
+
+
+def test_the_variable_names_a_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACKWATER_PIPELINES", str(user_file(tmp_path)))
+    assert "mine" in load()
+    assert "theirs" in load(str(user_file(tmp_path / "other", "theirs")))
+
+
+def test_a_module_is_loaded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_file(tmp_path, file="my_pipelines.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "mine" in load("my_pipelines")
+
+
+def test_an_example_that_a_file_imports_is_no_second_one(tmp_path: Path) -> None:
+    assert list(load(str(user_file(tmp_path, more="from jobs.examples.departures import departures")))) == ["departures", "mine"]
+
+
+def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
+    for folder, name in (("a", "one"), ("b", "two")):
+        assert list(load(str(user_file(tmp_path / folder, name)))) == sorted(["departures", name])
+
+
+def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
+    path = user_file(tmp_path, more="from shared_by_pipelines import HOURS")
+    (tmp_path / "shared_by_pipelines.py").write_text("HOURS = 3")
+    found = load(str(path))
+    assert [item.name for item in found.sources("mine")] == ["pipelines.py", "shared_by_pipelines.py"]
+
+
+def test_a_users_own_jobs_or_windowing_beside_it_does_not_take_the_place_of_ours(tmp_path: Path) -> None:
+    path = user_file(tmp_path, more="import jobs.tables.schemas, windowing.windows")
+    for name in ("jobs", "windowing"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    probe = f"from jobs.pipelines import registry; print(*registry.load({str(path)!r}))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False, cwd="/")
+    assert (done.returncode, done.stdout) == (0, "departures mine\n"), done.stderr
+
+
+class TestErrors:
+    def test_an_unknown_pipeline_is_answered_with_those_that_exist(self) -> None:
+        with pytest.raises(
+            UnknownPipeline, match=r"no pipeline is called 'departure'; registered: departures\. Add your own file with --pipelines"
+        ):
+            load()["departure"]
+        with pytest.raises(UnknownPipeline, match="registered: none"):
+            registry.Registry()["x"]
+
+    @pytest.mark.parametrize(
+        ("wanted", "told"),
+        [
+            ("missing.py", "missing.py: there is no such file; --pipelines takes a Python file or a module name"),
+            ("folder/missing", "there is no such file"),
+            ("no_such_module", "no_such_module: no such file, and no module of that name can be imported"),
+        ],
+    )
+    def test_a_file_that_is_not_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, told: str) -> None:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(PipelinesFileError, match=told) as error:
+            load(wanted)
+        assert error.value.exit_code == 2
+
+    def test_a_file_that_is_not_python(self, tmp_path: Path) -> None:
+        (tmp_path / "pipelines.yaml").write_text("name: x")
+        with pytest.raises(PipelinesFileError, match="is no Python file"):
+            load(str(tmp_path / "pipelines.yaml"))
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("1 / 0", "ZeroDivisionError while loading: division by zero"),
+            ("import not_there_at_all", "ModuleNotFoundError while loading: No module named 'not_there_at_all'"),
+            ("def broken(:", "SyntaxError while loading"),
+            (
+                "from windowing import TumblingEventTimeWindows\nTumblingEventTimeWindows.of(3600)",
+                "ConfigurationError while loading: .* timedelta",
+            ),
+            ("x = 1", "declares no Pipeline at its top level"),
+            ("def make():\n    from jobs.examples.departures import departures", "declares no Pipeline at its top level"),
+        ],
+    )
+    def test_a_file_that_does_not_load_or_declares_nothing(self, tmp_path: Path, text: str, told: str) -> None:
+        path = tmp_path / "pipelines.py"
+        path.write_text(text)
+        with pytest.raises(PipelinesFileError, match=f"{re.escape(str(path))}: {told}"):
+            load(str(path))
+        if "while loading" in told:
+            assert not any("_pipelines" in name for name in sys.modules if name.startswith("slackwater_pipelines_"))
+
+    def test_a_declaration_that_is_refused_keeps_its_own_message(self, tmp_path: Path) -> None:
+        path = user_file(tmp_path, name="Mine")
+        with pytest.raises(PipelineError, match="Pipeline 'Mine': a name is"):
+            load(str(path))
+
+    def test_a_name_that_is_taken_by_another_pipeline(self, tmp_path: Path) -> None:
+        path = user_file(tmp_path, name="departures")
+        with pytest.raises(PipelinesFileError, match=r"a pipeline called 'departures' is already registered by .*departures\.py; give one"):
+            load(str(path))
+
+
+class TestTheCodeHash:
+    def hash_of(self, path: Path) -> str:
+        return load(str(path)).code_hash("mine")
+
+    def test_it_is_the_same_wherever_the_files_lie(self, tmp_path: Path) -> None:
+        assert self.hash_of(user_file(tmp_path / "a")) == self.hash_of(user_file(tmp_path / "b"))
+
+    def test_it_changes_with_the_file_with_those_beside_it_and_with_our_version(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = user_file(tmp_path)
+        seen = {self.hash_of(path)}
+        path.write_text(path.read_text() + "\n# a remark\n")
+        seen.add(self.hash_of(path))
+        (tmp_path / "beside.py").write_text("X = 1")
+        seen.add(self.hash_of(path))
+        (tmp_path / "beside.py").rename(tmp_path / "renamed.py")
+        seen.add(self.hash_of(path))
+        monkeypatch.setattr(registry, "product_version", lambda: "99")
+        seen.add(self.hash_of(path))
+        assert len(seen) == 5
+
+    def test_of_an_example_it_does_not_depend_on_its_neighbours(self) -> None:
+        assert load().code_hash("departures") == load().code_hash("departures")
+        assert len(load().sources("departures")) == 1
+
+
+def test_the_version_is_the_installed_one() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", registry.product_version())
+
+
+def test_reading_a_users_file_imports_neither_spark_nor_delta_nor_arrow(tmp_path: Path) -> None:
+    path = user_file(tmp_path)
+    heavy = {"pyspark", "deltalake", "pyarrow", "pandas", "duckdb", "great_expectations"}
+    probe = f"import sys; from jobs.pipelines.registry import load; load({str(path)!r}); print({heavy} & {{name for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
+    assert done.stdout == "set()\n"

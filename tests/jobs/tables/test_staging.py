@@ -1,0 +1,75 @@
+"""Staged rows come back as they were written, belong to one run, and are described so that publish needs nothing else."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jobs.tables.errors import NewerFormat
+from jobs.tables.schemas import Shape
+from jobs.tables.staging import pack, read_staged, stack, unpack, write_staged
+from jobs.tables.warehouse import Tables, Warehouse
+from tests.jobs.tables.ledger_rows import run_row
+
+SHAPE = Shape(keys=(("origin", pa.string()),), results=(("n", pa.int64()),), parts=(), source=(("origin", pa.string()),))
+MOMENT = datetime(2013, 1, 1, 20, 45, 59, 999000, tzinfo=UTC)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    tables = Warehouse(str(tmp_path)).tables("p", SHAPE)
+    tables.ensure()
+    return tables
+
+
+def test_a_staged_row_and_its_parent_survive_packing() -> None:
+    row, parent = run_row("child", watermark_out=MOMENT, files={"panes": ("run_id=child/x.parquet",)}), run_row("parent", seq=3)
+    assert unpack(pack(row, parent)) == ("parent", row)
+    assert unpack(pack(row, None)) == (None, row)
+
+
+def test_a_row_that_a_newer_version_staged_is_refused() -> None:
+    with pytest.raises(NewerFormat, match="run later was written in format 2"):
+        unpack(pack(run_row("later", format_version=2), None))
+
+
+def test_rows_of_several_tasks_are_stacked_in_the_tables_columns(tables: Tables) -> None:
+    schema = tables["timers"].schema
+    parts = [
+        pa.table({"origin": ["EWR"], "key_group": pa.array([5], pa.int64())}),
+        pa.table({"key_group": pa.array([6, 7], pa.int32()), "origin": ["JFK", "LGA"], "service": ["window", None]}),
+    ]
+    rows = stack(parts, schema, "r1")
+    assert rows.schema.equals(schema)
+    assert rows.select(["run_id", "key_group", "origin", "service", "time"]).to_pylist() == [
+        {"run_id": "r1", "key_group": 5, "origin": "EWR", "service": None, "time": None},
+        {"run_id": "r1", "key_group": 6, "origin": "JFK", "service": "window", "time": None},
+        {"run_id": "r1", "key_group": 7, "origin": "LGA", "service": None, "time": None},
+    ]
+    assert stack([], schema, "r1").equals(schema.empty_table())
+
+
+def test_a_staged_file_is_read_by_path_before_it_is_committed_and_by_run_after(tables: Tables) -> None:
+    folder = tables["timers"]
+    rows = stack([pa.table({"origin": ["EWR", "JFK"], "key_group": pa.array([5, 6], pa.int32())})], folder.schema, "r1")
+    files = [write_staged(folder.uri, "r1", part, rows.slice(start, 1)) for start, part in enumerate(("driver", "range-00001"))]
+    assert all(file.path.startswith("run_id=r1/") and file.partition == {"run_id": "r1"} for file in files)
+
+    staged = read_staged(tables, "timers", tuple(file.path for file in files))
+    assert staged.equals(rows.drop_columns(["run_id"]))
+    assert folder.read().num_rows == 0
+    folder.commit_files(files)
+    assert folder.read().sort_by("origin").equals(rows)
+
+
+def test_two_files_of_one_part_do_not_overwrite_each_other(tables: Tables) -> None:
+    """A task that Spark runs twice writes twice; only what its result names is committed."""
+    rows = tables["timers"].schema.empty_table()
+    first, second = (write_staged(tables["timers"].uri, "r1", "range-00000", rows) for _ in range(2))
+    assert first.path != second.path
+
+
+def test_no_files_are_an_empty_table_without_the_run(tables: Tables) -> None:
+    rows = read_staged(tables, "panes", ())
+    assert rows.num_rows == 0 and rows.schema.names == tables["panes"].schema.names[1:]

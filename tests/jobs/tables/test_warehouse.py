@@ -1,0 +1,112 @@
+"""A warehouse finds a pipeline's tables, makes what is missing, and refuses what is not as declared."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jobs.tables.errors import NewerFormat, NoRuns, ShapeChanged, WarehouseNotWritable
+from jobs.tables.ledger import LedgerWriter
+from jobs.tables.schemas import Shape, table_columns
+from jobs.tables.warehouse import Warehouse
+from tests.jobs.tables.ledger_rows import clock, run_row
+
+SHAPE = Shape(
+    keys=(("origin", pa.string()),), results=(("n", pa.int64()),), parts=(("n__count", pa.int64()),), source=(("origin", pa.string()),)
+)
+
+
+@pytest.mark.parametrize(
+    ("location", "root"),
+    [
+        ("/data/w/", "/data/w"),
+        ("s3://bucket/w/", "s3://bucket/w"),
+        ("relative/w", "{here}/relative/w"),
+        ("~/w", "{home}/w"),
+        (None, "{here}/warehouse"),
+    ],
+)
+def test_a_location_becomes_an_absolute_path_or_stays_a_uri(location: str | None, root: str) -> None:
+    assert Warehouse.at(location).root == root.format(here=os.getcwd(), home=Path.home())
+
+
+def test_the_variable_stands_in_for_a_location(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACKWATER_WAREHOUSE", "/from/variable")
+    assert Warehouse.at(None).root == "/from/variable"
+    assert Warehouse.at("/asked").root == "/asked"
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [("sources/departures", "/w/sources/departures"), ("/other/t", "/other/t"), ("s3://b/t", "s3://b/t"), ("file:///x/t", "file:///x/t")],
+)
+def test_a_source_is_relative_to_the_warehouse_unless_it_is_absolute(table: str, found: str) -> None:
+    assert Warehouse("/w").source(table) == found
+
+
+def test_tables_stand_below_the_pipelines_name(tmp_path: Path) -> None:
+    tables = Warehouse(str(tmp_path)).tables("departures", SHAPE)
+    tables.ensure()
+    assert {path.name for path in (tmp_path / "departures").iterdir()} == set(table_columns(SHAPE))
+    assert tables["panes"].uri == f"{tmp_path}/departures/panes"
+    assert tables["panes"].open().metadata().partition_columns == ["run_id"]
+    assert tables["published"].open().metadata().partition_columns == ["window_date"]
+
+
+def test_stored_tables_are_found_without_the_declaration(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    declared = warehouse.tables("p", SHAPE)
+    declared.ensure()
+    stored = warehouse.stored("p")
+    assert stored.folders == declared.folders
+    assert stored.ledger.head() is None and stored.attempts.standing() == []
+
+
+def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
+    with pytest.raises(
+        NoRuns, match=r"p has never run in the warehouse .*`slackwater run p --to TIME`, or name another warehouse with --warehouse"
+    ):
+        Warehouse(str(tmp_path)).stored("p")
+
+
+@pytest.mark.parametrize(
+    ("changed", "table", "differing", "told"),
+    [
+        (replace(SHAPE, keys=(("dest", pa.string()),)), "window_state", ["dest", "origin"], r"dest \(stored not, declared string\)"),
+        (replace(SHAPE, keys=(("origin", pa.int32()),)), "window_state", ["origin"], r"origin \(stored string, declared int32\)"),
+        (replace(SHAPE, results=(("n", pa.float64()),)), "panes", ["n"], r"n \(stored int64, declared double\)"),
+        (replace(SHAPE, parts=()), "window_state", ["n__count"], r"n__count \(stored int64, declared not\)"),
+    ],
+)
+def test_other_columns_than_the_stored_ones_are_refused(
+    tmp_path: Path, changed: Shape, table: str, differing: list[str], told: str
+) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    warehouse.tables("p", SHAPE).ensure()
+    with pytest.raises(ShapeChanged, match=rf"/p/{table}: .*{told}.*give the pipeline another name") as refused:
+        warehouse.tables("p", changed).ensure()
+    assert (refused.value.table, refused.value.differing) == (table, differing)  # type: ignore[attr-defined]
+
+
+def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
+    two = replace(SHAPE, results=(("a", pa.int64()), ("b", pa.int64())))
+    Warehouse(str(tmp_path)).tables("p", two).ensure()
+    with pytest.raises(ShapeChanged, match="their order differs"):
+        Warehouse(str(tmp_path)).tables("p", replace(two, results=two.results[::-1])).ensure()
+
+
+def test_tables_of_a_newer_format_ask_for_the_newer_version_and_not_for_another_name(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    newer = warehouse.tables("p", replace(SHAPE, parts=(*SHAPE.parts, ("n__something", pa.int64()))))
+    LedgerWriter(newer["runs"]).commit("main", None, [run_row("r", format_version=2, version="9.9")], clock)
+    newer.ensure()
+    with pytest.raises(NewerFormat, match=r"slackwater 9\.9"):
+        warehouse.tables("p", SHAPE).ensure()
+
+
+def test_a_warehouse_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WarehouseNotWritable, match="can't be written"):
+        Warehouse(f"{tmp_path}/file").tables("p", SHAPE).ensure()

@@ -38,8 +38,7 @@ class Inspection:
     def say_if_unfinished(self) -> None:
         """Say on stderr when `published` lags the ledger."""
         head = self.tables.ledger.head()
-        published = self.tables["published"].find()
-        done = 0 if published is None else published.transaction_version(ROLLED_FORWARD) or 0
+        done = self._rolled_forward()
         if head is not None and head.seq > done:
             print(
                 f"{self.pipeline}: `published` is as of run {done}, the ledger at {head.seq}; the next writing command finishes the "
@@ -48,13 +47,19 @@ class Inspection:
             )
 
     def runs(self, since: int) -> list[tuple[LedgerRow, list[str]]]:
-        """Ledger rows after `since`, each with the window dates that its corrections changed."""
+        """Ledger rows after `since`, each with the window dates that it changed in `published`: none until that has rolled it forward."""
         rows = self.tables.ledger.rows(since)
         touched: dict[int, set[str]] = {row.seq: set() for row in rows}
-        changes = self.tables["corrections"].read(["seq", "window_start"], pc.field("seq") > since)
+        changed = (pc.field("seq") > since) & (pc.field("seq") <= self._rolled_forward())
+        changes = self.tables["corrections"].read(["seq", "window_start"], changed)
         for seq, start in zip(changes.column("seq").to_pylist(), changes.column("window_start").to_pylist(), strict=True):
             touched.setdefault(seq, set()).add("" if start is None else start.strftime("%Y-%m-%d"))
         return [(row, sorted(touched[row.seq])) for row in rows]
+
+    def _rolled_forward(self) -> int:
+        """The seq of the newest ledger row that `published` shows; 0 for none."""
+        published = self.tables["published"].find()
+        return 0 if published is None else published.transaction_version(ROLLED_FORWARD) or 0
 
     def run(self, seq: int | None) -> LedgerRow:
         """The ledger row of `seq`, or main's head.

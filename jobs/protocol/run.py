@@ -175,6 +175,7 @@ class _StageOfSlice:
         self.run_id = f"{to_datetime(slice_.from_ms):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:16]}"
         self.phases: dict[str, float] = {}
         self.step = "claim"
+        self.attempt = 1
 
     def run(self) -> Staged:
         started = self.runner.clock()
@@ -263,12 +264,13 @@ class _StageOfSlice:
         attempts = self.prepared.attempts
         start, end = to_datetime(self.slice.from_ms), to_datetime(self.slice.to_ms)
         parent_seq = None if self.parent.row is None else self.parent.row.seq
+        self.attempt = attempts.tries(start, end) + 1
         wanted = Attempt(
             run_id=self.run_id,
             parent_seq=parent_seq,
             slice_start=start,
             slice_end=end,
-            attempt=attempts.tries(start, end) + 1,
+            attempt=self.attempt,
             step="claim",
             at=started,
         )
@@ -322,7 +324,12 @@ class _StageOfSlice:
 
     def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]]) -> list[validation.Check]:
         panes = read_staged(self.tables, "panes", files["panes"])
-        checks = [*validation.check_panes(self.pipeline.expect, panes), validation.check_conservation(outcome.counts)]
+        open_before = 0 if self.parent.owner is None else self.parent.owner.windows_open
+        checks = [
+            *validation.check_panes(self.pipeline.expect, panes),
+            validation.check_conservation(outcome.counts),
+            validation.check_life_cycles(outcome.counts, open_before),
+        ]
         rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
         self.tables["validations"].append(pa.Table.from_pylist(rows, schema=self.tables["validations"].schema))
         return checks
@@ -339,10 +346,8 @@ class _StageOfSlice:
         began = time.perf_counter()
         yield
         self.phases[name] = round(time.perf_counter() - began, 6)
-        log.info(
-            name,
-            extra={"pipeline": self.pipeline.name, "run_id": self.run_id, "slice": str(self.slice), "seconds": self.phases[name]},
-        )
+        facts = {"pipeline": self.pipeline.name, "run_id": self.run_id, "attempt": self.attempt, "slice": str(self.slice)}
+        log.info(name, extra={**facts, "seconds": self.phases[name]})
 
 
 @contextmanager

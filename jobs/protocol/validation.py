@@ -63,6 +63,14 @@ def check_conservation(counts: dict[str, int]) -> Check:
     return Check("rows are conserved", None, "reject", read == total, observed, abs(read - total), read, None)
 
 
+def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
+    """Windows open before + opened = absorbed by merges + cleaned up + open now: no window appears or vanishes unaccounted for."""
+    there = open_before + counts["windows_opened"]
+    gone = counts["windows_merged"] + counts["windows_cleaned"] + counts["windows_open"]
+    parts = ", ".join(f"{counts[f'windows_{part}']} {part}" for part in ("opened", "merged", "cleaned", "open"))
+    return Check("windows are conserved", None, "reject", there == gone, f"{open_before} before, {parts}", abs(there - gone), there, None)
+
+
 def load_judge() -> None:
     """Import Great Expectations, which takes seconds: a run does it on a thread of its own while Spark starts."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")

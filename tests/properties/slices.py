@@ -91,16 +91,25 @@ class Replayed:
 
 
 def replay_slices(
-    events: Sequence[model.Event], rules: model.Replay, cuts: Sequence[int], ranges: Sequence[int], purging: bool = False
+    events: Sequence[model.Event],
+    rules: model.Replay,
+    cuts: Sequence[int],
+    ranges: Sequence[int],
+    purging: bool = False,
+    file_rows: int = 1000,
 ) -> Replayed:
-    """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges."""
+    """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges.
+
+    From `file_rows` rows on, a task writes its rows of a table as a file of its own.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        return _Replaying(events, rules, purging, Path(folder)).run([rules.start, *cuts, rules.to], ranges)
+        return _Replaying(events, rules, purging, file_rows, Path(folder)).run([rules.start, *cuts, rules.to], ranges)
 
 
 class _Replaying:
-    def __init__(self, events: Sequence[model.Event], rules: model.Replay, purging: bool, folder: Path) -> None:
+    def __init__(self, events: Sequence[model.Event], rules: model.Replay, purging: bool, file_rows: int, folder: Path) -> None:
         self.folder = folder
+        self.file_rows = file_rows
         self.pipeline = pipeline_of(rules, purging)
         source = folder / "events"
         source.mkdir()
@@ -126,7 +135,9 @@ class _Replaying:
             narrow = SliceScan(self.source, files, columns_of_pass(judge), "arrival_time", from_ms, to_ms)
             timeline, progress = timeline_of(InProcess(), narrow, judge, progress)
             progress = Progress.from_table(progress.to_table("r"))
-            replay = Replay(self.pipeline, self.shape, scan, timeline, state, self.folders, f"r{number}", ranges[number % len(ranges)])
+            parallelism = ranges[number % len(ranges)]
+            run_id = f"r{number}"
+            replay = Replay(self.pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows)
             outcome = OperatorEngine().replay(replay, InProcess())
             state = {name: self._park(name, number, outcome) for name in ("window_state", "timers")}
             self._note(result, outcome)
@@ -139,7 +150,8 @@ class _Replaying:
         return result
 
     def _stacked(self, name: str, outcome: Outcome) -> pa.Table:
-        return stack(outcome.rows.get(name, []), self.schemas[name], "r")
+        written = [pq.read_table(f"{self.folders[name]}/{file.path}") for file in outcome.files.get(name, [])]
+        return stack([*outcome.rows.get(name, []), *written], self.schemas[name], "r")
 
     def _park(self, name: str, number: int, outcome: Outcome) -> tuple[str, ...]:
         rows = self._stacked(name, outcome)

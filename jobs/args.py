@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from jobs.errors import PermanentError
 
-Outcome = Literal["staged", "nothing", "rejected", "refused", "lost"]
+Outcome = Literal["staged", "nothing", "rejected", "refused", "failed", "lost"]
 Verdict = Literal["passed", "warned", "failed"]
 
 FORMAT = 1
@@ -42,7 +42,8 @@ class Manifest:
     Args:
         pipeline: its name.
         outcome: ``staged`` (run_ids wait for `publish`), ``nothing`` (the range is covered already), ``rejected`` by validation,
-            ``refused`` (a gap, too many missed slices: a person must decide), or ``lost`` (another run was first).
+            ``refused`` (a gap, too many missed slices, no such source: a person must decide), ``failed`` (and would fail again), or
+            ``lost`` (another run was first).
         exit_code: what the process would have exited with: 0, 1, 2, 4 or 5.
         run_id: the last staged run, for `publish`; None when nothing was staged.
         run_ids: all staged runs, in slice order.

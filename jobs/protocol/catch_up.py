@@ -6,14 +6,12 @@ Stages, validates and publishes each slice with a ledger commit of its own; a re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
-from jobs import args
 from jobs.engines.replay import Engine
 from jobs.engines.transport import MapTask, RangeTask, SliceScan, Transport
-from jobs.errors import LostRaceError, RejectedError, SlackwaterError, UsageError
+from jobs.errors import RejectedError, UsageError
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import validation
@@ -137,6 +135,9 @@ class _Later:
         self._make = make
         self._made: Transport | None = None
 
+    def start(self) -> None:
+        self._transport()
+
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return self._transport().gather(scan, task)
 
@@ -192,11 +193,12 @@ def line_of(staged: Staged) -> str:
     """One line for a slice: what it read, fired, missed and parked."""
     row = staged.row
     assert row.slice_start is not None and row.slice_end is not None
+    seconds = sum(took for phase, took in row.phase_seconds.items() if phase != "session")
     watermark = "none" if row.watermark_out is None else f"{row.watermark_out:%Y-%m-%dT%H:%M:%S}"
     return (
         f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})  rows {row.rows_read:>7,}  fired {row.windows_fired:>5,}  "
         f"refired {row.windows_refired:>5,}  too late {row.rows_late:>4,}  quarantined {row.rows_quarantined:>4,}  "
-        f"parked {row.windows_open:>5,}  watermark {watermark}  {sum(row.phase_seconds.values()):.2f} s"
+        f"parked {row.windows_open:>5,}  watermark {watermark}  {seconds:.2f} s"
     )
 
 
@@ -214,54 +216,4 @@ def rejection(pipeline: str, staged: Staged) -> str:
         f"{pipeline}: the slice [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) was rejected by validation; nothing was "
         f"moved.{''.join(failing)}\nIts panes stand in the table `panes` under run_id {row.run_id}. Mend the source or the expectation and "
         f"run again, or publish it all the same with `slackwater publish {pipeline} {row.run_id} --accept REASON`."
-    )
-
-
-def report_to(manifest: Path, work: CatchUp) -> int:
-    """Do the work and write how it ended to `manifest`. Returns the exit code of the process: 0 whenever there is a manifest.
-
-    Raises:
-        RetryableError, Exception: it should be tried again, or crashed; then there is no manifest of this try.
-    """
-    manifest.unlink(missing_ok=True)
-    try:
-        work.run()
-    except (RejectedError, LostRaceError, UsageError) as error:
-        outcome = "rejected" if isinstance(error, RejectedError) else "lost" if isinstance(error, LostRaceError) else "refused"
-        args.write_manifest(_manifest(work, outcome, error), manifest)
-        return 0
-    args.write_manifest(_manifest(work, "staged" if work.staged else "nothing", None), manifest)
-    return 0
-
-
-def _manifest(work: CatchUp, outcome: str, error: SlackwaterError | None) -> args.Manifest:
-    rank = [validation.PASSED, validation.WARNED, validation.FAILED]
-    verdicts = sorted((staged.verdict for staged in work.staged), key=rank.index)
-    return args.Manifest(
-        pipeline=work.request.pipeline,
-        outcome=outcome,  # type: ignore[arg-type]
-        exit_code=0 if error is None else error.exit_code,
-        run_id=work.staged[-1].row.run_id if work.staged else None,
-        run_ids=tuple(staged.row.run_id for staged in work.staged),
-        verdict=verdicts[-1] if verdicts else None,  # type: ignore[arg-type]
-        message=f"{len(work.staged)} slices staged" if error is None else str(error),
-        failures=tuple(
-            args.Failure(
-                run_id=staged.row.run_id,
-                expectation=check.expectation,
-                column_name=check.column_name,
-                severity=check.severity,
-                observed=check.observed,
-                unexpected=check.unexpected,
-                checked=check.checked,
-            )
-            for staged in work.staged
-            for check in staged.checks
-            if not check.passed
-        ),
-        slices=tuple(
-            (staged.row.slice_start.isoformat(), staged.row.slice_end.isoformat())
-            for staged in work.staged
-            if staged.row.slice_start is not None and staged.row.slice_end is not None
-        ),
     )

@@ -42,7 +42,7 @@ def _summary(row: dict[str, Any], touched: list[str]) -> dict[str, Any]:
         "late": row["rows_late"],
         "quarantined": row["rows_quarantined"],
         "open": row["windows_open"],
-        "seconds": sum(row["phase_seconds"].values()),
+        "seconds": sum(took for phase, took in row["phase_seconds"].items() if phase != "session"),
         "touched": touched,
     }
 

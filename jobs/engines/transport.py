@@ -59,6 +59,9 @@ class SliceScan:
 class Transport(Protocol):
     """Runs map and range tasks somewhere. Engines know only this."""
 
+    def start(self) -> None:
+        """Make ready what takes long, once; may be called again."""
+
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         """The tables that `task` yields over all of `scan`; range numbers are ignored. For small results: they come to the driver."""
 
@@ -69,6 +72,9 @@ class Transport(Protocol):
 
 class InProcess:
     """Transport without Spark: the same tasks, one after the other. Used by property tests."""
+
+    def start(self) -> None:
+        """Nothing takes long."""
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return [table for group in scan.groups() for _, table in task(scan.read(group))]
@@ -86,6 +92,9 @@ class OnSpark:
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
+
+    def start(self) -> None:
+        """The session is there."""
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return _tables(self._map(scan, task))

@@ -203,6 +203,8 @@ class _StageOfSlice:
         with self._phase("pin"):
             scan, judge, source = self._pin()
             before = self._progress()
+        with self._phase("session"):
+            self.runner.transport.start()
         with self._phase("timeline"):
             narrow = replace(scan, columns=columns_of_pass(judge))
             timeline, after = timeline_of(self.runner.transport, narrow, judge, before)

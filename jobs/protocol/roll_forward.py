@@ -1,10 +1,10 @@
 """Carries committed runs from the ledger into `corrections` and `published`: the part of publishing that may die and be done again.
 
-For each ledger row of main, in seq order, first `corrections`, then `published`, each in one Delta commit that carries the seq as application
+For each ledger row of main, in seq order, first `corrections`, then `published`, each in one Delta commit with the seq as its application
 transaction. `published` follows from the corrections alone, so a death between the two is harmless.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -20,6 +20,7 @@ from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import Tables
 
 APPLICATION = "slackwater"
+_SLOT = "__slot"
 
 Step = Callable[[Folder, DeltaTable, LedgerRow, Transaction], None]
 
@@ -31,7 +32,8 @@ class RollForward:
     Attributes:
         tables: the pipeline's tables.
         shape: its columns.
-        purging: whether its trigger purges: then every firing is a row of its own, else a firing replaces the one before it.
+        purging: whether its trigger purges: then every firing has rows of its own, else its rows replace those of the firing before it. In
+            the global window they never do.
     """
 
     tables: Tables
@@ -71,38 +73,32 @@ class RollForward:
 
     def _corrections(self, panes: pa.Table, published: pa.Table, row: LedgerRow) -> pa.Table:
         """What `row` changes in `published`: one correction for each row inserted, updated or withdrawn."""
-        keys = self.shape.key_names
         results = self.shape.result_names
-        window = [*keys, "window_start", "window_end"]
-        identity = [*window, "ordinal", *(["firing"] if self.purging else [])]
+        window = [*self.shape.key_names, "window_start", "window_end"]
+        identity = [*window, "ordinal", _SLOT]
         changed = [*results, "kind", "firing"]
-        newest = "" if self.purging else f"QUALIFY firing = max(firing) OVER (PARTITION BY {_list(window)})"
-        touched = [*window, *(["firing"] if self.purging else [])]
-
-        def struct(side: str) -> str:
-            return "struct_pack(" + ", ".join(f"{_name(name)} := {side}.{_name(name)}" for name in results) + ")"
-
-        def same(names: list[str], a: str, b: str) -> str:
-            return " AND ".join(f"{a}.{_name(name)} IS NOT DISTINCT FROM {b}.{_name(name)}" for name in names)
-
-        chosen = ", ".join(f"coalesce(new.{_name(name)}, old.{_name(name)}) AS {_name(name)}" for name in window)
+        chosen = ", ".join(f"coalesce(new.{_name(name)}, old.{_name(name)}) AS {_name(name)}" for name in [*window, "ordinal", "timestamp"])
         query = f"""
-            WITH newest AS (SELECT * FROM panes {newest}),
+            WITH newest AS (
+                SELECT * FROM (SELECT *, {self._slot()} AS {_SLOT} FROM panes)
+                QUALIFY firing = max(firing) OVER (PARTITION BY {_list([*window, _SLOT])})
+            ),
             new AS (SELECT * FROM newest WHERE kind <> 'withdrawn'),
-            windows AS (SELECT {_list(touched)}, max(kind) AS kind, max(firing) AS last_firing FROM newest GROUP BY ALL),
-            old AS (SELECT published.*, windows.kind AS cause_kind, windows.last_firing FROM published
-                    JOIN windows ON {same(touched, "published", "windows")})
+            touched AS (SELECT {_list([*window, _SLOT])}, max(kind) AS __kind, max(firing) AS __firing FROM newest GROUP BY ALL),
+            old AS (
+                SELECT before.*, touched.__kind, touched.__firing FROM (SELECT *, {self._slot()} AS {_SLOT} FROM published) before
+                JOIN touched ON {_same([*window, _SLOT], "before", "touched")}
+            )
             SELECT coalesce(new.key_group, old.key_group) AS key_group, {chosen},
-                coalesce(new.ordinal, old.ordinal) AS ordinal, coalesce(new.timestamp, old.timestamp) AS timestamp,
-                CASE WHEN new.kind IS NULL THEN old.cause_kind ELSE new.kind END AS kind,
-                CASE WHEN new.kind IS NULL THEN old.last_firing ELSE new.firing END AS firing,
+                coalesce(new.kind, old.__kind) AS kind,
+                coalesce(new.firing, old.__firing) AS firing,
                 coalesce(old.revision, 0) + 1 AS revision,
                 CASE WHEN new.kind IS NULL THEN 'withdraw' WHEN old.kind IS NULL THEN 'insert' ELSE 'update' END AS op,
-                CASE coalesce(new.kind, old.cause_kind) WHEN 'withdrawn' THEN 'merge' WHEN 'late' THEN 'late' ELSE 'first' END AS cause,
-                CASE WHEN old.kind IS NULL THEN NULL ELSE {struct("old")} END AS old,
-                CASE WHEN new.kind IS NULL THEN NULL ELSE {struct("new")} END AS new
-            FROM new FULL OUTER JOIN old ON {same(identity, "new", "old")}
-            WHERE new.kind IS NULL OR old.kind IS NULL OR NOT ({same(changed, "new", "old")})
+                CASE coalesce(new.kind, old.__kind) WHEN 'withdrawn' THEN 'merge' WHEN 'late' THEN 'late' ELSE 'first' END AS cause,
+                CASE WHEN old.kind IS NOT NULL THEN {_struct(results, "old")} END AS old,
+                CASE WHEN new.kind IS NOT NULL THEN {_struct(results, "new")} END AS new
+            FROM new FULL OUTER JOIN old ON {_same(identity, "new", "old")}
+            WHERE new.kind IS NULL OR old.kind IS NULL OR NOT ({_same(changed, "new", "old")})
             ORDER BY {_list([*window, "firing", "ordinal"])}
         """
         corrections = _query(query, panes=panes, published=published)
@@ -111,6 +107,10 @@ class RollForward:
             kind = self.tables["corrections"].schema.field(name).type
             corrections = corrections.append_column(name, pa.repeat(pa.scalar(value, kind), corrections.num_rows))
         return corrections.select(self.tables["corrections"].schema.names)
+
+    def _slot(self) -> str:
+        """SQL for what tells apart firings that stand side by side; firings of one slot replace each other."""
+        return "firing" if self.purging else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
 
     def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
         corrections = self.tables["corrections"].read(where=pc.field("seq") == row.seq)
@@ -125,15 +125,16 @@ class RollForward:
 
     def _apply(self, corrections: pa.Table, published: pa.Table) -> pa.Table:
         """`published` with `corrections` applied; what they don't name stays."""
-        identity = [*self.shape.key_names, "window_start", "window_end", "ordinal", *(["firing"] if self.purging else [])]
-        alike = " AND ".join(f"p.{_name(name)} IS NOT DISTINCT FROM c.{_name(name)}" for name in identity)
+        identity = [*self.shape.key_names, "window_start", "window_end", "ordinal", _SLOT]
         columns = [name for name in self.tables["published"].schema.names if name != "window_date"]
         taken = {name: f"new.{_name(name)}" for name in self.shape.result_names} | {"run_seq": "seq"}
         fresh = ", ".join(f"{taken.get(name, _name(name))} AS {_name(name)}" for name in columns)
         query = f"""
-            SELECT {_list(columns)} FROM published p WHERE NOT EXISTS (SELECT 1 FROM corrections c WHERE {alike})
+            WITH before AS (SELECT *, {self._slot()} AS {_SLOT} FROM published),
+            named AS (SELECT *, {self._slot()} AS {_SLOT} FROM corrections)
+            SELECT {_list(columns)} FROM before WHERE NOT EXISTS (SELECT 1 FROM named WHERE {_same(identity, "before", "named")})
             UNION ALL SELECT {fresh} FROM corrections WHERE op <> 'withdraw'
-            ORDER BY {_list([*identity, "firing"])}
+            ORDER BY {_list([name for name in [*identity, "firing"] if name != _SLOT])}
         """
         rows = _query(query, corrections=corrections, published=published)
         return rows.append_column("window_date", _days(rows.column("window_start")))
@@ -163,8 +164,17 @@ def _name(column: str) -> str:
     return f'"{column}"'
 
 
-def _list(columns: list[str]) -> str:
+def _list(columns: Sequence[str]) -> str:
     return ", ".join(map(_name, columns))
+
+
+def _same(columns: Sequence[str], a: str, b: str) -> str:
+    """SQL for equality of two rows, null to null."""
+    return " AND ".join(f"{a}.{_name(name)} IS NOT DISTINCT FROM {b}.{_name(name)}" for name in columns)
+
+
+def _struct(columns: Sequence[str], table: str) -> str:
+    return "struct_pack(" + ", ".join(f"{_name(name)} := {table}.{_name(name)}" for name in columns) + ")"
 
 
 def _days(starts: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -42,8 +42,8 @@ class Lineage:
 
 def iso(ms: int) -> str:
     """A time as the command line takes it."""
-    moment = to_datetime(ms)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03d}" if ms % 1000 else "") + "Z"
+    moment = to_datetime(ms).replace(tzinfo=None)
+    return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
 
 
 def choose(pipeline: str, lineage: Lineage, from_ms: int | None, to_ms: int, length_ms: int, most: int | None) -> list[Slice]:
@@ -57,36 +57,51 @@ def choose(pipeline: str, lineage: Lineage, from_ms: int | None, to_ms: int, len
     """
     reached = lineage.reached_ms
     if from_ms is None:
-        slices = catch_up(lineage.start_ms, reached, to_ms, length_ms)
-        if most is not None and len(slices) > most:
-            raise TooManySlices(
-                f"{pipeline}: catching up from {iso(reached)} to {iso(to_ms)} takes {len(slices)} slices, more than max_catch_up = {most}. "
-                f"Run it with `slackwater run {pipeline} --to {iso(to_ms)} --all`, or in parts with an earlier --to.",
-                slices=len(slices),
-                most=most,
-            )
-        return slices
+        _refuse_too_many(pipeline, lineage, to_ms, length_ms, most)
+        return catch_up(lineage.start_ms, reached, to_ms, length_ms)
     if from_ms >= to_ms:
-        raise UsageError(f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a slice is half-open, [from, to).")
-    if lineage.start_ms <= from_ms and to_ms <= reached and lineage.end_ms is not None:
+        raise UsageError(
+            f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a slice is half-open, [from, to). To catch up run "
+            f"`slackwater run {pipeline} --to {iso(from_ms)}`."
+        )
+    if lineage.end_ms is not None and lineage.start_ms <= from_ms and to_ms <= reached:
         return []
     if from_ms == reached:
         return [Slice(from_ms, to_ms)]
+    raise GapOrOverlap(_why_not(pipeline, lineage, from_ms, to_ms))
+
+
+def _refuse_too_many(pipeline: str, lineage: Lineage, to_ms: int, length_ms: int, most: int | None) -> None:
+    reached = lineage.reached_ms
+    slices = (to_ms - lineage.start_ms + length_ms - 1) // length_ms - (reached - lineage.start_ms) // length_ms
+    if most is not None and slices > most:
+        raise TooManySlices(
+            f"{pipeline}: catching up from {iso(reached)} to {iso(to_ms)} takes {slices:,} slices, more than max_catch_up = {most}. "
+            f"Run it with `slackwater run {pipeline} --to {iso(to_ms)} --all`, or in parts with an earlier --to.",
+            slices=slices,
+            most=most,
+        )
+
+
+def _why_not(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
+    reached = lineage.reached_ms
+    run = f"slackwater run {pipeline}"
     if lineage.end_ms is None:
-        raise GapOrOverlap(
-            f"{pipeline} has no runs yet and its lineage begins at {iso(reached)}, not at {iso(from_ms)}. Run `slackwater run {pipeline} --from "
-            f"{iso(reached)} --to {iso(max(to_ms, reached + 1))}`, or begin elsewhere with `--start {iso(from_ms)}`.",
+        later = f" --from {iso(reached)} --to {iso(to_ms)}" if to_ms > reached else f" --start {iso(from_ms)} --to {iso(to_ms)}"
+        return (
+            f"{pipeline} has no runs yet and its lineage begins at {iso(reached)}, not at {iso(from_ms)}. Run `{run}{later}`, or begin "
+            f"elsewhere with --start."
         )
     if from_ms > reached:
-        raise GapOrOverlap(
-            f"{pipeline}: the lineage ends at {iso(reached)}; {iso(from_ms)} would leave a gap. Catch up with "
-            f"`slackwater run {pipeline} --to {iso(to_ms)}`."
+        return f"{pipeline}: the lineage ends at {iso(reached)}; {iso(from_ms)} would leave a gap. Catch up with `{run} --to {iso(to_ms)}`."
+    if to_ms <= reached:
+        return (
+            f"{pipeline}: the lineage begins at {iso(lineage.start_ms)}; nothing before that can be run here. One that begins earlier "
+            f"needs a warehouse of its own: `{run} --start {iso(from_ms)} --to {iso(to_ms)} --warehouse ANOTHER`."
         )
-    if from_ms < lineage.start_ms and to_ms <= reached:
-        raise GapOrOverlap(f"{pipeline}: the lineage begins at {iso(lineage.start_ms)}; nothing before that can be run.")
-    raise GapOrOverlap(
+    return (
         f"{pipeline}: [{iso(from_ms)}, {iso(to_ms)}) overlaps what the lineage has, which ends at {iso(reached)}. Continue it with "
-        f"`slackwater run {pipeline} --from {iso(reached)} --to {iso(to_ms)}`."
+        f"`{run} --from {iso(reached)} --to {iso(to_ms)}`."
     )
 
 

@@ -1,0 +1,108 @@
+"""The command line with something built in at one moment of a run: it dies there by SIGKILL, or waits there for another driver.
+
+`python -m tests.integration.driver PLAN VERB …`, PLAN a JSON object; see `Plan`. The product itself knows no such moments.
+"""
+
+import functools
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs import command_line
+from jobs.engines.transport import InProcess
+from jobs.protocol import catch_up
+from jobs.protocol.roll_forward import RollForward
+from jobs.protocol.run import Runner
+from jobs.tables.attempts import AttemptsWriter
+from jobs.tables.delta import Folder
+from jobs.tables.ledger import LedgerWriter
+
+# Moment -> the function around which it lies, whether it comes after it, and for which table.
+MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
+    "before the claim": (AttemptsWriter, "claim", False, None),
+    "before the panes are staged": (Folder, "commit_files", False, "panes"),
+    "before the ledger commit": (LedgerWriter, "commit", False, None),
+    "after the ledger commit": (LedgerWriter, "commit", True, None),
+    "between the roll-forward commits": (RollForward, "_once", False, "published"),
+    "after the roll-forward": (RollForward, "_once", True, "published"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is different about this driver.
+
+    Attributes:
+        at: the moment at which something happens; None for never.
+        nth: the how-manieth time that the moment comes.
+        meet: a folder in which drivers wait there for each other; None: it dies there.
+        drivers: how many meet.
+        spark: whether tasks run on Spark; else in this process.
+        lease: whether the lease is claimed.
+    """
+
+    at: str | None = None
+    nth: int = 1
+    meet: str | None = None
+    drivers: int = 2
+    spark: bool = False
+    lease: bool = True
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    plan = Plan(**json.loads(sys.argv.pop(1)))
+    if not plan.spark:
+        catch_up.spark_transport = lambda app: InProcess
+    if not plan.lease:
+        catch_up.Runner = functools.partial(Runner, lease=False)
+    if plan.at is not None:
+        _build_in(plan, *MOMENTS[plan.at])
+    command_line.main()
+
+
+def _build_in(plan: Plan, owner: type, name: str, after: bool, table: str | None) -> None:
+    original: Callable[..., Any] = getattr(owner, name)
+    came = 0
+
+    def moment(arguments: tuple[Any, ...]) -> None:
+        nonlocal came
+        if table is None or table in (getattr(argument, "name", None) for argument in arguments):
+            came += 1
+            if came == plan.nth:
+                _die() if plan.meet is None else _meet(Path(plan.meet), plan.drivers)
+
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        if not after:
+            moment(arguments)
+        result = original(*arguments, **named)
+        if after:
+            moment(arguments)
+        return result
+
+    setattr(owner, name, wrapped)
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _meet(folder: Path, drivers: int) -> None:
+    (folder / str(os.getpid())).touch()
+    for _ in range(6000):
+        if len(list(folder.iterdir())) >= drivers:
+            return
+        time.sleep(0.01)
+    raise TimeoutError(f"nobody else came to {folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What a warehouse holds for one pipeline, as a reader sees it who has no package of ours: delta-rs, DuckDB and the README's SQL.
+
+Must not import jobs or windowing. Times come out as integers in milliseconds, UTC.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+ROOT = Path(__file__).resolve().parents[2]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TABLES = ("runs", "panes", "late_events", "quarantine", "window_state", "timers", "keyed_state", "source_progress")
+
+Row = dict[str, Any]
+
+
+@cache
+def readme_statements() -> dict[str, str]:
+    """The SQL of the README, by the table that each statement reads."""
+    blocks = re.findall(r"^```sql\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {re.search(r"^SELECT (\w+)\.\*", block, flags=re.MULTILINE)[1]: block for block in blocks}
+
+
+def live_statement(table: str) -> str:
+    """The README's statement for the panes as they stand, which it says holds for `late_events` and `quarantine` too."""
+    return re.sub(r"\bpanes\b", table, readme_statements()["panes"])
+
+
+def parked_statement(table: str) -> str:
+    """The README's statement for the windows parked now, which it says holds for the timers too."""
+    return re.sub(r"\bwindow_state\b", table, readme_statements()["window_state"])
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The tables of one pipeline in a warehouse."""
+
+    warehouse: Path
+    pipeline: str
+
+    def uri(self, table: str) -> str:
+        return str(self.warehouse / self.pipeline / table)
+
+    def rows(self, table: str) -> list[Row]:
+        """Every row of a table, as of now."""
+        return plain(DeltaTable(self.uri(table)).to_pyarrow_dataset().to_table())
+
+    def ledger(self) -> list[Row]:
+        return sorted(self.rows("runs"), key=lambda row: row["seq"])
+
+    def rolled_forward(self) -> int:
+        """The seq that `published` is as of; 0 before the first."""
+        return DeltaTable(self.uri("published")).transaction_version("slackwater") or 0
+
+    def live(self, table: str) -> list[Row]:
+        """Rows of a staged table that count, by the README's SQL."""
+        return self.ask(live_statement(table))
+
+    def parked(self, table: str) -> list[Row]:
+        """Rows of a snapshot table as of the head, by the README's SQL."""
+        return self.ask(parked_statement(table))
+
+    def ask(self, statement: str) -> list[Row]:
+        """The answer of DuckDB to a statement written for Spark."""
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            for table in TABLES:
+                connection.register(table, DeltaTable(self.uri(table)).to_pyarrow_dataset())
+            return plain(connection.sql(statement.replace("explode", "unnest")).to_arrow_table())
+
+
+def plain(table: pa.Table) -> list[Row]:
+    """Rows as dicts, times in milliseconds."""
+    return [milliseconds(row) for row in table.to_pylist()]
+
+
+def milliseconds(value: Any) -> Any:
+    """`value` with every time in it as milliseconds."""
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC) - EPOCH) // timedelta(milliseconds=1)
+    if isinstance(value, dict):
+        return {name: milliseconds(item) for name, item in value.items()}
+    return [milliseconds(item) for item in value] if isinstance(value, list) else value

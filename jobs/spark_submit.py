@@ -12,7 +12,7 @@ from jobs.errors import SlackwaterError
 from jobs.runtime.jars import jars, spark_home
 from jobs.runtime.java import java_home
 from jobs.runtime.packaging import SubmitSettings, submit_settings
-from jobs.runtime.settings import LOCAL_SETTINGS
+from jobs.runtime.settings import LOCAL_SETTINGS, is_local
 
 
 def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:
@@ -34,7 +34,7 @@ def environment(arguments: Sequence[str], settings: SubmitSettings, inherited: M
 
 
 def _is_local(arguments: Sequence[str]) -> bool:
-    return any(name == "--master" and master.startswith("local") for name, master in pairwise(arguments))
+    return is_local(next((master for name, master in pairwise(arguments) if name == "--master"), None))
 
 
 def main() -> None:

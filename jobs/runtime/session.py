@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from jobs.runtime.cache import cache
 from jobs.runtime.jars import jars, spark_home
 from jobs.runtime.java import java_home
 from jobs.runtime.packaging import package_zip
-from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, log_options
+from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, is_local, log_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,26 +28,26 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
     (`**{"spark.executor.memory": "4g"}`) and wins over ours. On a cluster our packages are shipped to the executors.
 
     In a plain Python process or under pytest this starts a JVM, whatever the user's shell has set. Under spark-submit the JVM runs already:
-    master, jars and shipped files are those of its command line, and what it was told wins over our defaults.
+    master and jars are those of its command line, and what it was told wins over our defaults.
     Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable.
     """
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        chosen = {**_untold(SETTINGS), **conf}
-        ship = False
+        told = _told()
+        local = is_local(told.get("spark.master"))
+        chosen = {**{name: value for name, value in SETTINGS.items() if name not in told}, **conf}
     else:
         master = master or os.environ.get("SLACKWATER_MASTER") or "local[*]"
-        local = master.startswith("local") and not master.startswith("local-cluster")
+        local = is_local(master)
         _prepare(local)
         builder = builder.master(master)
         chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **_own_jvm(), **conf}
-        ship = not local
     for name, value in chosen.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if ship:
+    if not local:
         spark.sparkContext.addPyFile(str(package_zip(cache() / "packages")))
     return spark
 
@@ -74,10 +73,9 @@ def _own_jvm() -> dict[str, str]:
     }
 
 
-def _untold(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings of which spark-submit was told nothing."""
+def _told() -> dict[str, str]:
+    """What spark-submit was told, by its command line and its files."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()  # joins the running JVM; before that a SparkConf sees nothing of the command line
-    told = SparkConf()
-    return {name: value for name, value in settings.items() if not told.contains(name)}
+    return dict(SparkConf().getAll())

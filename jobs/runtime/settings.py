@@ -33,3 +33,8 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 def log_options() -> str:
     """The JVM option that makes Spark speak of errors only."""
     return f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+
+
+def is_local(master: str | None) -> bool:
+    """Whether a Spark master means threads of one process. None is Spark's default, which does; Spark's small cluster for tests does not."""
+    return master is None or (master.startswith("local") and not master.startswith("local-cluster"))

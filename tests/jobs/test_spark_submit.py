@@ -20,6 +20,7 @@ SETTINGS = SubmitSettings(
 )
 LOCAL = ["--master", "local[2]", "--conf", "spark.ui.enabled=true", "job.py", "run"]
 CLUSTER = ["--master", "spark://host:7077", "job.py", "run"]
+TEST_CLUSTER = ["--master", "local-cluster[1,1,1024]", "job.py", "run"]
 
 
 def test_the_callers_settings_come_after_ours() -> None:
@@ -29,7 +30,7 @@ def test_the_callers_settings_come_after_ours() -> None:
     assert told[-len(LOCAL) :] == LOCAL
 
 
-@pytest.mark.parametrize(("arguments", "bound"), [(LOCAL, True), (CLUSTER, False)])
+@pytest.mark.parametrize(("arguments", "bound"), [(LOCAL, True), (["job.py"], True), (CLUSTER, False), (TEST_CLUSTER, False)])
 def test_only_a_job_on_this_machine_is_bound_to_loopback(arguments: list[str], bound: bool) -> None:
     assert ("spark.driver.bindAddress=127.0.0.1" in spark_submit.command(arguments, SETTINGS)) is bound
     assert ("SPARK_LOCAL_IP" in spark_submit.environment(arguments, SETTINGS, {})) is bound

@@ -127,13 +127,16 @@ def test_spark_submit_runs_the_same_job_and_what_it_was_told_wins(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path) -> None:
+@pytest.mark.parametrize("submitted", [False, True])
+def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, submitted: bool) -> None:
     """Spark's own small cluster: a driver, a master, a worker and an executor in a process and a folder of its own."""
     script = tmp_path / "job.py"
     script.write_text(ROUND_TRIP)
+    cluster = "local-cluster[1,1,1024]"
+    submit = [sys.executable, "-m", "jobs.spark_submit", "--master", cluster, "--conf", f"spark.sql.warehouse.dir={tmp_path / 'warehouse'}"]
     try:
         done = subprocess.run(
-            [sys.executable, script, tmp_path / "table", "local-cluster[1,1,1024]"],
+            [*submit, script, tmp_path / "table"] if submitted else [sys.executable, script, tmp_path / "table", cluster],
             env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "SPARK_LOCAL_IP": "127.0.0.1"},
             cwd=tmp_path,
             capture_output=True,
@@ -144,6 +147,6 @@ def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path) -> No
         shutil.rmtree(spark_home() / "work", ignore_errors=True)  # this kind of cluster can put its folders nowhere else
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
-    assert said["rows"] == 1000
+    assert (said["rows"], said["master"]) == (1000, cluster)
     assert ".zip/jobs/" in said["jobs"]
     assert ".zip/windowing/" in said["windowing"]

@@ -36,5 +36,5 @@ def log_options() -> str:
 
 
 def is_local(master: str | None) -> bool:
-    """Whether a Spark master means threads of one process. None is Spark's default, which does; Spark's small cluster for tests does not."""
+    """Whether a Spark master means threads of one process. None is Spark's default, which does; its small cluster for tests does not."""
     return master is None or (master.startswith("local") and not master.startswith("local-cluster"))

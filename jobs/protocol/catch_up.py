@@ -17,8 +17,8 @@ from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import validation
 from jobs.protocol.publish import Publisher
 from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Parent, Prepared, Runner, Staged
-from jobs.protocol.slices import Slice, choose
+from jobs.protocol.run import Parent, Runner, Staged
+from jobs.protocol.slices import Lineage, Slice, choose
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import Tables, Warehouse
@@ -89,10 +89,11 @@ class CatchUp:
             runner.pipeline.name, prepared.tables, roll_forward(runner.pipeline, prepared.tables, prepared.shape), runner.clock
         )
         publish.roll_forward.finish()
-        slices = self._slices(runner.pipeline, prepared)
+        # One look at the head: slices chosen by one head and run on a newer one would be run twice.
+        parent = prepared.parent()
+        slices = self._slices(runner.pipeline, prepared.lineage(parent, self.request.start_ms))
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
-        parent = prepared.parent()
         if parent.row is not None and self.request.start_ms is not None:
             raise UsageError(f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out.")
         committed: list[LedgerRow] = []
@@ -110,8 +111,7 @@ class CatchUp:
                 parent = Parent(staged.row, staged.row)
         return committed
 
-    def _slices(self, pipeline: Pipeline, prepared: Prepared) -> list[Slice]:
-        lineage = prepared.lineage(self.request.start_ms)
+    def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
         most = None if self.request.everything else pipeline.max_catch_up
         return choose(pipeline.name, lineage, self.request.from_ms, self.request.to_ms, milliseconds(pipeline.slice), most)
 

@@ -142,9 +142,8 @@ class Prepared:
         head = self.tables.ledger.head()
         return Parent(head, None if head is None else self.tables.ledger.snapshot_owner(head))
 
-    def lineage(self, start_ms: int | None = None) -> Lineage:
-        """Where main begins and how far it has come. `start_ms` counts only while it is empty."""
-        parent = self.parent()
+    def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
+        """Where the branch that ends at `parent` begins and how far it has come. `start_ms` counts only while it is empty."""
         if parent.row is None:
             return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
         first = self.tables.ledger.row(parent.row.live[0].first_seq)

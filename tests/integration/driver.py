@@ -18,13 +18,14 @@ from jobs import command_line
 from jobs.engines.transport import InProcess
 from jobs.protocol import catch_up
 from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Runner
+from jobs.protocol.run import Prepared, Runner
 from jobs.tables.attempts import AttemptsWriter
 from jobs.tables.delta import Folder
 from jobs.tables.ledger import LedgerWriter
 
 # Moment -> the function around which it lies, whether it comes after it, and for which table.
 MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
+    "after the look at the lineage": (Prepared, "lineage", True, None),
     "before the claim": (AttemptsWriter, "claim", False, None),
     "before the panes are staged": (Folder, "commit_files", False, "panes"),
     "before the ledger commit": (LedgerWriter, "commit", False, None),

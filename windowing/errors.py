@@ -150,6 +150,13 @@ class UserCodeError(WindowingError):
 
     during: str = ""
 
+    @classmethod
+    def of(cls, error: Exception, during: str, key: Any, window: Any, timestamp: int | None) -> UserCodeError:
+        """The error to raise from `error`."""
+        wrapped = cls(f"A user function raised {type(error).__name__} while {during}: {error}", during=during)
+        wrapped.locate(key, window, timestamp)
+        return wrapped
+
 
 class WatermarkStateError(WindowingError):
     """A watermark class was used out of turn: closed already, not paused, a split registered twice or not at all."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ def utf16_units(text: str) -> tuple[int, ...]:
     return struct.unpack(f">{len(encoded) // 2}H", encoded)
 
 
+@lru_cache(maxsize=1 << 16)  # the hash codes of sessions are asked for again with every element
 def mix_to_int(value: int) -> int:
     """64 bits mixed into a signed 32-bit hash (Flink: MathUtils.longToIntWithBitMixing)."""
     bits = value & _MASK_64

@@ -52,7 +52,7 @@ class _IntegerKey(KeyType):
         return self.java_name
 
     def hash_code(self, key: int) -> int:
-        return long_hash(key) if self.size == 8 else key
+        return key if self.size < 8 or 0 <= key < 2**31 else long_hash(key)
 
     def serialize(self, key: int) -> bytes:
         return key.to_bytes(self.size, "big", signed=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from windowing.java import LONG_MAX, LONG_MIN, hash_order, mix_to_int, remainder, wrap_long
@@ -63,12 +64,6 @@ class GlobalWindow:
     def serialize(self) -> bytes:
         return b"\x00"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GlobalWindow)
-
-    def __hash__(self) -> int:
-        return 0
-
     def __repr__(self) -> str:
         return "GlobalWindow()"
 
@@ -93,6 +88,9 @@ def window_start(timestamp: int, offset: int, size: int) -> int:
     return wrap_long(timestamp - (left_over + size if left_over < 0 else left_over))
 
 
+_start = itemgetter(0)
+
+
 def merge_time_windows(windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
     """Group windows that overlap or touch, and report each group of more than one (Flink: TimeWindow.mergeWindows).
 
@@ -100,14 +98,18 @@ def merge_time_windows(windows: Iterable[TimeWindow], callback: MergeCallback) -
         windows: in any order; duplicates collapse.
         callback: called in ascending order of the groups' starts with (cover, members); members as a `java.util.HashSet` iterates them.
     """
-    groups: list[tuple[TimeWindow, dict[TimeWindow, None]]] = []
-    for candidate in sorted(windows, key=lambda window: window[0]):
-        if groups and groups[-1][0].intersects(candidate):
-            cover, members = groups[-1]
-            members[candidate] = None
-            groups[-1] = (cover.cover(candidate), members)
+    groups: list[list[TimeWindow]] = []
+    low, high = 0, 0
+    for candidate in sorted(windows, key=_start):
+        start, end = candidate
+        if groups and low <= end and high >= start:
+            groups[-1].append(candidate)
+            high = max(high, end)
         else:
-            groups.append((candidate, {candidate: None}))
-    for cover, members in groups:
-        if len(members) > 1:
-            callback(cover, hash_order(members, TimeWindow.java_hash))
+            groups.append([candidate])
+            low, high = start, end
+    for members in groups:
+        distinct = dict.fromkeys(members) if len(members) > 1 else ()
+        if len(distinct) > 1:
+            cover = TimeWindow(members[0][0], max([member[1] for member in members]))
+            callback(cover, hash_order(distinct, TimeWindow.java_hash))

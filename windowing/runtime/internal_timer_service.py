@@ -42,6 +42,7 @@ class InternalTimerService:
 
     Attributes:
         current_watermark: Long.MIN until the first `advance_watermark` or `initialize_watermark`.
+        has_gone_back: whether the watermark was ever lower than before: set lower, or not restored with the timers.
         register_event_time_timer, delete_event_time_timer: (timestamp, key, namespace) → None.
     """
 
@@ -56,6 +57,7 @@ class InternalTimerService:
         self._target, self._clock, self._journal = target, clock, journal
         self.event_timers, self.processing_timers = event_timers, processing_timers
         self.current_watermark = LONG_MIN
+        self.has_gone_back = False
         self._physical: ScheduledTimer | None = None
         # Bound here, because these two are called for every element.
         self.register_event_time_timer: RegisterTimer = event_timers.add if journal is None else self._add_event_timer
@@ -82,6 +84,8 @@ class InternalTimerService:
 
     def advance_watermark(self, timestamp: int) -> None:
         """Set the watermark, then call back for every event timer <= it, those that callbacks register meanwhile included."""
+        if timestamp < self.current_watermark:
+            self.has_gone_back = True
         self.current_watermark = timestamp
         target, poll_due = self._target, self.event_timers.poll_due
         while (timer := poll_due(timestamp)) is not None:
@@ -89,8 +93,9 @@ class InternalTimerService:
             target.on_event_time(*timer)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored service without calling anything back. Flink restores it as Long.MIN."""
+        """Set the watermark of a restored service, that of its snapshot, without calling anything back. Flink restores it as Long.MIN."""
         self.current_watermark = timestamp
+        self.has_gone_back = False
 
     def for_each_event_time_timer(self) -> Iterator[Timer]:
         """Every event timer, the current key set to its. (Flink's forEachEventTimeTimer can miss live ones in RocksDB.)"""
@@ -103,6 +108,7 @@ class InternalTimerService:
     def restore(self, event_timers: Iterable[Timer], processing_timers: Iterable[Timer]) -> None:
         """Take timers back in snapshot order, by ascending key group, and schedule the first processing timer."""
         self.event_timers.restore(event_timers)
+        self.has_gone_back = self.current_watermark == LONG_MIN
         self.processing_timers.restore(processing_timers)
         self._schedule_head()
 

@@ -1,76 +1,159 @@
 """Timers in RocksDB's order: inside a key group by timestamp, serialized key and window; across key groups a heap of the groups' queues.
 
-The order is RocksDB's, the storage is memory. A queue of one key group is a plain binary heap of bytes.
+The order is RocksDB's, the storage is memory: buckets by timestamp, each sorted when its time comes.
 """
 
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from windowing.key_groups import KeyGroupRange
 from windowing.runtime.heap_priority_queue import HeapPriorityQueue
 from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
 
-Entry = tuple[bytes, Timer]
+Owner = tuple[Any, Any]  # key and namespace
+Order = Callable[[Owner], bytes]
 
-_TOLERATED_DEAD = 64
+_ABSENT: Final = object()
+_TOLERATED_STALE = 64
+
+
+class _Drain:
+    """A bucket that is being polled: its owners in order from `head` on. Owners whose timer was removed meanwhile are still in the list."""
+
+    __slots__ = ("head", "owners")
+
+    def __init__(self, owners: list[Owner]) -> None:
+        self.owners = owners
+        self.head = 0
 
 
 class KeyGroupTimers:
-    """The timers of one key group, in the order of their bytes. Removed ones stay in the heap until they come up or outnumber the live.
+    """The timers of one key group: by timestamp, then by the bytes of key and namespace.
+
+    A bucket maps a key to its namespace, or to a list of them where one key has several timers at that time. No object per timer: a
+    million windows have two million timers.
+
+    Args:
+        order: the bytes of a key and namespace.
 
     Attributes:
         priority: timestamp of the first timer, EMPTY_PRIORITY when there is none.
         heap_index: kept by the heap of queues.
     """
 
-    __slots__ = ("_dead", "_heap", "_is_live", "heap_index", "priority")
+    __slots__ = ("_buckets", "_drains", "_order", "_times", "heap_index", "priority")
 
-    def __init__(self, is_live: Callable[[Entry], bool]) -> None:
-        self._is_live = is_live
-        self._heap: list[Entry] = []
-        self._dead = 0
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._buckets: dict[int, dict[Any, Any]] = {}
+        self._drains: dict[int, _Drain] = {}
+        self._times: list[int] = []  # a heap; may hold timestamps whose bucket is gone
         self.priority = EMPTY_PRIORITY
         self.heap_index = 0
 
-    def load(self, entries: list[Entry]) -> None:
-        """Fill the empty queue."""
-        self._heap = sorted(entries)
-        self._find_head()
+    def add(self, timestamp: int, key: Any, namespace: Any) -> bool:
+        """Add the timer; False when it was there."""
+        bucket = self._buckets.get(timestamp)
+        if bucket is None:
+            self._buckets[timestamp] = {key: namespace}
+            heapq.heappush(self._times, timestamp)
+            if timestamp < self.priority:
+                self.priority = timestamp
+            return True
+        known = bucket.get(key, _ABSENT)
+        if known is namespace:
+            return False
+        if known is _ABSENT:
+            bucket[key] = namespace
+        elif type(known) is not list:
+            if known == namespace:
+                return False
+            bucket[key] = [known, namespace]
+        elif namespace in known:
+            return False
+        else:
+            known.append(namespace)
+        if timestamp in self._drains:
+            drain = self._drains[timestamp]
+            insort(drain.owners, (key, namespace), lo=drain.head, key=self._order)
+        return True
 
-    def add(self, entry: Entry) -> None:
-        """Add an entry that is not there."""
-        heapq.heappush(self._heap, entry)
-        timestamp = entry[1][0]
-        if timestamp < self.priority:
-            self.priority = timestamp
+    def remove(self, timestamp: int, key: Any, namespace: Any) -> bool:
+        """Remove the timer; False when it was not there."""
+        bucket = self._buckets.get(timestamp)
+        if bucket is None or not _discard(bucket, key, namespace):
+            return False
+        if not bucket:
+            self._drop_bucket(timestamp)
+        return True
 
-    def removed(self) -> None:
-        """One entry has died: `is_live` denies it already."""
-        self._dead += 1
-        if self._dead > _TOLERATED_DEAD and self._dead * 2 > len(self._heap):
-            self._heap = list(filter(self._is_live, self._heap))
-            heapq.heapify(self._heap)
-            self._dead = 0
-        self._find_head()
+    def contains(self, timestamp: int, key: Any, namespace: Any) -> bool:
+        known = self._buckets.get(timestamp, {}).get(key, _ABSENT)
+        return namespace in known if type(known) is list else bool(known == namespace)
 
     def poll(self) -> Timer:
-        """Remove the first entry; the queue must hold one. The caller forgets it."""
-        timer = heapq.heappop(self._heap)[1]
-        self._find_head()
-        return timer
+        """Remove and return the first timer; there must be one."""
+        timestamp = self.priority
+        bucket = self._buckets[timestamp]
+        drain = self._drains.get(timestamp)
+        if drain is None:
+            drain = self._drains[timestamp] = _Drain(self._owners(bucket))
+        while True:
+            key, namespace = drain.owners[drain.head]
+            drain.head += 1
+            if _discard(bucket, key, namespace):
+                break
+        if not bucket:
+            self._drop_bucket(timestamp)
+        return (timestamp, key, namespace)
 
-    def ordered(self) -> list[Entry]:
-        return sorted(filter(self._is_live, self._heap))
+    def ordered(self) -> list[Timer]:
+        """Every timer, in order."""
+        return [(timestamp, *owner) for timestamp in sorted(self._buckets) for owner in self._owners(self._buckets[timestamp])]
 
-    def _find_head(self) -> None:
-        heap = self._heap
-        while heap and not self._is_live(heap[0]):
-            heapq.heappop(heap)
-            self._dead -= 1
-        self.priority = heap[0][1][0] if heap else EMPTY_PRIORITY
+    def _owners(self, bucket: dict[Any, Any]) -> list[Owner]:
+        """Keys and namespaces of a bucket, in order."""
+        owners: list[Owner] = []
+        for key, known in bucket.items():
+            if type(known) is list:
+                owners += [(key, namespace) for namespace in known]
+            else:
+                owners.append((key, known))
+        if len(owners) > 1:
+            owners.sort(key=self._order)
+        return owners
+
+    def _drop_bucket(self, timestamp: int) -> None:
+        buckets, times = self._buckets, self._times
+        del buckets[timestamp]
+        self._drains.pop(timestamp, None)
+        if len(times) > 2 * len(buckets) + _TOLERATED_STALE:
+            times[:] = buckets
+            heapq.heapify(times)
+        if timestamp == self.priority:
+            while times and times[0] not in buckets:
+                heapq.heappop(times)
+            self.priority = times[0] if times else EMPTY_PRIORITY
+
+
+def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
+    """Take one timer out of a bucket; False when it is not there."""
+    known = bucket.get(key, _ABSENT)
+    if type(known) is not list:
+        if known is _ABSENT or known != namespace:
+            return False
+        del bucket[key]
+        return True
+    if namespace not in known:
+        return False
+    known.remove(namespace)
+    if len(known) == 1:
+        bucket[key] = known[0]
+    return True
 
 
 class KeyGroupPartitionedPriorityQueue:
@@ -85,39 +168,35 @@ class KeyGroupPartitionedPriorityQueue:
     def __init__(self, key_groups: KeyGroupRange, key_group_of: Callable[[Any], int], serialize_key: Callable[[Any], bytes]) -> None:
         self._key_group_of, self._serialize_key = key_group_of, serialize_key
         self._first_key_group = key_groups.first
-        self._entries: dict[Timer, Entry] = {}
-        self._groups = [KeyGroupTimers(self._is_live) for _ in key_groups]
+        self._size = 0
+        self._groups = [KeyGroupTimers(self._order) for _ in key_groups]
         self._heap = self._heap_of_groups()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._size
 
     def __contains__(self, timer: Timer) -> bool:
-        return timer in self._entries
+        return self._group(timer[1]).contains(*timer)
 
     def __iter__(self) -> Iterator[Timer]:
         """Group by group, in order inside each."""
-        return iter([entry[1] for group in self._groups for entry in group.ordered()])
+        return iter([timer for group in self._groups for timer in group.ordered()])
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:
-        timer = (timestamp, key, namespace)
-        if timer in self._entries:
-            return
         group = self._groups[self._key_group_of(key) - self._first_key_group]
-        self._entries[timer] = entry = self._entry(timer)
         head = group.priority
-        group.add(entry)
-        if group.priority != head:
-            self._heap.adjust(group)
+        if group.add(timestamp, key, namespace):
+            self._size += 1
+            if group.priority != head:
+                self._heap.adjust(group)
 
     def remove(self, timestamp: int, key: Any, namespace: Any) -> None:
-        if self._entries.pop((timestamp, key, namespace), None) is None:
-            return
-        group = self._groups[self._key_group_of(key) - self._first_key_group]
+        group = self._group(key)
         head = group.priority
-        group.removed()
-        if group.priority != head:
-            self._heap.adjust(group)
+        if group.remove(timestamp, key, namespace):
+            self._size -= 1
+            if group.priority != head:
+                self._heap.adjust(group)
 
     def head_timestamp(self) -> int:
         head = self._heap.peek()
@@ -129,26 +208,25 @@ class KeyGroupPartitionedPriorityQueue:
             return None
         head = group.priority
         timer = group.poll()
-        del self._entries[timer]
+        self._size -= 1
         if group.priority != head:
             self._heap.adjust(group)
         return timer
 
     def snapshot(self, key_group: int) -> list[Timer]:
         """In the order of the bytes."""
-        return [entry[1] for entry in self._groups[key_group - self._first_key_group].ordered()]
+        return self._groups[key_group - self._first_key_group].ordered()
 
     legacy_snapshot = snapshot
 
     def restore(self, timers: Iterable[Timer]) -> None:
         """All at once: as in Flink, the queues have their contents before the heap of queues is made, which shows in cross-group ties."""
-        loads: list[list[Entry]] = [[] for _ in self._groups]
-        for timer in timers:
-            self._entries[timer] = entry = self._entry(timer)
-            loads[self._key_group_of(timer[1]) - self._first_key_group].append(entry)
-        for group, entries in zip(self._groups, loads, strict=True):
-            group.load(entries)
+        for timestamp, key, namespace in timers:
+            self._size += self._group(key).add(timestamp, key, namespace)
         self._heap = self._heap_of_groups()
+
+    def _group(self, key: Any) -> KeyGroupTimers:
+        return self._groups[self._key_group_of(key) - self._first_key_group]
 
     def _heap_of_groups(self) -> HeapPriorityQueue[KeyGroupTimers]:
         heap: HeapPriorityQueue[KeyGroupTimers] = HeapPriorityQueue()
@@ -156,10 +234,6 @@ class KeyGroupPartitionedPriorityQueue:
             heap.add(group)
         return heap
 
-    def _entry(self, timer: Timer) -> Entry:
-        timestamp, key, namespace = timer
-        order = (timestamp + 2**63).to_bytes(8, "big") + self._serialize_key(key)
-        return (order if namespace is None else order + namespace.serialize(), timer)
-
-    def _is_live(self, entry: Entry) -> bool:
-        return self._entries.get(entry[1]) is entry
+    def _order(self, owner: Owner) -> bytes:
+        key, namespace = owner
+        return self._serialize_key(key) if namespace is None else self._serialize_key(key) + namespace.serialize()

@@ -15,14 +15,14 @@ from windowing.key_groups import KeyGroupRange
 from windowing.key_types import KeyType
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import ProcessingTimeService
+from windowing.runtime.element_transaction import ElementTransaction
 from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from windowing.runtime.internal_timer_service import InternalTimerService
 from windowing.runtime.key_group_index import KeyGroupIndex
 from windowing.runtime.keyed_state_store import NamespacedStateStore
-from windowing.runtime.operator_output import HeldCalls, OperatorOutput
+from windowing.runtime.operator_output import OperatorOutput
 from windowing.runtime.window_operator import MakeBackend, heap_backend
 from windowing.state.handles import KeyContext
-from windowing.state.journal import UndoJournal
 
 TIMER_SERVICE = "user-timers"
 
@@ -110,12 +110,12 @@ class KeyedProcessOperator:
         if not isinstance(function, KeyedProcessFunction):
             raise ConfigurationError(f"A KeyedProcessOperator runs a KeyedProcessFunction, got {function!r}.")
         index = KeyGroupIndex(key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
-        self._journal = UndoJournal() if on_error == "quarantine" else None
-        self._held = None if self._journal is None else HeldCalls(output)
-        self._output: OperatorOutput = output if self._held is None else self._held
+        self._transaction = ElementTransaction(output) if on_error == "quarantine" else None
+        journal = None if self._transaction is None else self._transaction.journal
+        self._output: OperatorOutput = output if self._transaction is None else self._transaction.output
         self.current_key: Any = None
-        self.backend = make_backend(index, order_mode, self._journal)
-        self.time_services = InternalTimeServiceManager(index, order_mode, clock, self._journal)
+        self.backend = make_backend(index, order_mode, journal)
+        self.time_services = InternalTimeServiceManager(index, order_mode, clock, journal)
         self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
         self._function = copy.deepcopy(function)
         self._context = OperatorProcessContext(self, self._output, self._timers)
@@ -147,16 +147,19 @@ class KeyedProcessOperator:
         context = self._context
         context.timestamp = timestamp
         context.side_timestamp = LONG_MIN if timestamp is None else timestamp
-        if self._journal is not None and self._held is not None:
-            self._journal.begin()
-            self._held.is_holding = True
+        transaction = self._transaction
+        if transaction is not None:
+            transaction.begin()
         try:
             self._collect(self._function.process_element(value, context), timestamp)
+        except WindowingError as error:
+            error.locate(key, None, timestamp)
+            self._take_back(error)
+            raise
         except Exception as error:
-            raise self._located(error, "processing an element", timestamp, self._undo()) from error
-        if self._journal is not None and self._held is not None:
-            self._journal.commit()
-            self._held.release()
+            raise self._take_back(UserCodeError.of(error, "processing an element", key, None, timestamp)) from error
+        if transaction is not None:
+            transaction.commit()
 
     def on_event_time(self, timestamp: int, key: Any, namespace: Any) -> None:
         """Called by the timer service for each event timer that the watermark has reached."""
@@ -172,25 +175,18 @@ class KeyedProcessOperator:
         context.time_domain = domain
         try:
             self._collect(self._function.on_timer(timestamp, context), row_timestamp)
+        except WindowingError as error:
+            error.locate(self.current_key, None, timestamp)
+            raise
         except Exception as error:
-            raise self._located(error, f"handling a timer of {domain} time", timestamp, False) from error
+            raise UserCodeError.of(error, f"handling a timer of {domain} time", self.current_key, None, timestamp) from error
+
+    def _take_back(self, failure: WindowingError) -> WindowingError:
+        if self._transaction is not None:
+            self._transaction.undo()
+            failure.undone = True
+        return failure
 
     def _collect(self, rows: Results, timestamp: int | None) -> None:
         for row in rows or ():
             self._output.collect(row, timestamp, None, self.current_key)
-
-    def _undo(self) -> bool:
-        if self._journal is None or self._held is None:
-            return False
-        self._journal.undo()
-        self._held.drop()
-        return True
-
-    def _located(self, error: Exception, during: str, timestamp: int | None, undone: bool) -> WindowingError:
-        if isinstance(error, WindowingError):
-            located = error
-        else:
-            located = UserCodeError(f"A user function raised {type(error).__name__} while {during}: {error}", during=during)
-        located.locate(self.current_key, None, timestamp)
-        located.undone = undone
-        return located

@@ -31,6 +31,9 @@ class MergingWindowSet:
         pairs: (window, state window) as persisted; later ones win.
         is_flink_exact: whether an element whose own window equals a merged session takes the session's place, as in Flink 2.3.0, which
             loses what the session held. Otherwise the element joins the session. Can only happen with dynamic gaps or a user's assigner.
+
+    Attributes:
+        is_touched: whether any window came, went or grew since it was loaded.
     """
 
     def __init__(self, assigner: MergingWindowAssigner, pairs: Sequence[tuple[Window, Window]] = (), is_flink_exact: bool = False) -> None:
@@ -40,7 +43,8 @@ class MergingWindowSet:
         self._table = 16
         for window, state_window in pairs:
             self._put(window, state_window)
-        self._initial = dict(self._mapping)
+        self._loaded = pairs
+        self.is_touched = False
 
     def state_window(self, window: Window) -> Window | None:
         """Where the window's contents stand; None when the window is not in flight."""
@@ -64,7 +68,8 @@ class MergingWindowSet:
 
         self._assigner.merge_windows([*self._ordered(), new], collect)
         result, has_merged = new, False
-        for merged, members in [(group, groups[group]) for group in hash_order(groups, _hash_code)]:
+        for merged in hash_order(groups, _hash_code) if len(groups) > 1 else groups:
+            members = groups[merged]
             if new in members:
                 members.remove(new)
                 result, has_merged = merged, True
@@ -75,6 +80,7 @@ class MergingWindowSet:
 
     def retire_window(self, window: Window) -> None:
         """Forget a window. Raises UnknownWindowError when it is not in flight."""
+        self.is_touched = True
         if self._mapping.pop(window, None) is None:
             raise UnknownWindowError(f"{window!r} is not in flight; in flight are {list(self._mapping) or 'none'}.")
 
@@ -85,25 +91,30 @@ class MergingWindowSet:
     @property
     def has_changed(self) -> bool:
         """Whether the mapping differs from what was loaded."""
-        return self._mapping != self._initial
+        return self.is_touched and self._mapping != dict(self._loaded)
 
     def _merge(self, merged: Window, members: list[Window], on_merge: MergeFunction) -> None:
         mapping = self._mapping
+        if members == [merged]:  # the new window fell inside one in flight, which Flink takes out and puts back: last of its hash bucket
+            mapping[merged] = mapping.pop(merged)
+            return
         target = mapping.get(members[0])
         sources = [state_window for member in members if (state_window := mapping.pop(member, None)) is not None]
         self._put(merged, target)
         if target in sources:
             sources.remove(target)
-        if members != [merged]:
-            on_merge(merged, members, target, sources)
+        on_merge(merged, members, target, sources)
 
     def _add_alone(self, window: Window) -> None:
         if self._is_flink_exact or window not in self._mapping:
             self._put(window, window)
 
     def _put(self, window: Window, state_window: Any) -> None:
+        self.is_touched = True
         self._mapping[window] = state_window
         self._table = grown_table(self._table, len(self._mapping))
 
     def _ordered(self) -> list[Window]:
+        if len(self._mapping) < 2:
+            return list(self._mapping)
         return hash_order(self._mapping, _hash_code, self._table)

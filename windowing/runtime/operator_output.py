@@ -1,6 +1,6 @@
 """Who hears what a window operator does: where rows go, and who keeps count.
 
-Protocols, and one stand-in that holds calls back until an element has succeeded.
+Protocols and the words in which they speak; nothing here runs.
 """
 
 from __future__ import annotations
@@ -76,35 +76,3 @@ class WindowListener(Protocol):
 
     def window_cleared(self, key: Any, window: Window) -> None:
         """The window was collected: contents, trigger state and session are gone."""
-
-
-class HeldCalls:
-    """Stands in for an output or a listener: while `is_holding`, calls wait for `release` or `drop`."""
-
-    def __init__(self, target: Any) -> None:
-        self._target = target
-        self._calls: list[tuple[Any, tuple[Any, ...]]] = []
-        self.is_holding = False
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._target, name)
-
-        def call(*arguments: Any) -> None:
-            if self.is_holding:
-                self._calls.append((method, arguments))
-            else:
-                method(*arguments)
-
-        return call
-
-    def release(self) -> None:
-        """Make the calls held, in order, and hold no more."""
-        self.is_holding = False
-        calls, self._calls = self._calls, []
-        for method, arguments in calls:
-            method(*arguments)
-
-    def drop(self) -> None:
-        """Forget the calls held, and hold no more."""
-        self.is_holding = False
-        self._calls = []

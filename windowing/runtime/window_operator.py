@@ -16,11 +16,12 @@ from windowing.java import LONG_MAX, LONG_MIN, wrap_long
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import ProcessingTimeService
+from windowing.runtime.element_transaction import ElementTransaction
 from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from windowing.runtime.key_group_index import KeyGroupIndex
 from windowing.runtime.keyed_state_store import NamespacedStateStore
 from windowing.runtime.merging_window_set import MergingWindowSet
-from windowing.runtime.operator_output import FiredBy, HeldCalls, OperatorOutput, SkipReason, WindowListener
+from windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
 from windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
 from windowing.runtime.window_operator_config import WindowOperatorConfig
 from windowing.state.backend import StateBackend
@@ -30,10 +31,11 @@ from windowing.state.journal import UndoJournal
 from windowing.triggers import TriggerResult
 from windowing.windows import Window
 
-CONTINUE = TriggerResult.CONTINUE
+CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = TriggerResult
 
 TIMER_SERVICE = "window-timers"
 MERGING_WINDOW_SET = ListStateDescriptor("merging-window-set")
+_REMEMBERED_WINDOWS = 4096
 
 MakeBackend = Callable[[KeyGroupIndex, OrderMode, UndoJournal | None], StateBackend]
 
@@ -65,21 +67,23 @@ class WindowOperator:
         order_mode: OrderMode,
         make_backend: MakeBackend,
         listener: WindowListener | None,
-        journal: UndoJournal | None,
+        transaction: ElementTransaction | None,
     ) -> None:
+        journal = None if transaction is None else transaction.journal
         self.config = config
         self.current_key: Any = None
         self.late_records_dropped = 0
         self.backend = make_backend(key_groups, order_mode, journal)
         self.time_services = InternalTimeServiceManager(key_groups, order_mode, clock, journal)
-        self._journal = journal
-        self._held = [HeldCalls(target) for target in (output, listener) if target is not None] if journal is not None else []
-        self._output: OperatorOutput = output if journal is None else self._held[0]
-        self._listener: Any = listener if journal is None or listener is None else self._held[1]
+        self._transaction = transaction
+        self._output: OperatorOutput = output if transaction is None else transaction.output
+        self._listener: WindowListener | None = listener if transaction is None else transaction.listener
         self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
         self._trigger = config.trigger
         self._function = copy.deepcopy(config.function)  # operators of one process must not share what a function keeps in `self`
         self._contents = self.backend.state(config.contents)
+        self._are_contents_listed = config.contents.kind == "list"
+        self._keeps_timestamps = config.evictor is not None
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
         self._merging = config.assigner if isinstance(config.assigner, MergingWindowAssigner) else None
@@ -87,6 +91,7 @@ class WindowOperator:
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
         self._window_context = OperatorWindowContext(self, self._timers, self.backend, self._emit_side, self._merging is None)
         self._assign = config.assigner.bind(self._context)
+        self._ends: dict[Window, tuple[int, int]] = {}
         self._is_emitting = False
 
     def open(self) -> None:
@@ -118,7 +123,9 @@ class WindowOperator:
         try:
             key = selector(value)
         except Exception as error:
-            raise self._user_error("selecting the key of an element", error, None, None, timestamp) from error
+            failure = UserCodeError.of(error, "selecting the key of an element", None, None, timestamp)
+            failure.undone = self._transaction is not None
+            raise failure from error
         self.process_element(key, value, timestamp)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
@@ -135,8 +142,10 @@ class WindowOperator:
         """
         self.current_key = key
         time = LONG_MIN if timestamp is None else timestamp
-        if self._journal is not None:
-            self._begin()
+        transaction = self._transaction
+        if transaction is not None:
+            self._is_emitting = False
+            transaction.begin()
         windows: Sequence[Window] | None = None
         try:
             windows = self._assign(value, time)
@@ -148,13 +157,13 @@ class WindowOperator:
                 self._on_missed(key, value, timestamp, time, windows, missed)
         except WindowingError as error:
             error.locate(key, None if windows is None else self._context.window, timestamp)
-            error.undone = self._undo()
+            self._take_back(error)
             raise
         except Exception as error:
             window = None if windows is None else self._context.window
-            raise self._user_error("processing an element", error, key, window, timestamp) from error
-        if self._journal is not None:
-            self._commit()
+            raise self._take_back(UserCodeError.of(error, "processing an element", key, window, timestamp)) from error
+        if transaction is not None:
+            transaction.commit()
 
     def on_event_time(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Called by the timer service for each event timer that the watermark has reached."""
@@ -167,43 +176,51 @@ class WindowOperator:
     def _add_to_windows(self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]) -> list[Window] | None:
         """Returns the windows that the element missed; None when every one took it."""
         missed: list[Window] | None = None if windows else []
+        watermark, is_event_time, ends = self._timers.current_watermark, self._is_event_time, self._ends
+        stored = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         for window in windows:
-            cleanup = self._cleanup_time(window)
-            if self._is_event_time and cleanup <= self._timers.current_watermark:
+            last_instant, cleanup = ends.get(window) or self._remember_ends(window)
+            if cleanup <= watermark and is_event_time:
                 missed = [window] if missed is None else [*missed, window]
-            else:
-                self._add_to_window(key, window, window, cleanup, value, timestamp, time)
+                continue
+            self._context.window = window
+            is_new = self._contents.add(key, window, stored)
+            if self._listener is not None:
+                self._listener.element_added(key, window, value, timestamp)
+            if is_new or last_instant <= watermark or self._must_ask:
+                self._ask_trigger(key, window, window, cleanup, value, time)
         return missed
 
     def _add_to_sessions(
         self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window], assigner: MergingWindowAssigner
     ) -> list[Window] | None:
         missed: list[Window] | None = None if windows else []
+        stored = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
+        watermark = self._timers.current_watermark
         sessions = self._load_sessions(key, assigner)
         for window in windows:
             self._context.window = window
             actual = sessions.add_window(window, self._on_merge)
-            cleanup = self._cleanup_time(actual)
-            if self._is_event_time and cleanup <= self._timers.current_watermark:
+            last_instant, cleanup = actual.max_timestamp(), self._cleanup_time(actual)
+            if self._is_event_time and cleanup <= watermark:
                 sessions.retire_window(actual)
                 missed = [window] if missed is None else [*missed, window]
                 continue
             state_window = sessions.state_window(actual)
             if state_window is None:
                 raise UnknownWindowError(f"{actual!r} has no state window; the assigner merged it away.")
-            self._add_to_window(key, actual, state_window, cleanup, value, timestamp, time)
+            self._context.window = actual
+            is_new = self._contents.add(key, state_window, stored)
+            if self._listener is not None:
+                self._listener.element_added(key, actual, value, timestamp)
+            if is_new or sessions.is_touched or last_instant <= watermark or self._must_ask:
+                self._ask_trigger(key, actual, state_window, cleanup, value, time)
         self._persist(key, sessions)
         return missed
 
-    def _add_to_window(
-        self, key: Any, window: Window, state_window: Window, cleanup: int, value: Any, timestamp: int | None, time: int
-    ) -> None:
-        context = self._context
-        context.window = window
-        self._contents.add(key, state_window, self._stored(value, timestamp))
-        if self._listener is not None:
-            self._listener.element_added(key, window, value, timestamp)
-        result = self._trigger.on_element(value, time, window, context)
+    def _ask_trigger(self, key: Any, window: Window, state_window: Window, cleanup: int, value: Any, time: int) -> None:
+        """An element was added: fire or purge if the trigger says so, and see to it that the window is collected one day."""
+        result = self._trigger.on_element(value, time, window, self._context)
         if result is not CONTINUE:
             self._obey(result, key, window, state_window, None)
         if cleanup != LONG_MAX:
@@ -269,7 +286,7 @@ class WindowOperator:
             else:
                 result = self._trigger.on_processing_time(timestamp, window, context)
             if result is not CONTINUE:
-                self._obey(result, key, window, state_window, FiredBy(domain, timestamp))
+                self._obey(result, key, window, state_window, None if self._listener is None else FiredBy(domain, timestamp))
             if self._is_event_time == (domain == "event") and timestamp == self._cleanup_time(window):
                 self._clear_all_state(key, window, state_window, sessions)
             if sessions is not None:
@@ -278,13 +295,13 @@ class WindowOperator:
             error.locate(key, window, timestamp)
             raise
         except Exception as error:
-            raise self._user_error(f"handling a timer of {domain} time", error, key, window, timestamp) from error
+            raise UserCodeError.of(error, f"handling a timer of {domain} time", key, window, timestamp) from error
 
     def _obey(self, result: TriggerResult, key: Any, window: Window, state_window: Window, by: FiredBy | None) -> None:
         """Do what the trigger says: fire, purge, or both, in this order."""
         if not isinstance(result, TriggerResult):
             raise TypeError(f"{self._trigger!r} answered {result!r}; a trigger answers with a TriggerResult.")
-        if result.is_fire:
+        if result is not PURGE:
             contents = self._contents.get(key, state_window)
             if self._listener is not None:
                 self._listener.window_fired(key, window, by, contents is not None or self._contents.contains(key, state_window))
@@ -292,13 +309,13 @@ class WindowOperator:
                 self._emit_contents(key, window, state_window, contents)
             if self._listener is not None:
                 self._listener.firing_ended(key, window)
-        if result.is_purge:
+        if result is not FIRE:
             self._contents.clear(key, state_window)
             if self._listener is not None:
                 self._listener.window_purged(key, window)
 
     def _emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
-        self._emit(key, window, list(contents) if isinstance(contents, list) else contents)
+        self._emit(key, window, list(contents) if self._are_contents_listed else contents)
 
     def _emit(self, key: Any, window: Window, contents: Any) -> None:
         self._is_emitting = True
@@ -321,9 +338,12 @@ class WindowOperator:
         if self._listener is not None:
             self._listener.window_cleared(key, window)
 
-    def _stored(self, value: Any, timestamp: int | None) -> Any:
-        """An element as the contents hold it."""
-        return value
+    def _remember_ends(self, window: Window) -> tuple[int, int]:
+        """Last instant and cleanup time of a window, kept for the next element."""
+        if len(self._ends) >= _REMEMBERED_WINDOWS:
+            self._ends.clear()
+        ends = self._ends[window] = (window.max_timestamp(), self._cleanup_time(window))
+        return ends
 
     def _cleanup_time(self, window: Window) -> int:
         """When the window is collected; Long.MAX is never."""
@@ -344,45 +364,26 @@ class WindowOperator:
         assert self._sessions is not None
         return MergingWindowSet(assigner, self._sessions.get(key, None) or (), self.config.is_flink_exact)
 
+    def _take_back(self, failure: WindowingError) -> WindowingError:
+        """Undo the element, unless it failed in a firing or merge, whose effects are not ours alone."""
+        if self._transaction is not None and not self._is_emitting:
+            self._transaction.undo()
+            failure.undone = True
+        return failure
+
+    @property
+    def _must_ask(self) -> bool:
+        """Whether the trigger must hear of every element, also of one that it has promised not to care about."""
+        return not self._trigger.arms_once or self._timers.has_gone_back
+
     def _persist(self, key: Any, sessions: MergingWindowSet) -> None:
         if sessions.has_changed:
             assert self._sessions is not None
             self._sessions.update(key, None, sessions.pairs())
 
-    def _begin(self) -> None:
-        assert self._journal is not None
-        self._is_emitting = False
-        self._journal.begin()
-        for held in self._held:
-            held.is_holding = True
-
-    def _commit(self) -> None:
-        assert self._journal is not None
-        self._journal.commit()
-        for held in self._held:
-            held.release()
-
-    def _undo(self) -> bool:
-        """Take back what the element changed; not after a failure in a firing or merge, whose effects are not only ours."""
-        if self._journal is None or self._is_emitting:
-            return False
-        self._journal.undo()
-        for held in self._held:
-            held.drop()
-        return True
-
-    def _user_error(self, during: str, error: Exception, key: Any, window: Window, timestamp: int | None) -> UserCodeError:
-        wrapped = UserCodeError(f"A user function raised {type(error).__name__} while {during}: {error}", during=during)
-        wrapped.locate(key, window, timestamp)
-        wrapped.undone = self._undo()
-        return wrapped
-
 
 class EvictingWindowOperator(WindowOperator):
     """A window operator that keeps every element with its timestamp and thins them out at each firing (Flink: EvictingWindowOperator)."""
-
-    def _stored(self, value: Any, timestamp: int | None) -> TimestampedValue:
-        return TimestampedValue(value, timestamp)
 
     def _emit_contents(self, key: Any, window: Window, state_window: Window, contents: list[TimestampedValue]) -> None:
         evictor, elements = self.config.evictor, list(contents)
@@ -421,5 +422,5 @@ def window_operator(
     """
     index = KeyGroupIndex(config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
     operator = WindowOperator if config.evictor is None else EvictingWindowOperator
-    journal = UndoJournal() if on_error == "quarantine" else None
-    return operator(config, output, clock, index, order_mode, make_backend, listener, journal)
+    transaction = ElementTransaction(output, listener) if on_error == "quarantine" else None
+    return operator(config, output, clock, index, order_mode, make_backend, listener, transaction)

@@ -61,8 +61,12 @@ class InternalValueState(InternalState, Protocol):
 class InternalAppendingState(InternalState, Protocol):
     """Reducing, aggregating and list state."""
 
-    def add(self, key: Any, namespace: Any, value: Any) -> None:
-        """Fold or append. Reducing and aggregating state take None for clear."""
+    def add(self, key: Any, namespace: Any, value: Any) -> bool:
+        """Fold or append. Reducing and aggregating state take None for clear.
+
+        Returns:
+            Whether there may have been no entry before; a back end that would have to look answers True.
+        """
 
     def get(self, key: Any, namespace: Any) -> Any:
         """The folded value, the aggregate's result, or the list itself (not to be changed); None when there is no entry."""

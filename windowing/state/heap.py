@@ -53,9 +53,6 @@ class _HeapState:
         else:
             rows[key] = value
 
-    def clear(self, key: Any, namespace: Any) -> None:
-        self.remove(key, namespace)
-
     def remove(self, key: Any, namespace: Any) -> Any:
         """Remove the entry and return its value; None when there was none."""
         rows = self.rows.get(namespace)
@@ -69,6 +66,8 @@ class _HeapState:
         if self._journal is not None:
             self._remember(key, namespace, value)
         return value
+
+    clear = remove
 
     def __len__(self) -> int:
         return sum(map(len, self.rows.values()))
@@ -104,15 +103,16 @@ class HeapListState(_HeapState):
 
     get = _HeapState.get_raw
 
-    def add(self, key: Any, namespace: Any, value: Any) -> None:
+    def add(self, key: Any, namespace: Any, value: Any) -> bool:
         rows = self.rows.get(namespace)
         values = None if rows is None else rows.get(key)
         if values is None:
             self.put_raw(key, namespace, [value])
-            return
+            return True
         if self._journal is not None:
             self._journal.note(values.__delitem__, slice(len(values), None))
         values.append(value)
+        return False
 
     def update(self, key: Any, namespace: Any, values: list[Any]) -> None:
         if values:
@@ -208,19 +208,20 @@ class HeapReducingState(_HeapMergingState):
 
     get = _HeapState.get_raw
 
-    def add(self, key: Any, namespace: Any, value: Any) -> None:
+    def add(self, key: Any, namespace: Any, value: Any) -> bool:
         if value is None:
             self.clear(key, namespace)
-            return
+            return True
         rows = self.rows.get(namespace)
-        if rows is None:
+        old = None if rows is None else rows.get(key)
+        if rows is None or old is None:
             self.put_raw(key, namespace, value)
-            return
-        old = rows.get(key)
-        new = value if old is None else self._merge(old if self._journal is None else copy.deepcopy(old), value)
-        if self._journal is not None:
-            self._remember(key, namespace, rows.get(key, _ABSENT))
-        rows[key] = new
+            return True
+        if self._journal is None:
+            rows[key] = self._merge(old, value)
+        else:
+            self.put_raw(key, namespace, self._merge(copy.deepcopy(old), value))
+        return False
 
 
 class HeapAggregatingState(_HeapMergingState):
@@ -239,21 +240,24 @@ class HeapAggregatingState(_HeapMergingState):
         accumulator = self.get_raw(key, namespace)
         return None if accumulator is None else self._result(accumulator)
 
-    def add(self, key: Any, namespace: Any, value: Any) -> None:
+    def add(self, key: Any, namespace: Any, value: Any) -> bool:
         if value is None:
             self.clear(key, namespace)
-            return
+            return True
         rows = self.rows.get(namespace)
-        if rows is None:
-            self.put_raw(key, namespace, self._add(value, self._create()))
-            return
-        accumulator = rows.get(key)
-        if accumulator is None:
-            self.put_raw(key, namespace, self._add(value, self._create()))
-        elif self._journal is None:
+        accumulator = None if rows is None else rows.get(key)
+        if rows is None or accumulator is None:
+            accumulator = self._add(value, self._create())
+            if rows is None or self._journal is not None:
+                self.put_raw(key, namespace, accumulator)
+            else:
+                rows[key] = accumulator
+            return True
+        if self._journal is None:
             rows[key] = self._add(value, accumulator)
         else:
             self.put_raw(key, namespace, self._add(value, copy.deepcopy(accumulator)))
+        return False
 
 
 class _RestoredState(_HeapState):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from windowing.durations import milliseconds
 from windowing.java import wrap_long
@@ -22,9 +22,9 @@ TIMEOUT = ValueStateDescriptor("timeout", sql_type="long")
 class PurgingTrigger(Trigger):
     """Turns each FIRE of the inner trigger into FIRE_AND_PURGE (Flink: PurgingTrigger)."""
 
-    trigger: Trigger
+    purges: ClassVar[bool] = True
 
-    purges = True
+    trigger: Trigger
 
     @classmethod
     def of(cls, trigger: Trigger) -> PurgingTrigger:
@@ -33,6 +33,10 @@ class PurgingTrigger(Trigger):
     @property
     def can_merge(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
         return self.trigger.can_merge
+
+    @property
+    def arms_once(self) -> bool:  # type: ignore[override]  # what it purges has no contents any more
+        return self.trigger.arms_once
 
     def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         return _purging(self.trigger.on_element(element, timestamp, window, context))

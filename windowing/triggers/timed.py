@@ -21,6 +21,7 @@ class EventTimeTrigger(Trigger):
     """Fires when the watermark reaches the window's last instant, and at once for each element after that (Flink: EventTimeTrigger)."""
 
     can_merge: ClassVar[bool] = True
+    arms_once: ClassVar[bool] = True
 
     def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         last_instant = window.max_timestamp()

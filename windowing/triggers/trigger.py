@@ -69,10 +69,13 @@ class Trigger:
     Attributes:
         can_merge: whether `on_merge` is implemented; without it the trigger is refused for session windows.
         purges: whether it may answer FIRE_AND_PURGE: each firing then holds only what came since the one before.
+        arms_once: promise that `on_element` changes nothing and answers CONTINUE while the watermark is before the window's last instant
+            and the window has contents already. The operator then does not ask.
     """
 
     can_merge: ClassVar[bool] = False
     purges: ClassVar[bool] = False
+    arms_once: ClassVar[bool] = False
 
     def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Called for each element of each of its windows, after it was added. `timestamp` is Long.MIN for an element without one."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from jobs.engines import exact_sums
 from jobs.pipelines import Aggregate
 from jobs.pipelines.errors import PipelineError
+from jobs.tables.schemas import TIME
 from windowing import AggregateFunction
 
 Part = tuple[str, pa.DataType]
@@ -287,7 +288,7 @@ def bind(name: str, aggregate: Aggregate, types: Mapping[str, pa.DataType]) -> A
     if aggregate.kind in ("min", "max"):
         if not any(fits(kind) for fits in _ORDERED):
             raise PipelineError(subject, f"the column is {kind}; min and max take numbers, decimals, strings, dates and timestamps")
-        return Extremum(aggregate.kind, kind)
+        return Extremum(aggregate.kind, TIME if pa.types.is_timestamp(kind) else kind)
     summing: dict[str, tuple[Callable[[], Accumulator], Callable[[], Accumulator]]] = {
         "integer": (IntegerSum, IntegerMean),
         "floating": (DoubleSum, DoubleMean),

@@ -5,7 +5,8 @@ import pyarrow as pa
 from jobs.engines.accumulators import bind
 from jobs.pipelines import Pipeline
 from jobs.pipelines.errors import PipelineError
-from jobs.tables.schemas import Shape
+from jobs.protocol.validation import check_types
+from jobs.tables.schemas import TIME, Shape
 from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 _WINDOWS = (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessionWindows)
@@ -35,13 +36,20 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     """The shape of a pipeline's tables over a source of that schema.
 
     Raises:
-        PipelineError: an aggregate doesn't suit the type of its column.
+        PipelineError: an aggregate or an expectation doesn't suit the type of its column.
     """
     types = {field.name: field.type for field in source}
     bound = {name: bind(name, aggregate, types) for name, aggregate in pipeline.select.items()}
-    return Shape(
+    shape = Shape(
         keys=tuple((name, types[name]) for name in pipeline.keys),
         results=tuple((name, accumulator.result_type) for name, accumulator in bound.items()),
         parts=tuple((f"{name}__{suffix}", kind) for name, accumulator in bound.items() for suffix, kind in accumulator.parts),
-        source=tuple((field.name, field.type) for field in source),
+        source=tuple((field.name, _plain(field.type)) for field in source),
     )
+    check_types(pipeline.expect, dict((*shape.keys, *shape.results)))
+    return shape
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A time without a zone is one of UTC, in tables that every reader of Delta can read."""
+    return TIME if pa.types.is_timestamp(kind) else kind

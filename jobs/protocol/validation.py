@@ -4,15 +4,19 @@ One aggregate pass over the staged panes gives one row of metrics; Great Expecta
 """
 
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from jobs.pipelines import Expectation
+from jobs.pipelines.errors import PipelineError
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
 _SAMPLES = 5
@@ -45,10 +49,44 @@ def verdict(checks: Sequence[Check]) -> str:
     return FAILED if "reject" in broken else WARNED if broken else PASSED
 
 
+def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.DataType]) -> None:
+    """Refuse expectations whose bounds or values can't be compared with their column, of the type in `types`.
+
+    Raises:
+        PipelineError: naming the expectation, the column's type and what it takes.
+    """
+    for item in expectations:
+        kind = types[item.column]
+        wanted, fits = next((family[1:] for family in _COMPARED if family[0](kind)), ("nothing to compare with", lambda value: False))
+        for value in (item.minimum, item.maximum, *item.values):
+            if value is not None and not fits(value):
+                raise PipelineError(f"expect {item.title}", f"column {item.column!r} is {kind}, which takes {wanted}, not {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+_COMPARED: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], bool]], ...] = (
+    (pa.types.is_boolean, "True and False", lambda value: isinstance(value, bool)),
+    (pa.types.is_integer, "numbers", _is_number),
+    (pa.types.is_floating, "numbers", _is_number),
+    (pa.types.is_decimal, "numbers", _is_number),
+    (pa.types.is_string, "text", lambda value: isinstance(value, str)),
+    (pa.types.is_date, "datetime.date", lambda value: isinstance(value, date) and not isinstance(value, datetime)),
+    (pa.types.is_timestamp, "datetime.datetime (UTC where it has no zone)", lambda value: isinstance(value, datetime)),
+)
+
+
 def check_panes(expectations: Sequence[Expectation], panes: pa.Table) -> list[Check]:
-    """Judge the panes other than withdrawn ones. Over no panes every expectation passes; nulls are ignored unless `not_null` asks."""
+    """Judge the panes other than withdrawn ones. Over no panes every expectation passes; nulls are ignored unless `not_null` asks.
+
+    Raises:
+        PipelineError: see `check_types`.
+    """
     if not expectations:
         return []
+    check_types(expectations, {field.name: field.type for field in panes.schema})
     metrics = _metrics(expectations, panes)
     outcome = _judge(metrics, len(expectations))
     return [_check(item, number, metrics, outcome[number]) for number, item in enumerate(expectations)]
@@ -82,34 +120,42 @@ def _metrics(expectations: Sequence[Expectation], panes: pa.Table) -> dict[str, 
     terms: list[str] = []
     parameters: list[Any] = []
     for number, item in enumerate(expectations):
+        kind = panes.schema.field(item.column).type
         column = f'"{item.column}"'
-        broken, values = _broken(item, column)
+        broken, values = _broken(item, column, kind)
         checked = "count(*)" if item.kind == "not_null" else f"count({column})"
-        sample = f"list({column} ORDER BY {column}) FILTER (WHERE {broken})" if item.kind != "not_null" else "NULL"
+        shown = column if any(is_plain(kind) for is_plain in _PLAIN) else f"{column}::VARCHAR"
+        sample = f"list({shown} ORDER BY {column}) FILTER (WHERE {broken})" if item.kind != "not_null" else "NULL"
         terms.append(
-            f"{checked} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, min({column})::VARCHAR AS low_{number}, "
-            f"max({column})::VARCHAR AS high_{number}, ({sample})[1:{_SAMPLES}] AS sample_{number}"
+            f"{checked} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, ({sample})[1:{_SAMPLES}] AS "
+            f"sample_{number}, min({column})::VARCHAR AS low_{number}, max({column})::VARCHAR AS high_{number}"
         )
         parameters += values if item.kind == "not_null" else values * 2
     query = f"SELECT {', '.join(terms)} FROM panes WHERE kind <> 'withdrawn'"
     with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
         connection.register("panes", panes)
-        result = connection.execute(query, parameters)
-        names = [column[0] for column in result.description or ()]
-        row = result.fetchone()
-    assert row is not None
-    return dict(zip(names, row, strict=True))
+        [row] = connection.sql(query, params=parameters).to_arrow_table().to_pylist()
+    return dict(row)
 
 
-def _broken(item: Expectation, column: str) -> tuple[str, list[Any]]:
+_PLAIN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_boolean)
+
+
+def _broken(item: Expectation, column: str, kind: pa.DataType) -> tuple[str, list[Any]]:
     """The SQL condition under which a value breaks the expectation, and its parameters."""
     if item.kind == "not_null":
         return f"{column} IS NULL", []
     if item.kind == "in_set":
-        return f"{column} NOT IN ({', '.join('?' for _ in item.values)})", list(item.values)
+        return f"{column} NOT IN ({', '.join('?' for _ in item.values)})", [_comparable(value, kind) for value in item.values]
     sides = [(f"{column} < ?", item.minimum), (f"{column} > ?", item.maximum)]
-    present = [(condition, bound) for condition, bound in sides if bound is not None]
+    present = [(condition, _comparable(bound, kind)) for condition, bound in sides if bound is not None]
     return f"({' OR '.join(condition for condition, _ in present)})", [bound for _, bound in present]
+
+
+def _comparable(value: Any, kind: pa.DataType) -> Any:
+    """`value` as DuckDB can compare it with a column of type `kind`: one that a decimal column could not hold is compared as a double."""
+    return float(value) if pa.types.is_decimal(kind) and abs(value) >= 10 ** (kind.precision - kind.scale) else value
 
 
 def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
@@ -138,7 +184,7 @@ def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
 def _check(item: Expectation, number: int, metrics: dict[str, Any], passed: bool) -> Check:
     low, high = metrics[f"low_{number}"], metrics[f"high_{number}"]
     observed = "no values" if low is None else low if low == high else f"{low} … {high}"
-    sample = metrics[f"sample_{number}"]
+    sample = [value if not isinstance(value, float) or math.isfinite(value) else str(value) for value in metrics[f"sample_{number}"] or ()]
     return Check(
         item.title,
         item.column,
@@ -147,5 +193,5 @@ def _check(item: Expectation, number: int, metrics: dict[str, Any], passed: bool
         observed,
         metrics[f"unexpected_{number}"],
         metrics[f"checked_{number}"],
-        json.dumps(sample, default=str) if sample else None,
+        json.dumps(sample) if sample else None,
     )

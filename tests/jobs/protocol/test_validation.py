@@ -1,0 +1,168 @@
+"""Validation against verdicts by hand: each kind of expectation over values, nulls, NaN and withdrawn panes, by Great Expectations."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs.pipelines import Expectation, expect
+from jobs.pipelines.errors import PipelineError
+from jobs.protocol import validation
+from jobs.protocol.validation import Check, check_conservation, check_panes, check_types, verdict
+
+ROOT = Path(__file__).resolve().parents[3]
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+NEW_YEAR = datetime(2013, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("origin", pa.string()),
+        ("n", pa.int64()),
+        ("mean", pa.float64()),
+        ("price", pa.decimal128(38, 30)),
+        ("day", pa.date32()),
+        ("last", TIMESTAMP),
+        ("open", pa.bool_()),
+    ]
+)
+PANES = [
+    ("on_time", "EWR", 3, 0.5, Decimal("1.5"), date(2013, 1, 1), NEW_YEAR, True),
+    ("late", "JFK", 0, math.nan, Decimal("-1.5"), date(2012, 12, 31), datetime(2012, 12, 31, 23, tzinfo=UTC), False),
+    ("late", None, None, None, None, None, None, None),
+    ("early", "XXX", 7, -math.inf, Decimal("0.1"), date(2013, 1, 2), datetime(2013, 1, 1, 4, tzinfo=UTC), True),
+    ("withdrawn", "ZZZ", -99, 999.0, Decimal("-99"), date(1900, 1, 1), datetime(1900, 1, 1, tzinfo=UTC), False),
+]
+
+
+def panes(rows: Sequence[tuple[Any, ...]] = PANES) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+
+
+# (expectation, whether it passes, how many of how many values break it, what was observed, a few that broke it)
+JUDGED: list[tuple[Expectation, bool, int, int, str, list[Any] | None]] = [
+    (expect.between("n", min=0), True, 0, 3, "0 … 7", None),
+    (expect.between("n", min=1), False, 1, 3, "0 … 7", [0]),
+    (expect.between("n", max=6, severity="warn"), False, 1, 3, "0 … 7", [7]),
+    (expect.between("n", 1, 2), False, 3, 3, "0 … 7", [0, 3, 7]),
+    (expect.between("n", 0.5, 10**20), False, 1, 3, "0 … 7", [0]),
+    (expect.not_null("n"), False, 1, 4, "0 … 7", None),
+    (expect.not_null("kind"), True, 0, 4, "early … on_time", None),
+    (expect.in_set("origin", ["EWR", "JFK", "LGA"]), False, 1, 3, "EWR … XXX", ["XXX"]),
+    (expect.in_set("origin", ["EWR", "JFK", "XXX"]), True, 0, 3, "EWR … XXX", None),
+    (expect.between("origin", "EWR", "JFL"), False, 1, 3, "EWR … XXX", ["XXX"]),
+    (expect.between("mean", min=0), False, 1, 3, "-inf … nan", ["-inf"]),
+    (expect.between("mean", max=1), False, 1, 3, "-inf … nan", ["nan"]),  # NaN is greater than every number
+    (expect.in_set("mean", [0.5]), False, 2, 3, "-inf … nan", ["-inf", "nan"]),
+    (expect.between("price", Decimal("-1.5"), 10**9), True, 0, 3, f"-1.5{'0' * 29} … 1.5{'0' * 29}", None),
+    (expect.between("price", Decimal("-1.4")), False, 1, 3, f"-1.5{'0' * 29} … 1.5{'0' * 29}", [f"-1.5{'0' * 29}"]),
+    (expect.between("day", date(2013, 1, 1)), False, 1, 3, "2012-12-31 … 2013-01-02", ["2012-12-31"]),
+    (expect.between("last", NEW_YEAR), False, 1, 3, "2012-12-31 23:00:00+00 … 2013-01-01 04:00:00+00", ["2012-12-31 23:00:00+00"]),
+    (expect.between("last", NEW_YEAR.replace(tzinfo=None)), False, 1, 3, "2012-12-31 23:00:00+00 … 2013-01-01 04:00:00+00",
+     ["2012-12-31 23:00:00+00"]),
+    (expect.in_set("open", [True]), False, 1, 3, "false … true", [False]),
+]  # fmt: skip
+
+
+def test_every_expectation_is_judged_by_its_values() -> None:
+    found = check_panes([item for item, *_ in JUDGED], panes())
+    assert found == [
+        Check(item.title, item.column, item.severity, passed, observed, unexpected, checked, None if sample is None else json.dumps(sample))
+        for item, passed, unexpected, checked, observed, sample in JUDGED
+    ]
+
+
+def test_a_bound_without_a_zone_is_utc_wherever_the_machine_stands() -> None:
+    probe = (
+        "from datetime import datetime; from jobs.pipelines import expect; from jobs.protocol.validation import _metrics; "
+        "from tests.jobs.protocol.test_validation import panes; "
+        "print(_metrics([expect.between('last', datetime(2013, 1, 1))], panes())['unexpected_0'])"
+    )
+    environment = {**os.environ, "TZ": "America/New_York"}
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
+    assert done.stdout == "1\n"
+
+
+@pytest.mark.parametrize("rows", [[], [PANES[-1]]], ids=["no panes", "withdrawn alone"])
+def test_over_no_panes_every_expectation_passes(rows: list[tuple[Any, ...]]) -> None:
+    expectations = [expect.between("n", min=1), expect.in_set("origin", ["EWR"]), expect.not_null("mean")]
+    found = check_panes(expectations, panes(rows))
+    assert [(check.passed, check.observed, check.unexpected, check.checked) for check in found] == [(True, "no values", 0, 0)] * 3
+
+
+def test_a_sample_is_the_first_few_in_order() -> None:
+    rows = [("late", "EWR", n, 0.0, None, None, None, None) for n in (9, 3, 8, 4, 7, 5, 6)]
+    [check] = check_panes([expect.between("n", max=2)], panes(rows))
+    assert (check.unexpected, check.observed, check.sample_json) == (7, "3 … 9", "[3, 4, 5, 6, 7]")
+
+
+def test_great_expectations_gives_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its own rule turned around, what broke passes and what held fails."""
+    import great_expectations as gx
+
+    real = gx.expectations.ExpectColumnMaxToBeBetween
+    monkeypatch.setattr(gx.expectations, "ExpectColumnMaxToBeBetween", lambda column, **_: real(column=column, min_value=1, max_value=99))
+    found = check_panes([expect.between("n", min=1), expect.between("n", min=0)], panes())
+    assert [check.passed for check in found] == [True, False]
+
+
+def test_without_expectations_there_is_nothing_to_judge() -> None:
+    assert check_panes([], panes()) == []
+
+
+def check(severity: str, passed: bool) -> Check:
+    return Check("1 <= n", "n", severity, passed, "1 … 2", 0, 2, None)
+
+
+@pytest.mark.parametrize(
+    ("broken", "expected"),
+    [([], "passed"), (["warn"], "warned"), (["reject"], "failed"), (["warn", "reject"], "failed"), (["reject", "warn", "warn"], "failed")],
+)
+def test_the_verdict_is_that_of_the_worst_broken_check(broken: list[str], expected: str) -> None:
+    held = [check("reject", passed=True), check("warn", passed=True)]
+    assert verdict([*held, *(check(severity, passed=False) for severity in broken)]) == expected
+    assert expected in (validation.PASSED, validation.WARNED, validation.FAILED)
+
+
+COUNTS = {"rows_read": 15, "rows_filtered": 1, "rows_accepted": 2, "rows_late": 3, "rows_unassigned": 4, "rows_quarantined": 5}
+
+
+def test_rows_that_are_all_accounted_for_are_conserved() -> None:
+    check = check_conservation({**COUNTS, "rows_folded": 99, "assignments_missed": 99})
+    assert (check.passed, check.severity, check.unexpected, check.checked) == (True, "reject", 0, 15)
+    assert check.observed == "15 read, 15 accounted for: 1 filtered, 2 accepted, 3 late, 4 unassigned, 5 quarantined"
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_single_row_too_many_or_too_few_is_seen(count: str, more: int) -> None:
+    check = check_conservation({**COUNTS, count: COUNTS[count] + more})
+    assert (check.passed, check.unexpected) == (False, 1)
+    assert verdict([check]) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("expectation", "told"),
+    [
+        (expect.between("n", min="1"), r"expect 1 <= n: column 'n' is int64, which takes numbers, not '1'"),
+        (expect.in_set("origin", [1, 2]), "column 'origin' is string, which takes text, not 1"),
+        (expect.in_set("n", [True]), "which takes numbers, not True"),
+        (expect.in_set("open", [1]), "column 'open' is bool, which takes True and False, not 1"),
+        (expect.between("day", NEW_YEAR), "column 'day' is date32.*takes datetime.date, not datetime"),
+        (expect.between("last", "2013-01-01"), "column 'last' is timestamp.*takes datetime.datetime .UTC where it has no zone., not '2013"),
+        (expect.between("price", max="1"), "column 'price' is decimal128.*takes numbers, not '1'"),
+    ],
+)
+def test_a_bound_that_its_column_cannot_be_compared_with_is_refused(expectation: Expectation, told: str) -> None:
+    with pytest.raises(PipelineError, match=told):
+        check_types([expect.not_null("n"), expectation], {field.name: field.type for field in SCHEMA})
+    with pytest.raises(PipelineError, match=told):
+        check_panes([expectation], panes())

@@ -19,6 +19,8 @@ from jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
 
+Chain = list[tuple[Attempt, LedgerRow]]
+
 
 class NotStaged(UsageError):
     """The run was never staged, or ended in another way."""
@@ -47,8 +49,8 @@ class Publisher:
     def publish(self, run_id: str | None = None, accept: str | None = None) -> list[LedgerRow]:
         """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and roll forward.
 
-        Returns the rows committed now; none when they were committed before, or nothing is staged. `accept` is the reason to commit in
-        spite of a failed verdict; it is recorded.
+        Returns the rows committed now; none when they were committed before, or nothing that is staged continues main. `accept` is the
+        reason to commit in spite of a failed verdict; it is recorded.
 
         Raises:
             NotStaged, RejectedByValidation, LostRaceError.
@@ -87,28 +89,39 @@ class Publisher:
             log_of.record(attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish")
         return bound
 
-    def _chain(self, run_id: str | None) -> list[tuple[Attempt, LedgerRow]]:
+    def _chain(self, run_id: str | None) -> Chain:
         """The staged slices up to `run_id` that are not committed yet, oldest first."""
-        attempt = self._last(run_id)
-        chain: list[tuple[Attempt, LedgerRow]] = []
+        if run_id is None:
+            return self._newest_chain()
+        attempt = self.tables.attempts.find(run_id)
+        if attempt is None:
+            raise NotStaged(f"{self.pipeline}: there is no run {run_id}; `slackwater runs {self.pipeline}` lists the runs.", run_id=run_id)
+        return self._chain_to(attempt)
+
+    def _newest_chain(self) -> Chain:
+        """The chain of the newest staged run that continues main; empty when none does."""
+        head = self.tables.ledger.head()
+        for attempt in reversed(self.tables.attempts.standing()):
+            if attempt.outcome == "staged":
+                chain = self._chain_to(attempt)
+                if chain and self._parent_seq(chain[0][0]) == (None if head is None else head.seq):
+                    return chain
+        return []
+
+    def _chain_to(self, last: Attempt) -> Chain:
+        attempt: Attempt | None = last
+        chain: Chain = []
         while attempt is not None and self.tables.ledger.by_run_id(attempt.run_id) is None:
             if attempt.ledger_row is None:
                 raise NotStaged(
-                    f"{self.pipeline}: run {attempt.run_id} is {attempt.outcome}, not staged; see `slackwater runs {self.pipeline}`.",
+                    f"{self.pipeline}: run {attempt.run_id} is {attempt.outcome}, not staged; `slackwater runs {self.pipeline}` lists the "
+                    "runs.",
                     run_id=attempt.run_id,
                 )
             parent, row = unpack(attempt.ledger_row)
             chain.insert(0, (attempt, row))
             attempt = None if parent is None else self.tables.attempts.find(parent)
         return chain
-
-    def _last(self, run_id: str | None) -> Attempt | None:
-        if run_id is None:
-            return self.tables.attempts.newest_with(("staged",))
-        attempt = self.tables.attempts.find(run_id)
-        if attempt is None:
-            raise NotStaged(f"{self.pipeline}: there is no run {run_id}; `slackwater runs {self.pipeline}` lists the runs.", run_id=run_id)
-        return attempt
 
     def _parent_seq(self, first: Attempt) -> int | None:
         """The seq of the committed run that the chain continues; None where it begins the lineage."""

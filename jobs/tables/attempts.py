@@ -86,10 +86,6 @@ class AttemptsReader:
         """How the attempt `run_id` stands."""
         return self._newest(pc.field("run_id") == run_id).get(run_id)
 
-    def newest_with(self, outcomes: tuple[str, ...]) -> Attempt | None:
-        """The attempt that came last to one of `outcomes` and still stands so."""
-        return next((row for row in reversed(self.standing()) if row.outcome in outcomes), None)
-
     def standing(self) -> list[Attempt]:
         """How every attempt stands, the one that changed last at the end."""
         return sorted(self._newest(None).values(), key=_order)

@@ -69,8 +69,6 @@ def test_attempts_stand_in_the_order_in_which_they_changed(attempts: AttemptsWri
     attempts.record(wanted("b"), NOW + 2 * SECOND, outcome="committed")
     attempts.record(wanted("a"), NOW + SECOND, outcome="staged")
     assert [row.run_id for row in attempts.standing()] == ["c", "a", "b"]
-    assert attempts.newest_with(("staged",)) == attempts.find("a")
-    assert attempts.newest_with(("failed",)) is None
 
 
 def test_tries_are_counted_per_slice(attempts: AttemptsWriter) -> None:

@@ -9,7 +9,12 @@ from collections.abc import Sequence
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 # Permanent failure, usage, rejected, lost race: trying again would end the same way. 3 and a killed process are worth another try.
-FINAL = {1: "failed for good", 2: "was asked for something that cannot be", 4: "was rejected by validation", 5: "lost the race"}
+FINAL = {
+    1: "failed for good",
+    2: "was asked for something that cannot be",
+    4: "was rejected by validation",
+    5: "lost the race to another run; clear the task `replay` to go on from what that one published",
+}
 
 
 def end(command: Sequence[str], exit_code: int, said: str) -> None:

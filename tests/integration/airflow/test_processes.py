@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ def test_the_environment_is_printed_without_its_secrets(airflow: Airflow) -> Non
     printed = airflow.script("env").stdout
     assert f"export AIRFLOW_HOME={airflow.home}" in printed.splitlines()
     assert "SECRET" not in printed.upper()
+    own = {**airflow.environment, "AIRFLOW_CONN_SLACKWATER_SPARK": "spark://me:hush@host:7077"}
+    assert "hush" not in replace(airflow, environment=own).script("env").stdout
 
 
 def test_down_ends_everything_and_may_be_said_twice(airflow: Airflow) -> None:

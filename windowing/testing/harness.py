@@ -1,0 +1,155 @@
+"""Drives the parallel operators of one run by hand: elements by key group, watermark and clock to all, and everything they do recorded.
+
+Flink's KeyedOneInputStreamOperatorTestHarness. It decides nothing about windows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windowing.errors import ConfigurationError, WindowingError
+from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
+from windowing.runtime.internal_timer_service import InternalTimerService
+from windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
+from windowing.runtime.window_operator import WindowOperator
+from windowing.runtime.window_operator_config import WindowOperatorConfig
+from windowing.testing.recorder import ReadableOutput, Record, Recorder
+from windowing.testing.snapshot import HarnessSnapshot
+from windowing.testing.subject import Runtime, Subject
+
+
+class OperatorStoppedError(WindowingError):
+    """A harness was used after it was closed or had crashed."""
+
+    fault = "user"
+
+
+class OperatorHarness(ReadableOutput):
+    """The subtasks of one operator, from their start (new or restored) to `close`.
+
+    Args:
+        subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess.
+        runtime: what to run it on: clock, key groups, order of timers, state back end.
+        parallelism: number of subtasks; each owns a range of key groups.
+        restore: what an earlier harness left; its parallelism may have been another.
+        restores_watermark: whether the watermark is part of that. Not so in Flink, where all is on time until the next watermark.
+        clock_ms: the clock's first reading; that of the snapshot unless given, and 0 without one.
+
+    Raises:
+        ConfigurationError: the snapshot has another number of key groups.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        runtime: Runtime | None = None,
+        *,
+        parallelism: int = 1,
+        restore: HarnessSnapshot | None = None,
+        restores_watermark: bool = True,
+        clock_ms: int | None = None,
+    ) -> None:
+        runtime = Runtime() if runtime is None else runtime
+        self._subject, self._max_parallelism = subject, runtime.max_parallelism
+        if restore is not None and restore.max_parallelism != runtime.max_parallelism:
+            raise ConfigurationError(
+                f"The snapshot has {restore.max_parallelism} key groups, the runtime {runtime.max_parallelism}; their number never changes."
+            )
+        if clock_ms is None:
+            clock_ms = 0 if restore is None else restore.clock
+        self._is_open = True
+        self._recorder = Recorder()
+        self._ranges = KeyGroupRange.ranges(parallelism, runtime.max_parallelism)
+        self._clocks = [runtime.clock(clock_ms) for _ in self._ranges]
+        self._operators = [
+            runtime.operator(subject, self._recorder, clock, owned) for clock, owned in zip(self._clocks, self._ranges, strict=True)
+        ]
+        parts = [] if restore is None else restore.parts()
+        for operator, owned in zip(self._operators, self._ranges, strict=True):
+            restore_snapshots(operator, parts, owned)
+            operator.open()
+            if restore is not None and restores_watermark:
+                operator.initialize_watermark(restore.watermark)
+
+    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
+        """One element, to the subtask that owns its key. `timestamp` in milliseconds, None for an element without one."""
+        self._check_open()
+        self._subject.key_type.check(key)
+        group = key_group_of(key, self._subject.key_type, self._max_parallelism)
+        self._operators[operator_index(group, len(self._operators), self._max_parallelism)].process_element(key, value, timestamp)
+
+    def process_record(self, value: Any, timestamp: int | None) -> None:
+        """`process_element` with the key that the config's key selector gives; what the selector raises comes as it is."""
+        selector = self._subject.key_selector if isinstance(self._subject, WindowOperatorConfig) else None
+        if selector is None:
+            raise ConfigurationError("There is no key selector; give process_element the key.")
+        self.process_element(selector(value), value, timestamp)
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Advance event time in every subtask; the watermark is recorded after the rows that it caused."""
+        self._check_open()
+        for operator in self._operators:
+            operator.process_watermark(timestamp)
+        self._recorder.watermark(timestamp)
+
+    def advance_clock(self, timestamp: int) -> None:
+        """Move processing time in every subtask, one after the other."""
+        self._check_open()
+        for clock in self._clocks:
+            clock.advance_to(timestamp)
+
+    @property
+    def output(self) -> list[Record]:
+        return list(self._recorder.records)
+
+    @property
+    def late_records_dropped(self) -> int:
+        """Flink's numLateRecordsDropped, over all subtasks of this run."""
+        return sum(operator.late_records_dropped for operator in self._operators if isinstance(operator, WindowOperator))
+
+    @property
+    def current_watermark(self) -> int:
+        return min(operator.current_watermark for operator in self._operators)
+
+    @property
+    def current_processing_time(self) -> int:
+        return self._clocks[0].current_processing_time
+
+    @property
+    def event_timers(self) -> int:
+        """How many event timers are pending."""
+        return sum(len(service.event_timers) for service in self._timer_services())
+
+    @property
+    def processing_timers(self) -> int:
+        """How many processing timers are pending."""
+        return sum(len(service.processing_timers) for service in self._timer_services())
+
+    @property
+    def state_entries(self) -> dict[str, int]:
+        """How many entries each state has; states without any are left out. An empty dict and no timers: nothing has leaked."""
+        counts: dict[str, int] = {}
+        for operator in self._operators:
+            for entry in operator.backend.entries():
+                counts[entry.state_name] = counts.get(entry.state_name, 0) + 1
+        return counts
+
+    def snapshot(self) -> HarnessSnapshot:
+        """What the operators remember. Nothing is flushed, and the harness can go on."""
+        self._check_open()
+        parts = [take_snapshot(operator, owned) for operator, owned in zip(self._operators, self._ranges, strict=True)]
+        return HarnessSnapshot.of(parts, self.current_processing_time, self._max_parallelism)
+
+    def close(self) -> None:
+        """Close the operators. What they have put out can still be read."""
+        if self._is_open:
+            self._is_open = False
+            for operator in self._operators:
+                operator.close()
+
+    def _timer_services(self) -> list[InternalTimerService]:
+        return [service for operator in self._operators for _, service in operator.time_services.services()]
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise OperatorStoppedError("This harness is closed; start another one, from what `snapshot` gave before.")

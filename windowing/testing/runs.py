@@ -1,0 +1,78 @@
+"""Runs that follow each other, as scheduled ones do: each starts from what the last one parked, and a crashed one has never been.
+
+Knows harnesses and snapshots only; where production keeps snapshots is not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from windowing.testing.harness import OperatorHarness
+from windowing.testing.recorder import ReadableOutput, Record
+from windowing.testing.snapshot import HarnessSnapshot
+from windowing.testing.subject import Runtime, Subject
+
+
+class Run(OperatorHarness):
+    """A harness that can crash.
+
+    Attributes:
+        has_crashed: whether it did.
+    """
+
+    has_crashed = False
+
+    def crash(self) -> None:
+        """The process dies: this run's operators, state and output are lost."""
+        self.has_crashed = True
+        self.close()
+        self._recorder.records.clear()
+
+
+class RunSequence(ReadableOutput):
+    """Runs over one operator's state. Its `output`, `panes` and so on are those of all finished runs.
+
+    Args:
+        subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess.
+        runtime: what every run runs on.
+
+    Attributes:
+        snapshot: what the last finished run parked; None before the first.
+    """
+
+    def __init__(self, subject: Subject, runtime: Runtime | None = None) -> None:
+        self._subject, self._runtime = subject, runtime
+        self._records: list[Record] = []
+        self.snapshot: HarnessSnapshot | None = None
+
+    @property
+    def output(self) -> list[Record]:
+        return list(self._records)
+
+    @contextmanager
+    def run(self, *, parallelism: int = 1, restores_watermark: bool = True, clock_ms: int | None = None) -> Iterator[Run]:
+        """One run, restored from the last finished one. At the end of the block it parks; nothing is flushed.
+
+        If the block calls `crash` or raises, the run has never been: its output and state are dropped, and the next one starts as it did.
+
+        Args:
+            parallelism: of this run; another number than last time rescales.
+            restores_watermark: False is Flink's way, see OperatorHarness.
+            clock_ms: where the clock starts; where it stood unless given.
+        """
+        run = Run(
+            self._subject,
+            self._runtime,
+            parallelism=parallelism,
+            restore=self.snapshot,
+            restores_watermark=restores_watermark,
+            clock_ms=clock_ms,
+        )
+        try:
+            yield run
+            if not run.has_crashed:
+                self.snapshot = run.snapshot()
+                self._records += run.output
+        finally:
+            run.close()

@@ -1,0 +1,118 @@
+"""What a harness drives: a window operator or a process operator, made anew for each subtask and each run.
+
+The only file of the kit that knows how operators are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from windowing.errors import ConfigurationError
+from windowing.functions import KeyedProcessFunction
+from windowing.key_groups import KeyGroupRange
+from windowing.key_types import KeyType
+from windowing.order_modes import OrderMode
+from windowing.processing_time_service import ProcessingTimeService, ReplayProcessingTimeService
+from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from windowing.runtime.operator_output import OperatorOutput
+from windowing.runtime.window_operator import MakeBackend, heap_backend, window_operator
+from windowing.runtime.window_operator_config import WindowOperatorConfig
+from windowing.state.backend import StateBackend
+
+
+@dataclass(frozen=True)
+class KeyedProcess:
+    """A process function to be tested, and the type of its keys."""
+
+    function: KeyedProcessFunction
+    key_type: KeyType
+
+
+Subject: TypeAlias = WindowOperatorConfig | KeyedProcess
+
+
+class DrivenOperator(Protocol):
+    """What the harness asks of an operator."""
+
+    @property
+    def backend(self) -> StateBackend: ...
+
+    @property
+    def time_services(self) -> InternalTimeServiceManager: ...
+
+    @property
+    def current_watermark(self) -> int: ...
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None: ...
+
+    def process_watermark(self, timestamp: int) -> None: ...
+
+    def initialize_watermark(self, timestamp: int) -> None: ...
+
+
+class ManualClock(ProcessingTimeService, Protocol):
+    """A clock that a test moves. Two rules of when a timer for t is due:
+
+    ReplayProcessingTimeService: at t + 1 ms, the clock stopping there on its way, as in a replay. A live Flink job has the same rule.
+    HarnessProcessingTimeService: at t, the clock standing where it was moved to, as in Flink's own test harness.
+    """
+
+    def advance_to(self, timestamp: int) -> None:
+        """Move the clock, and call back what is due."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """What operators run on, the same in every run of a test.
+
+    Attributes:
+        clock: makes a subtask's clock from its first reading; see ManualClock for the two there are.
+        max_parallelism: number of key groups, fixed for the life of the state.
+        order_mode: whose order equal timers and merges have.
+        make_backend: where state lives.
+        on_error: "quarantine" undoes an element on which a function raises.
+    """
+
+    clock: Callable[[int], ManualClock] = ReplayProcessingTimeService
+    max_parallelism: int = 128
+    order_mode: OrderMode = OrderMode.ROCKSDB
+    make_backend: MakeBackend = heap_backend
+    on_error: Literal["fail", "quarantine"] = "fail"
+
+    def operator(self, subject: Subject, output: OperatorOutput, clock: ManualClock, owned: KeyGroupRange) -> DrivenOperator:
+        """An operator of the key groups `owned`, new and unopened."""
+        match subject:
+            case WindowOperatorConfig():
+                return window_operator(
+                    subject,
+                    output,
+                    clock,
+                    key_groups=owned,
+                    max_parallelism=self.max_parallelism,
+                    order_mode=self.order_mode,
+                    make_backend=self.make_backend,
+                    on_error=self.on_error,
+                )
+            case KeyedProcess(function, key_type):
+                return KeyedProcessOperator(
+                    function,
+                    key_type,
+                    output,
+                    clock,
+                    key_groups=owned,
+                    max_parallelism=self.max_parallelism,
+                    order_mode=self.order_mode,
+                    make_backend=self.make_backend,
+                    on_error=self.on_error,
+                )
+            case _:
+                raise ConfigurationError(
+                    f"The kit drives a WindowOperatorConfig (what WindowOperatorBuilder ends with) or a KeyedProcess, got {subject!r}."
+                )

@@ -1,0 +1,86 @@
+"""The variants: each fixture is one axis, and `start` makes an operator of the variant at hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts.backends import BACKENDS, BackendFactory
+from tests.contracts.domains import DOMAINS, Domain
+from tests.contracts.harness import WindowHarness
+from tests.contracts.scripted import Contents, KeepAll
+from windowing import OrderMode, WindowAssigner
+from windowing.key_types import STRING
+from windowing.runtime.window_operator_builder import WindowOperatorBuilder
+
+Start = Callable[..., WindowHarness]
+
+
+@pytest.fixture(params=BACKENDS, ids=lambda factory: factory.name)
+def backend(request: pytest.FixtureRequest) -> BackendFactory:
+    return request.param
+
+
+@pytest.fixture(params=OrderMode, ids=lambda mode: mode.value)
+def order_mode(request: pytest.FixtureRequest) -> OrderMode:
+    return request.param
+
+
+@pytest.fixture(params=DOMAINS, ids=lambda domain: domain.name)
+def domain(request: pytest.FixtureRequest) -> Domain:
+    return request.param
+
+
+@pytest.fixture(params=["regular", "evicting"])
+def evicts(request: pytest.FixtureRequest) -> bool:
+    """Whether the operator is the evicting one, with an evictor that keeps everything."""
+    return request.param == "evicting"
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths where nothing is yet, one for each operator of the session."""
+    base = tmp_path_factory.mktemp("operators")
+    return (base / str(number) for number in itertools.count())
+
+
+@pytest.fixture
+def start(backend: BackendFactory, order_mode: OrderMode, evicts: bool, folders: Iterator[Path]) -> Iterator[Start]:
+    """(assigner, choices) → an opened operator in its harness, of every variant in turn."""
+    started: list[WindowHarness] = []
+
+    def start_operator(
+        assigner: WindowAssigner,
+        *,
+        trigger: Any = None,
+        function: Any = None,
+        lateness: int = 0,
+        late_output: bool = False,
+        evictor: Any = None,
+        key_type: Any = STRING,
+        finish: Callable[[WindowOperatorBuilder], Any] | None = None,
+        flink_exact: bool = False,
+        on_error: str = "fail",
+    ) -> WindowHarness:
+        """`finish` ends the builder; without it `function` (Contents unless named) processes the elements."""
+        builder = WindowOperatorBuilder(key_type, assigner).allowed_lateness_ms(lateness)
+        if trigger is not None:
+            builder.trigger(trigger)
+        if evictor is not None or evicts:
+            builder.evictor(evictor or KeepAll())
+        if late_output:
+            builder.side_output_late_data()
+        if flink_exact:
+            builder.flink_exact()
+        config = finish(builder) if finish is not None else builder.process(function or Contents())
+        harness = WindowHarness(config, backend, folders, order_mode, on_error)
+        started.append(harness)
+        return harness
+
+    yield start_operator
+    for harness in started:
+        harness.close()

@@ -49,7 +49,10 @@ def assert_equal(found: Facts, wanted: Facts) -> None:
     for name in wanted:
         missing, surplus = wanted[name] - found[name], found[name] - wanted[name]
         if missing or surplus:
-            differing.append(f"{name}: {missing.total()} missing, {surplus.total()} too much\n  missing {_few(missing)}\n  too much {_few(surplus)}")
+            counts = f"{missing.total()} missing, {surplus.total()} too much"
+            differing.append(f"{name}: {counts}
+  missing {_few(missing)}
+  too much {_few(surplus)}")
     if differing or found.keys() != wanted.keys():
         raise AssertionError("\n".join(differing) or f"{found.keys()} against {wanted.keys()}")
 
@@ -72,7 +75,15 @@ def facts_of_model(model: Outcome) -> Facts:
         "quarantine": Counter((row.reason, row.event.order, row.event.arrival) for row in model.quarantined),
         "windows": Counter(
             (
-                *(window.key, *window.window, window.elements, window.firings, window.last_fired_at, window.next_firing, window.cleanup_time),
+                *(
+                    window.key,
+                    *window.window,
+                    window.elements,
+                    window.firings,
+                    window.last_fired_at,
+                    window.next_firing,
+                    window.cleanup_time,
+                ),
                 *(window.first_arrival, window.last_arrival, window.results["flights"], window.results["max_dep_delay"]),
             )
             for window in model.open_windows
@@ -121,7 +132,8 @@ def facts_of_tables(stored: Stored) -> Facts:
             (row["origin"], row["window_start"], row["window_end"], row["time"], row["purpose"]) for row in stored.parked("timers")
         ),
         "progress": Counter(
-            (row["source_partition"], row["max_event_time"], row["last_arrival"], row["idle"], row["unfinished_tick_start"]) for row in parts
+            (row["source_partition"], row["max_event_time"], row["last_arrival"], row["idle"], row["unfinished_tick_start"])
+            for row in parts
         ),
         "watermark": Counter([whole["watermark"]]),
         "counts": Counter({name: total for name, _ in COUNTS if (total := sum(row[name] for row in ledger))}),
@@ -156,7 +168,7 @@ def published(stored: Stored) -> Counter:
 
 
 def assert_corrections_make_published(stored: Stored) -> None:
-    """`corrections`, applied one after the other to an empty table, give `published` with its revisions; each old value was there before."""
+    """`corrections`, applied one by one to an empty table, give `published` with its revisions; each old value was there before."""
     standing: dict[tuple, tuple] = {}
     for row in sorted(stored.rows("corrections"), key=lambda row: row["seq"]):
         window = (row["origin"], row["window_start"], row["window_end"])
@@ -175,7 +187,7 @@ def assert_corrections_make_published(stored: Stored) -> None:
 
 
 def assert_whole(stored: Stored) -> None:
-    """Readers see whole runs only: the staged tables as of the ledger's head, `published` as of the run up to which it was rolled forward."""
+    """Readers see whole runs only: staged tables as of the ledger's head, `published` as of the run up to which it was rolled forward."""
     ends = {row["seq"]: iso(row["slice_end"]) for row in stored.ledger()}
     seq = stored.rolled_forward()
     wanted = facts_of_model(outcome(ends[seq]))["published"] if seq else Counter()

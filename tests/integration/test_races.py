@@ -78,9 +78,7 @@ def test_with_the_lease_the_second_gives_up_before_it_works(hourly: Stored, tmp_
 
 
 def test_two_that_publish_the_same_staged_run_publish_it_once(hourly: Stored, tmp_path: Path) -> None:
-    done = driver(
-        Plan(), "run", "hourly", "--to", DAY_2, "--no-publish", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES
-    )
+    done = driver(Plan(), "run", "hourly", "--to", DAY_2, "--no-publish", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert done.returncode == 0, done.stderr
     ended = race(hourly, Plan(at="before the ledger commit"), tmp_path / "meet", "publish", "hourly")
     assert_one_won(hourly, ended, staged=1)

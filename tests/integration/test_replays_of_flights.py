@@ -124,7 +124,10 @@ def test_january_is_what_the_model_says(spark: "SparkSession", tmp_path: Path) -
     assert_as_model(january, "2013-02-01")
     assert_corrections_make_published(january)
     ledger = january.ledger()
-    figures = {name: sum(row[name] for row in ledger) for name in ("rows_read", "rows_quarantined", "windows_fired", "windows_refired", "rows_late")}
+    figures = {
+        name: sum(row[name] for row in ledger)
+        for name in ("rows_read", "rows_quarantined", "windows_fired", "windows_refired", "rows_late")
+    }
     assert figures == {"rows_read": 26677, "rows_quarantined": 512, "windows_fired": 1732, "windows_refired": 3959, "rows_late": 60}
     assert len(january.rows("published")) == 1734
     assert len(january.parked("window_state")) == ledger[-1]["windows_open"] == 22

@@ -139,6 +139,33 @@ class StateMergeError(StateAccessError):
     flink = "IllegalArgumentException"
 
 
+class StateSerializationError(WindowingError, TypeError):
+    """State in RocksDB was given an object that has no bytes: neither a plain value nor one of the types that have a tag.
+
+    Attributes:
+        state_name: the state's name.
+        type_name: the object's type.
+    """
+
+    fault = "user"
+
+    state_name: str = ""
+    type_name: str = ""
+
+
+class StateStorageError(WindowingError):
+    """The disk below RocksDB failed: a directory that cannot be made or opened, or a write that did not succeed.
+
+    Attributes:
+        path: where.
+    """
+
+    fault = "environment"
+    retryable = True
+
+    path: Any = None
+
+
 class UserCodeError(WindowingError):
     """A user's function raised; the original is its `__cause__`.
 

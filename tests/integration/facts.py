@@ -50,9 +50,7 @@ def assert_equal(found: Facts, wanted: Facts) -> None:
         missing, surplus = wanted[name] - found[name], found[name] - wanted[name]
         if missing or surplus:
             counts = f"{missing.total()} missing, {surplus.total()} too much"
-            differing.append(f"{name}: {counts}
-  missing {_few(missing)}
-  too much {_few(surplus)}")
+            differing.append(f"{name}: {counts}\n  missing {_few(missing)}\n  too much {_few(surplus)}")
     if differing or found.keys() != wanted.keys():
         raise AssertionError("\n".join(differing) or f"{found.keys()} against {wanted.keys()}")
 

@@ -13,11 +13,13 @@ from tests.contracts.backends import BACKENDS, BackendFactory
 from tests.contracts.domains import DOMAINS, Domain
 from tests.contracts.harness import WindowHarness
 from tests.contracts.scripted import Contents, KeepAll
-from windowing import OrderMode, WindowAssigner
+from tests.contracts.trigger_harness import TriggerHarness
+from windowing import OrderMode, Trigger, WindowAssigner
 from windowing.key_types import STRING
 from windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 Start = Callable[..., WindowHarness]
+Ask = Callable[[Trigger], TriggerHarness]
 
 
 @pytest.fixture(params=BACKENDS, ids=lambda factory: factory.name)
@@ -83,4 +85,18 @@ def start(backend: BackendFactory, order_mode: OrderMode, evicts: bool, folders:
 
     yield start_operator
     for harness in started:
+        harness.close()
+
+
+@pytest.fixture
+def ask(backend: BackendFactory, order_mode: OrderMode, folders: Iterator[Path]) -> Iterator[Ask]:
+    """A trigger → its harness, of every variant in turn."""
+    made: list[TriggerHarness] = []
+
+    def make(trigger: Trigger) -> TriggerHarness:
+        made.append(TriggerHarness(trigger, backend, folders, order_mode))
+        return made[-1]
+
+    yield make
+    for harness in made:
         harness.close()

@@ -1,0 +1,93 @@
+"""Asks one trigger, without an operator around it, and asserts after each step its answers and all that it holds.
+
+A count that a test does not mention is asserted to be zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.contracts.backends import BackendFactory
+from tests.contracts.harness import ALL_KEY_GROUPS, expected_held, held
+from windowing import OrderMode, Trigger, TriggerResult
+from windowing.key_types import STRING
+from windowing.processing_time_service import HarnessProcessingTimeService
+from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from windowing.runtime.key_group_index import KeyGroupIndex
+from windowing.runtime.window_contexts import OperatorTriggerContext
+
+Answers = Sequence[tuple[Any, TriggerResult]]
+
+
+class TriggerHarness:
+    """A trigger with real timers and state of the key "a". Plays the operator's part: KeyContext and target of its timers."""
+
+    def __init__(self, trigger: Trigger, backend: BackendFactory, folders: Iterator[Path], order_mode: OrderMode) -> None:
+        index = KeyGroupIndex(STRING, ALL_KEY_GROUPS, 128)
+        self.current_key: Any = "a"
+        self._trigger = trigger
+        self.backend = backend.make(next(folders))(index, order_mode, None)
+        self._clock = HarnessProcessingTimeService()
+        self.time_services = InternalTimeServiceManager(index, order_mode, self._clock)
+        self._timers = self.time_services.get_internal_timer_service("window-timers", self)
+        self._context = OperatorTriggerContext(self, self._timers, self.backend)
+        self._answers: list[tuple[Any, TriggerResult]] = []
+
+    def element(self, at: int, window: Any, /, *, value: Any = 1, gives: TriggerResult = TriggerResult.CONTINUE, **left: int) -> None:
+        self._context.window = window
+        assert self._trigger.on_element(value, at, window, self._context) is gives
+        self._check(**left)
+
+    def watermark(self, time: int, /, *, gives: Answers = (), **left: int) -> None:
+        """`gives` are the answers at the timers that are due, with their windows, in order."""
+        self._timers.advance_watermark(time)
+        self._check_answers(gives)
+        self._check(**left)
+
+    def clock(self, time: int, /, *, gives: Answers = (), **left: int) -> None:
+        self._clock.advance_to(time)
+        self._check_answers(gives)
+        self._check(**left)
+
+    def merge(self, result: Any, absorbed: Sequence[Any], /, **left: int) -> None:
+        """Only `on_merge`; the operator clears the absorbed windows afterwards."""
+        self._context.window, self._context.merged_windows = result, list(absorbed)
+        self._trigger.on_merge(result, self._context)
+        self._check(**left)
+
+    def clear(self, window: Any, /, **left: int) -> None:
+        self._context.window = window
+        self._trigger.clear(window, self._context)
+        self._check(**left)
+
+    def timer(self, domain: str, time: int, window: Any, /, *, gives: TriggerResult = TriggerResult.CONTINUE, **left: int) -> None:
+        """Ask as if a timer of somebody else's were due, such as the operator's cleanup timer."""
+        self._context.window = window
+        ask = self._trigger.on_event_time if domain == "event" else self._trigger.on_processing_time
+        assert ask(time, window, self._context) is gives
+        self._check(**left)
+
+    def timers(self, domain: str) -> set[tuple[int, Any]]:
+        """(timestamp, window) of every timer."""
+        queue = self._timers.event_timers if domain == "event" else self._timers.processing_timers
+        return {(timestamp, window) for timestamp, _, window in queue}
+
+    def on_event_time(self, timestamp: int, key: Any, namespace: Any) -> None:
+        self._context.window = namespace
+        self._answers.append((namespace, self._trigger.on_event_time(timestamp, namespace, self._context)))
+
+    def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None:
+        self._context.window = namespace
+        self._answers.append((namespace, self._trigger.on_processing_time(timestamp, namespace, self._context)))
+
+    def close(self) -> None:
+        self.backend.close()
+
+    def _check_answers(self, gives: Answers) -> None:
+        answers, self._answers = self._answers, []
+        assert answers == list(gives)
+
+    def _check(self, event: int = 0, processing: int = 0, **state: int) -> None:
+        assert held(self) == expected_held(event, processing, state)

@@ -3,20 +3,21 @@
 A task reads Parquet itself. Where that is impossible (deletion vectors, column mapping) Spark scans instead; `why_not_direct` says why.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
-from jobs.errors import UsageError
+from jobs.errors import PermanentError, UsageError
 from jobs.pipelines import DeltaSource
-from jobs.tables.delta import filesystem
+from jobs.tables.delta import filesystem, reason
 from jobs.tables.errors import NotADeltaTable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,6 +26,10 @@ MILLISECOND = timedelta(milliseconds=1)
 
 class EmptySource(UsageError):
     """The source has no rows at all."""
+
+
+class VersionGone(PermanentError):
+    """A version of the source that a run was pinned to has been cleaned up."""
 
 
 class SourceColumnError(UsageError):
@@ -75,18 +80,24 @@ class PinnedSource:
     schema: pa.Schema
     why_not_direct: str | None
 
+    def rewrites(self, before: "PinnedSource", arrival: str) -> bool:
+        """Whether a file of `before` that may hold rows without an arrival time is gone: its rows may stand in files that are new."""
+        remaining = {file.path for file, _ in _with_bounds(self, arrival)}
+        return any(file.may_lack_arrival and file.path not in remaining for file, _ in _with_bounds(before, arrival))
+
     def files(self, from_ms: int, to_ms: int, arrival: str, before: "PinnedSource | None") -> list[InputFile]:
         """Files that may hold rows of the slice, by partition values and statistics, in path order; and files that may hold rows without
         an arrival time and were not yet in the version `before` (the parent run's; None: none was)."""
-        known = set() if before is None else {item.path for item in _all_files(before, arrival)}
-        low, high = to_datetime(from_ms), to_datetime(to_ms)
+        known = set() if before is None else {file.path for file, _ in _with_bounds(before, arrival)}
+        low, high = from_ms * 1000, to_ms * 1000
         chosen = []
-        for item, least, greatest in _with_bounds(self, arrival):
-            in_slice = least is None or greatest is None or (least < high and greatest + MILLISECOND >= low)
-            if item.path in known:
-                item = replace(item, may_lack_arrival=False)
-            if in_slice or item.may_lack_arrival:
-                chosen.append(item)
+        for file, bounds in _with_bounds(self, arrival):
+            if file.path in known:
+                file = replace(file, may_lack_arrival=False)
+            # The log may cut a time to milliseconds, so the greatest may be up to 999 µs more than it says.
+            in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
+            if in_slice or file.may_lack_arrival:
+                chosen.append(file)
         return chosen
 
 
@@ -95,47 +106,70 @@ def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSour
 
     Raises:
         NotADeltaTable, EmptySource: what is at `uri` can't be read as a source.
+        VersionGone: it has no such version any more.
     """
     try:
-        table = DeltaTable(uri, version=version)
-    except (TableNotFoundError, DeltaError, OSError) as error:
+        table = DeltaTable(uri)
+    except (DeltaError, OSError) as error:
         raise NotADeltaTable(
-            f"source {source.table!r}: there is no Delta table at {uri} ({str(error).splitlines()[0]}). Load it first (for an example: "
+            f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first (for an example: "
             "`slackwater examples load NAME --from A --to B`), or mend DeltaSource(...).",
             uri=uri,
         ) from error
+    if version is not None:
+        try:
+            table.load_as_version(version)
+        except (DeltaError, OSError) as error:
+            raise VersionGone(
+                f"source {source.table!r}: version {version} can't be read any more ({reason(error)}). A run that was pinned to it can't "
+                "be repeated; keep the source's log for longer (delta.logRetentionDuration).",
+                uri=uri,
+                version=version,
+            ) from error
     features = set(table.protocol().reader_features or ())
-    settings = table.metadata().configuration
-    reasons = [
-        reason
-        for reason, present in (
-            ("deletion vectors", "deletionVectors" in features),
-            ("column mapping", settings.get("delta.columnMapping.mode", "none") != "none"),
+    mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    paths = pa.table(table.get_add_actions()).column("path")
+    if not len(paths):
+        raise EmptySource(
+            f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to replay yet.", uri=uri
         )
-        if present
-    ]
-    pinned = PinnedSource(uri, table.version(), pa.schema(table.schema()), " and ".join(reasons) or None)
-    if not table.get_add_actions().num_rows:
-        raise EmptySource(f"source {source.table!r} at {uri} is empty (version {pinned.version}): there is nothing to replay yet.", uri=uri)
-    return pinned
+    reasons = (
+        ("deletion vectors", "deletionVectors" in features),
+        ("column mapping", mapping != "none"),
+        ("files of another table", pc.any(pc.match_substring_regex(paths, "^([a-z0-9]+:|/)")).as_py()),
+    )
+    why_not_direct = " and ".join(reason for reason, present in reasons if present) or None
+    return PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct)
 
 
 def check_roles(source: DeltaSource, schema: pa.Schema, others: Sequence[str]) -> None:
     """Refuse a source whose columns can't play their roles.
 
     Raises:
-        SourceColumnError: a column is missing, or event or arrival time is not a timestamp.
+        SourceColumnError: a column is missing, or of a type that its role can't have.
     """
     for name in (*source.columns, *others):
         if name not in schema.names:
             raise SourceColumnError(
-                f"source {source.table!r} has no column {name!r}; it has {', '.join(schema.names)}. Mend the pipeline or the source.", column=name
+                f"source {source.table!r} has no column {name!r}; it has {', '.join(schema.names)}. Mend the pipeline or the source.",
+                column=name,
             )
-    for role, name in (("event_time", source.event_time), ("arrival_time", source.arrival_time)):
-        if not pa.types.is_timestamp(schema.field(name).type):
-            raise SourceColumnError(
-                f"source {source.table!r}: {role} is column {name!r} of type {schema.field(name).type}; it must be a timestamp.", column=name
-            )
+    roles: tuple[tuple[str, str | None, tuple[Callable[[pa.DataType], bool], ...], str], ...] = (
+        ("event_time", source.event_time, (pa.types.is_timestamp,), "a timestamp"),
+        ("arrival_time", source.arrival_time, (pa.types.is_timestamp,), "a timestamp"),
+        ("source_partition", source.source_partition, _PARTITIONING, "text, an integer, a boolean or a date"),
+        ("order_by", source.order_by, (lambda kind: not pa.types.is_nested(kind),), "a plain column, whose values have an order"),
+    )
+    for role, column, fitting, wanted in roles:
+        if column is None:
+            continue
+        kind = schema.field(column).type
+        if not any(fits(kind) for fits in fitting):
+            told = f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {wanted}."
+            raise SourceColumnError(told, column=column)
+
+
+_PARTITIONING = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 
 
 @dataclass(frozen=True)
@@ -157,7 +191,9 @@ def read(uri: str, file: InputFile, schema: pa.Schema, columns: Sequence[str]) -
     """`columns` of one file, in that order, partition columns filled in."""
     partition = dict(file.partition)
     with filesystem(uri).open_input_file(file.path) as data:
-        table = pq.read_table(data, columns=[name for name in columns if name not in partition], use_threads=False)
+        parquet = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
+        there = set(parquet.schema_arrow.names)
+        table = parquet.read([name for name in columns if name in there and name not in partition], use_threads=False)
     arrays = []
     for name in columns:
         kind = schema.field(name).type
@@ -170,19 +206,40 @@ def read(uri: str, file: InputFile, schema: pa.Schema, columns: Sequence[str]) -
     return pa.table(arrays, names=list(columns))
 
 
-def _with_bounds(source: PinnedSource, arrival: str) -> Iterator[tuple[InputFile, datetime | None, datetime | None]]:
-    actions = pa.table(DeltaTable(source.uri, version=source.version).get_add_actions(flatten=True))
-    partitions = [name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")]
-    for values in sorted(actions.to_pylist(), key=lambda row: row["path"]):
-        partition = tuple((name, values[f"partition.{name}"]) for name in partitions)
-        own = dict(partition).get(arrival)
-        least, greatest = values.get(f"min.{arrival}", own), values.get(f"max.{arrival}", own)
-        nulls = values.get(f"null_count.{arrival}")
-        file = InputFile(values["path"], partition, values["num_records"], values["size_bytes"], nulls is None and own is None or bool(nulls))
-        if nulls is not None and nulls == values["num_records"]:
-            least, greatest = datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC) - MILLISECOND
-        yield file, least, greatest
+Bounds = tuple[int, int]
+_NOWHERE: Bounds = (2**63 - 1, -(2**63))
 
 
-def _all_files(source: PinnedSource, arrival: str) -> list[InputFile]:
-    return [file for file, _, _ in _with_bounds(source, arrival)]
+def _with_bounds(source: PinnedSource, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
+    """Every file with the least and greatest arrival in it, in microseconds; None where the log doesn't say."""
+    actions = pa.table(DeltaTable(source.uri, version=source.version).get_add_actions(flatten=True)).sort_by("path")
+    names = [name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")]
+    values = zip(*(_list(actions.column(f"partition.{name}")) for name in names), strict=True) if names else [()] * actions.num_rows
+    rows = _numbers(actions, "num_records")
+    if arrival in names:
+        least = greatest = _numbers(actions, f"partition.{arrival}")
+        lacking: list[int | None] = [rows[number] if moment is None else 0 for number, moment in enumerate(least)]
+    else:
+        least, greatest = _numbers(actions, f"min.{arrival}"), _numbers(actions, f"max.{arrival}")
+        lacking = _numbers(actions, f"null_count.{arrival}")
+    files = zip(map(unquote, _list(actions.column("path"))), values, rows, _numbers(actions, "size_bytes"), lacking, strict=True)
+    for (path, partition, count, size, nulls), low, high in zip(files, least, greatest, strict=True):
+        file = InputFile(path, tuple(zip(names, partition, strict=True)), count, size or 0, nulls is None or nulls > 0)
+        if nulls is not None and nulls == count:
+            yield file, _NOWHERE
+        else:
+            yield file, None if low is None or high is None else (low, high)
+
+
+def _numbers(actions: pa.Table, name: str) -> list[int | None]:
+    """A column of the log, times as microseconds; all None where the log has none."""
+    if name not in actions.column_names:
+        return [None] * actions.num_rows
+    column = actions.column(name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    return _list(column)
+
+
+def _list(column: pa.ChunkedArray) -> list[Any]:
+    return list(column.to_pylist())

@@ -4,8 +4,9 @@ Decided on whole columns, from the row alone and before the watermark timeline, 
 """
 
 import json
+import math
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from jobs.tables import schemas
 
 Int64s = npt.NDArray[np.int64]
 
-# Windows reach at most this far from an element's time; both ends must stay representable in microseconds.
-_LATEST_MS = (2**63 - 1) // 1000
+# The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
+_EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 ARRIVAL, EVENT, KEY_GROUP = "__arrival_ms", "__event_ms", "__key_group"
 
@@ -52,9 +53,8 @@ class Judge:
     to_ms: int
 
     def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
-        """Judge every row of `batch`. A row that breaks several rules is quarantined for the first of: arrival, key, event time, range, ahead.
-
-        Without `quarantine` unusable rows are left out, for a pass that only wants elements.
+        """Judge every row of `batch`. A row that breaks several rules is quarantined for the first of: arrival, key, event time, range,
+        ahead. Without `quarantine` unusable rows are left out, for a pass that only wants elements.
         """
         source = self.pipeline.source
         rows = batch.rows
@@ -76,32 +76,31 @@ class Judge:
         no_key = np.zeros(rows.num_rows, np.bool_)
         for name in self.pipeline.keys:
             no_key |= np.asarray(rows.column(name).is_null())
-        reach = _reach(self.pipeline)
-        beyond = ~no_event & ((event > _LATEST_MS - reach) | (event < reach - _LATEST_MS))
+        back, forth = _reach(self.pipeline)
+        beyond = ~no_event & ((event > _LATEST_MS - forth) | (event < _EARLIEST_MS + back))
         ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
         return [no_key, no_event, beyond, ahead]
 
     def _quarantine(self, batch: SourceBatch, positions: Int64s, reason: npt.NDArray[np.int8]) -> pa.Table:
         source = self.pipeline.source
         rows = batch.rows.take(pa.array(positions))
-        codes = [_REASONS[number - 1] for number in reason[positions].tolist()]
-        column = {"null_event_time": source.event_time, "null_arrival": source.arrival_time}
-        records = [
+        codes = [_REASONS[number - 1][0] for number in reason[positions].tolist()]
+        texts = [_REASONS[number - 1][1].format(ahead=self.pipeline.max_ahead) for number in reason[positions].tolist()]
+        concerned = {"null_arrival": source.arrival_time, "null_key": ""}
+        columns = [concerned.get(code, source.event_time) or self._null_key(rows, number) for number, code in enumerate(codes)]
+        return pa.table(
             {
-                "reason_code": code,
-                "reason": text.format(ahead=self.pipeline.max_ahead),
-                "row_json": json.dumps(row, default=_json, sort_keys=True),
-                "source_file": batch.path,
-                "arrival_time": row[source.arrival_time],
-                "column_name": column.get(code, self._null_key(row) if code == "null_key" else source.event_time),
+                "reason_code": pa.array(codes, pa.string()),
+                "reason": pa.array(texts, pa.string()),
+                "row_json": pa.array(as_json(rows), pa.string()),
+                "source_file": pa.array([batch.path] * rows.num_rows, pa.string()),
+                "arrival_time": rows.column(source.arrival_time).cast(schemas.TIME, safe=False),
+                "column_name": pa.array(columns, pa.string()),
             }
-            for (code, text), row in zip(codes, rows.to_pylist(), strict=True)
-        ]
-        kept = [name for name, _ in schemas.QUARANTINE if name not in ("run_id", "source_version")]
-        return pa.Table.from_pylist(records, schema=pa.schema([(name, kind) for name, kind in schemas.QUARANTINE if name in kept]))
+        )
 
-    def _null_key(self, row: dict[str, Any]) -> str:
-        return next(name for name in self.pipeline.keys if row[name] is None)
+    def _null_key(self, rows: pa.Table, number: int) -> str:
+        return next(name for name in self.pipeline.keys if not rows.column(name)[number].is_valid)
 
 
 _REASONS = (
@@ -113,9 +112,10 @@ _REASONS = (
 )
 
 
-def _reach(pipeline: Pipeline) -> int:
-    """How far a window of the pipeline's assigner may reach from an element's time, in milliseconds."""
-    return max((getattr(pipeline.window, name, 0) for name in ("size_ms", "gap_ms")), default=0) + 1
+def _reach(pipeline: Pipeline) -> tuple[int, int]:
+    """How far back and forth of an element's time a window of it, its cleanup time and the watermark may lie, in milliseconds."""
+    window = max((getattr(pipeline.window, name, 0) for name in ("size_ms", "gap_ms")), default=0)
+    return max(window, pipeline.watermarks.out_of_orderness_ms + 1), window + pipeline.allowed_lateness_ms
 
 
 def _milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
@@ -126,10 +126,33 @@ def _milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_
     return (numbers * 1000 if per_second == 1 else np.floor_divide(numbers, per_second // 1000)), missing
 
 
-def _json(value: Any) -> Any:
-    if isinstance(value, datetime | date):
-        return (value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value).isoformat()
-    return value.hex() if isinstance(value, bytes) else str(value)
+def as_json(rows: pa.Table) -> list[str]:
+    """Each row as a JSON object, keys sorted: times, dates, decimals and non-finite numbers as text, binary as hex."""
+    printable = pa.table({name: rows.column(name).cast(_with_text_for_times(rows.schema.field(name).type)) for name in rows.column_names})
+    return [json.dumps(_printable(row), sort_keys=True, allow_nan=False) for row in printable.to_pylist()]
+
+
+def _with_text_for_times(kind: pa.DataType) -> pa.DataType:
+    """`kind` with strings in place of times, which Python could hold for the years 1 to 9999 only."""
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _with_text_for_times(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_with_text_for_times(kind.key_type), _with_text_for_times(kind.item_type))
+    return pa.list_(_with_text_for_times(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _printable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value
 
 
 def columns_read(pipeline: Pipeline) -> tuple[str, ...]:
@@ -164,11 +187,12 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
 
 
 def _equal_to_previous(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """For rows 1 … n-1, whether the value equals the one before; two nulls are equal."""
+    """For rows 1 … n-1, whether the value equals the one before; two nulls are equal, and two NaN."""
     here, before = column.slice(1), column.slice(0, len(column) - 1)
     equal = np.asarray(pc.equal(here, before).fill_null(False))
-    both_null = np.asarray(here.is_null()) & np.asarray(before.is_null())
-    return np.asarray(equal | both_null)
+    for alike in (pc.is_null, pc.is_nan) if pa.types.is_floating(column.type) else (pc.is_null,):
+        equal = equal | np.asarray(alike(here).fill_null(False)) & np.asarray(alike(before).fill_null(False))
+    return np.asarray(equal)
 
 
 def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:

@@ -1,6 +1,6 @@
 """How rows and results move between tasks: two operations, the same on Spark and within one process.
 
-What crosses is opaque: one Arrow stream per (task, key-group range) into the shuffle, Arrow tables out of it. No row passes through the JVM by itself.
+What crosses is opaque: one Arrow stream per (task, key-group range) into the shuffle, Arrow tables out of it. The JVM sees no single row.
 """
 
 from collections import defaultdict
@@ -25,9 +25,9 @@ _CHUNK_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class SliceScan:
-    """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's pinned version.
+    """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's version.
 
-    `why_not_direct` of the source decides who reads: the task itself, or Spark's own scan of the same pinned version.
+    `why_not_direct` decides who reads: the task itself, or Spark's own scan of the same pinned version.
     """
 
     source: PinnedSource
@@ -49,6 +49,13 @@ class SliceScan:
             groups[-1].append(file)
             size += file.bytes
         return [tuple(group) for group in groups]
+
+    def why_not_direct(self) -> str | None:
+        """Why tasks can't read the files themselves; None when they can."""
+        before = self.before
+        if before is not None and any(file.may_lack_arrival for file in self.files) and self.source.rewrites(before, self.arrival):
+            return "files that hold rows without an arrival time were rewritten"
+        return self.source.why_not_direct
 
     def read(self, group: Sequence[InputFile]) -> Batches:
         """Each file of `group` as one batch."""
@@ -119,7 +126,7 @@ class OnSpark:
         return _tables(mapped.union(present).repartitionById(ranges, col("number")).mapInArrow(run, "number int, data binary"))
 
     def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
-        if scan.source.why_not_direct is not None:
+        if scan.why_not_direct() is not None:
             return self._scan(scan).mapInArrow(lambda batches: _blobs(task(_scanned(batches))), "number int, data binary")
         groups = scan.groups()
 

@@ -1,0 +1,339 @@
+"""Which files of a source a slice reads: pruning loses no row, rows without an arrival are told once, and a wrong source says why."""
+
+import json
+import shutil
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.engines.inputs import (
+    EmptySource,
+    PinnedSource,
+    SourceColumnError,
+    VersionGone,
+    check_roles,
+    pin,
+    read,
+    to_datetime,
+    to_ms,
+)
+from jobs.pipelines import DeltaSource
+from jobs.tables.delta import Folder
+from jobs.tables.errors import NotADeltaTable
+
+SOURCE = DeltaSource("t", event_time="e", arrival_time="a")
+START = datetime(2013, 1, 1, tzinfo=UTC)
+TIME = pa.timestamp("us", tz="UTC")
+SCHEMA = pa.schema([("a", TIME), ("row", pa.int64()), ("day", pa.date32())])
+MICROSECOND = timedelta(microseconds=1)
+
+
+def after(hours: float) -> datetime:
+    return START + timedelta(hours=hours)
+
+
+def ms(moment: datetime) -> int:
+    return to_ms(moment)
+
+
+def table_of(arrivals: dict[int, datetime | None]) -> pa.Table:
+    rows = [{"a": moment, "row": row, "day": None if moment is None else moment.date()} for row, moment in arrivals.items()]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def commit(uri: Path | str, arrivals: dict[int, datetime | None], **options: Any) -> PinnedSource:
+    write_deltalake(str(uri), table_of(arrivals), mode="append", **options)
+    return pin(SOURCE, str(uri))
+
+
+def rows_read(source: PinnedSource, low: datetime, high: datetime, before: PinnedSource | None = None) -> tuple[list[int], list[int]]:
+    """Row numbers that lie in the slice, and those without an arrival time that are this run's to tell."""
+    inside, without = [], []
+    for file in source.files(ms(low), ms(high), "a", before):
+        for row in read(source.uri, file, source.schema, ("a", "row")).to_pylist():
+            if row["a"] is None:
+                without += [row["row"]] if file.may_lack_arrival else []
+            elif low <= to_datetime(ms(row["a"])) < high:
+                inside.append(row["row"])
+    return sorted(inside), sorted(without)
+
+
+def test_milliseconds_are_floored_and_come_back() -> None:
+    assert [to_ms(START + n * MICROSECOND) - to_ms(START) for n in (-1, 0, 999, 1000)] == [-1, 0, 0, 1]
+    assert to_ms(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
+    assert to_datetime(to_ms(after(5))) == after(5)
+
+
+# Statistics may be missing, cut to milliseconds (as Spark writes them), or exact; a file may lie in a partition or hold several days.
+moments = st.none() | st.integers(-3_000, 3_000).map(lambda n: START + timedelta(hours=n / 60, microseconds=n % 7))
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> list[list[datetime | None]]:
+    return draw(st.lists(st.lists(moments, min_size=1, max_size=5), min_size=1, max_size=4))
+
+
+def forget_statistics(uri: str, how: str) -> None:
+    """Rewrite the log as another writer might have written it."""
+    for entry in sorted((Path(uri) / "_delta_log").glob("*.json")):
+        lines = [json.loads(line) for line in entry.read_text().splitlines()]
+        for line in lines:
+            if "add" in line and how == "none":
+                line["add"].pop("stats", None)
+            elif "add" in line and how == "milliseconds":
+                stats = json.loads(line["add"]["stats"])
+                for bounds in (stats["minValues"], stats["maxValues"]):
+                    if "a" in bounds:
+                        moment = datetime.fromisoformat(bounds["a"])
+                        bounds["a"] = moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+                line["add"]["stats"] = json.dumps(stats)
+        entry.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@settings(max_examples=40)
+@given(
+    commits(),
+    st.sampled_from([None, ["day"], ["a"]]),
+    st.sampled_from(["exact", "milliseconds", "none"]),
+    st.lists(st.integers(-3_000, 3_000), min_size=2, max_size=4, unique=True),
+)
+def test_slices_together_read_every_row_of_theirs_once(
+    written: list[list[datetime | None]], partition_by: list[str] | None, statistics: str, cuts: list[int]
+) -> None:
+    with TemporaryDirectory() as uri:
+        arrivals: dict[int, datetime | None] = {}
+        for number, part in enumerate(written):
+            rows = {number * 10 + position: moment for position, moment in enumerate(part)}
+            arrivals |= rows
+            write_deltalake(uri, table_of(rows), mode="append", partition_by=partition_by)
+        if statistics != "exact":
+            forget_statistics(uri, statistics)
+        source = pin(SOURCE, uri)
+        bounds = [START + timedelta(hours=cut / 60) for cut in sorted(cuts)]
+        before = None
+        for low, high in pairwise(bounds):
+            inside, without = rows_read(source, low, high, before)
+            assert inside == sorted(row for row, moment in arrivals.items() if moment is not None and low <= to_datetime(ms(moment)) < high)
+            assert without == (sorted(row for row, moment in arrivals.items() if moment is None) if before is None else [])
+            before = source
+
+
+class TestPruning:
+    def test_files_outside_the_slice_are_not_read(self, tmp_path: Path) -> None:
+        for day in range(3):
+            source = commit(tmp_path, {day: after(24 * day), 10 + day: after(24 * day + 23)})
+        assert [rows_read(source, after(24 * day), after(24 * day + 24))[0] for day in range(3)] == [[0, 10], [1, 11], [2, 12]]
+        assert [
+            len(source.files(ms(after(low)), ms(after(high)), "a", None)) for low, high in ((0, 24), (12, 36), (23.5, 24), (24, 48))
+        ] == [1, 2, 0, 1]
+
+    def test_a_table_partitioned_by_the_arrival_itself_is_pruned_by_it(self, tmp_path: Path) -> None:
+        source = commit(tmp_path, {1: after(1), 2: after(2), 3: None}, partition_by=["a"])
+        chosen = source.files(ms(after(1)), ms(after(2)), "a", source)
+        assert [read(source.uri, file, source.schema, ("row", "a")).to_pylist() for file in chosen] == [[{"row": 1, "a": after(1)}]]
+
+    def test_a_greatest_arrival_that_the_log_cuts_to_milliseconds_loses_no_row(self, tmp_path: Path) -> None:
+        late = after(1) + 1500 * MICROSECOND
+        commit(tmp_path, {1: after(0), 2: late})
+        forget_statistics(str(tmp_path), "milliseconds")
+        source = pin(SOURCE, str(tmp_path))
+        assert rows_read(source, after(1) + 1000 * MICROSECOND, after(2))[0] == [2]
+        assert source.files(ms(after(1)) + 2, ms(after(2)), "a", None) == []
+
+    @pytest.mark.parametrize("far", [datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)])
+    def test_arrivals_at_the_ends_of_the_calendar_are_no_trouble(self, tmp_path: Path, far: datetime) -> None:
+        source = commit(tmp_path, {1: far, 2: after(1)})
+        assert rows_read(source, after(0), after(24))[0] == [2]
+
+    def test_times_without_a_zone_are_utc(self, tmp_path: Path) -> None:
+        rows = table_of({1: after(1), 2: after(30)})
+        naive = rows.set_column(0, "a", rows.column("a").cast(pa.timestamp("us")))
+        for start in (0, 1):
+            write_deltalake(str(tmp_path), naive.slice(start, 1), mode="append")
+        source = pin(SOURCE, str(tmp_path))
+        assert [len(source.files(ms(after(low)), ms(after(low + 24)), "a", None)) for low in (0, 24, 48)] == [1, 1, 0]
+
+    def test_files_come_in_the_order_of_their_paths(self, tmp_path: Path) -> None:
+        for row in range(4):
+            source = commit(tmp_path, {row: after(row)})
+        paths = [file.path for file in source.files(ms(after(0)), ms(after(9)), "a", None)]
+        assert len(paths) == 4 and paths == sorted(paths)
+        assert all((file.rows, file.bytes) == (1, (tmp_path / file.path).stat().st_size) for file in source.files(0, 2**50, "a", None))
+
+
+class TestRowsWithoutAnArrival:
+    def test_they_are_told_in_the_first_version_that_has_them_and_no_later_one(self, tmp_path: Path) -> None:
+        first = commit(tmp_path, {1: after(1), 2: None})
+        second = commit(tmp_path, {3: after(25), 4: None, 5: None})
+        third = commit(tmp_path, {6: after(49)})
+        assert rows_read(first, after(0), after(24)) == ([1], [2])
+        assert rows_read(second, after(24), after(48), before=first) == ([3], [4, 5])
+        assert rows_read(third, after(48), after(72), before=second) == ([6], [])
+        assert rows_read(third, after(0), after(72)) == ([1, 3, 6], [2, 4, 5])
+
+    def test_a_file_of_nothing_else_is_read_for_them_alone(self, tmp_path: Path) -> None:
+        first = commit(tmp_path, {1: after(1)})
+        second = commit(tmp_path, {2: None})
+        assert rows_read(second, after(900), after(901), before=first) == ([], [2])
+        assert second.files(ms(after(900)), ms(after(901)), "a", second) == []
+
+    def test_a_rewrite_of_their_files_is_noticed(self, tmp_path: Path) -> None:
+        commit(tmp_path, {1: after(1), 2: None})
+        before = commit(tmp_path, {3: after(2)})
+        later = commit(tmp_path, {4: after(3), 5: None})
+        assert not later.rewrites(before, "a")
+        DeltaTable(str(tmp_path)).optimize.compact()
+        assert pin(SOURCE, str(tmp_path)).rewrites(before, "a")
+
+    def test_a_rewrite_of_other_files_does_not_matter(self, tmp_path: Path) -> None:
+        commit(tmp_path, {1: after(1)})
+        before = commit(tmp_path, {3: after(2)})
+        DeltaTable(str(tmp_path)).optimize.compact()
+        assert not pin(SOURCE, str(tmp_path)).rewrites(before, "a")
+
+
+class TestPinning:
+    def test_a_pinned_version_reads_the_same_rows_for_ever(self, tmp_path: Path) -> None:
+        first = commit(tmp_path, {1: after(1)})
+        commit(tmp_path, {2: after(2)})
+        assert (first.version, first.why_not_direct, first.schema) == (0, None, SCHEMA)
+        assert rows_read(first, after(0), after(24))[0] == [1]
+        assert pin(SOURCE, str(tmp_path), 0) == first
+        assert pin(SOURCE, str(tmp_path)).version == 1
+
+    def test_a_source_without_rows_is_empty(self, tmp_path: Path) -> None:
+        Folder(str(tmp_path), SCHEMA).ensure()
+        with pytest.raises(EmptySource, match=r"source 't' at .* is empty \(version 0\): there is nothing to replay yet"):
+            pin(SOURCE, str(tmp_path))
+
+    def test_what_is_no_delta_table_says_how_to_load_one(self, tmp_path: Path) -> None:
+        (tmp_path / "notes.csv").write_text("a,b")
+        (tmp_path / "file").write_text("")
+        for place in (tmp_path, tmp_path / "missing", tmp_path / "file"):
+            with pytest.raises(NotADeltaTable, match=r"source 't': there is no Delta table at .*`slackwater examples load NAME") as error:
+                pin(SOURCE, str(place))
+            assert "\n" not in str(error.value)
+
+    def test_a_version_that_is_gone_is_told_from_a_table_that_is_not_there(self, tmp_path: Path) -> None:
+        commit(tmp_path, {1: after(1)})
+        with pytest.raises(VersionGone, match=r"source 't': version 7 can't be read any more .*delta\.logRetentionDuration") as error:
+            pin(SOURCE, str(tmp_path), 7)
+        assert error.value.exit_code == 1
+
+    def declare(self, uri: Path, features: list[str], configuration: dict[str, str]) -> PinnedSource:
+        """A table whose log names table features that only Spark can honour."""
+        commit(uri, {1: after(1)})
+        log = sorted((uri / "_delta_log").glob("*.json"))[0]
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for line in lines:
+            if "protocol" in line:
+                line["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+            if "metaData" in line:
+                line["metaData"]["configuration"] |= configuration
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return pin(SOURCE, str(uri))
+
+    def test_deletion_vectors_are_left_to_spark(self, tmp_path: Path) -> None:
+        assert self.declare(tmp_path, ["deletionVectors"], {}).why_not_direct == "deletion vectors"
+
+    def test_column_mapping_is_left_to_spark(self, tmp_path: Path) -> None:
+        commit(tmp_path, {1: after(1)})
+        log = sorted((tmp_path / "_delta_log").glob("*.json"))[0]
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for line in lines:
+            if "protocol" in line:
+                line["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+            if "metaData" in line:
+                line["metaData"]["configuration"] |= {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}
+                schema = json.loads(line["metaData"]["schemaString"])
+                for number, field in enumerate(schema["fields"], 1):
+                    field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+                line["metaData"]["schemaString"] = json.dumps(schema)
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert pin(SOURCE, str(tmp_path)).why_not_direct == "column mapping"
+
+    def test_a_shallow_clone_is_left_to_spark(self, tmp_path: Path) -> None:
+        commit(tmp_path / "original", {1: after(1)})
+        shutil.copytree(tmp_path / "original" / "_delta_log", tmp_path / "clone" / "_delta_log")
+        log = sorted((tmp_path / "clone" / "_delta_log").glob("*.json"))[0]
+        log.write_text(log.read_text().replace('"path":"part', f'"path":"file://{tmp_path}/original/part'))
+        assert pin(SOURCE, str(tmp_path / "clone")).why_not_direct == "files of another table"
+
+
+class TestReadingAFile:
+    def read_all(self, source: PinnedSource, *columns: str) -> list[dict[str, Any]]:
+        return [row for file in source.files(0, 2**50, "a", None) for row in read(source.uri, file, source.schema, columns).to_pylist()]
+
+    def test_columns_come_in_the_order_asked_partition_columns_filled_in(self, tmp_path: Path) -> None:
+        source = commit(tmp_path, {1: after(1), 2: after(30)}, partition_by=["day"])
+        assert self.read_all(source, "day", "row") == [{"day": date(2013, 1, 1), "row": 1}, {"day": date(2013, 1, 2), "row": 2}]
+        [file, _] = source.files(0, 2**50, "a", None)
+        assert read(source.uri, file, source.schema, ("row", "day")).schema.equals(pa.schema([("row", pa.int64()), ("day", pa.date32())]))
+
+    def test_of_partition_columns_alone_there_are_as_many_rows_as_the_file_has(self, tmp_path: Path) -> None:
+        source = commit(tmp_path, {1: after(1), 2: after(2)}, partition_by=["day"])
+        assert self.read_all(source, "day") == [{"day": date(2013, 1, 1)}] * 2
+
+    @pytest.mark.parametrize("value", ["plain", "two words", "a/b", "50%", "a=b", "é", "x:y", None])
+    def test_partition_values_that_make_odd_folder_names_are_found(self, tmp_path: Path, value: str | None) -> None:
+        rows = pa.table({"a": pa.array([after(1)], TIME), "p": pa.array([value], pa.string())})
+        write_deltalake(str(tmp_path / "t"), rows, partition_by=["p"])
+        assert self.read_all(pin(SOURCE, str(tmp_path / "t")), "p", "a") == [{"p": value, "a": after(1)}]
+
+    def test_a_column_that_was_added_after_the_file_is_null_in_it(self, tmp_path: Path) -> None:
+        commit(tmp_path, {1: after(1)})
+        wider = table_of({2: after(2)}).append_column("gate", pa.array(["B4"]))
+        write_deltalake(str(tmp_path), wider, mode="append", schema_mode="merge")
+        found = self.read_all(pin(SOURCE, str(tmp_path)), "row", "gate")
+        assert sorted(found, key=lambda row: row["row"]) == [{"row": 1, "gate": None}, {"row": 2, "gate": "B4"}]
+
+    def test_times_that_spark_wrote_as_int96_are_read_over_the_whole_calendar(self, tmp_path: Path) -> None:
+        arrivals = {1: datetime(1, 1, 1, tzinfo=UTC), 2: after(1), 3: datetime(9999, 12, 31, tzinfo=UTC)}
+        source = commit(tmp_path, dict(arrivals))
+        [file] = source.files(0, 2**50, "a", None)
+        with pq.ParquetWriter(tmp_path / file.path, SCHEMA, use_deprecated_int96_timestamps=True) as writer:
+            writer.write_table(table_of(dict(arrivals)))
+        assert {row["row"]: row["a"] for row in self.read_all(source, "row", "a")} == arrivals
+
+
+SCHEMA_OF_ROLES = pa.schema(
+    [("e", TIME), ("a", pa.timestamp("us")), ("text", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("list", pa.list_(pa.int64()))]
+)
+
+
+class TestRoles:
+    def roles(self, **changes: Any) -> DeltaSource:
+        return DeltaSource(**{"table": "t", "event_time": "e", "arrival_time": "a", "source_partition": "text", "order_by": "n", **changes})
+
+    def test_columns_that_can_play_their_roles_are_accepted(self) -> None:
+        check_roles(self.roles(), SCHEMA_OF_ROLES, ("x", "list"))
+        check_roles(self.roles(source_partition=None, order_by="x"), SCHEMA_OF_ROLES, ())
+
+    @pytest.mark.parametrize(
+        ("changes", "told"),
+        [
+            ({"event_time": "when"}, "source 't' has no column 'when'; it has e, a, text, n, x, list. Mend"),
+            ({"event_time": "text"}, "event_time is column 'text' of type string; it must be a timestamp"),
+            ({"arrival_time": "n"}, "arrival_time is column 'n' of type int64; it must be a timestamp"),
+            ({"source_partition": "list"}, "source_partition is column 'list' .*; it must be text, an integer, a boolean or a date"),
+            ({"source_partition": "x"}, "source_partition is column 'x' of type double"),
+            ({"order_by": "list"}, "order_by is column 'list' .*; it must be a plain column, whose values have an order"),
+        ],
+    )
+    def test_others_are_refused_with_what_the_source_has(self, changes: dict[str, str], told: str) -> None:
+        with pytest.raises(SourceColumnError, match=told) as error:
+            check_roles(self.roles(**changes), SCHEMA_OF_ROLES, ())
+        assert error.value.column in changes.values()  # type: ignore[attr-defined]
+
+    def test_columns_of_aggregates_must_be_there_too(self) -> None:
+        with pytest.raises(SourceColumnError, match="no column 'delay'"):
+            check_roles(self.roles(), SCHEMA_OF_ROLES, ("delay",))

@@ -1,0 +1,344 @@
+"""Rows are judged and ordered on whole columns as one would judge and order them one by one."""
+
+import json
+import math
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.engines.content_hash import row_digests
+from jobs.engines.inputs import SourceBatch, SourceColumnError
+from jobs.engines.rows import ARRIVAL, EVENT, Judge, as_json, check_key_types, columns_read, in_order
+from jobs.pipelines import DeltaSource, Pipeline, count, max_
+from windowing import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+
+HOUR_MS = 3_600_000
+HOUR = timedelta(milliseconds=HOUR_MS)
+START_MS = 1_356_998_400_000
+YEAR_1, YEAR_9999_ENDS = -62_135_596_800_000, 253_402_300_800_000
+
+
+def declared(**changes: Any) -> Pipeline:
+    values: dict[str, Any] = {
+        "name": "flights",
+        "source": DeltaSource("t", event_time="e", arrival_time="a", order_by="row"),
+        "watermarks": WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=1)),
+        "key_by": ["k", "part"],
+        "window": TumblingEventTimeWindows.of(HOUR),
+        "select": {"n": count(), "most": max_("x")},
+        "start": "2013-01-01",
+        "max_ahead": 2 * HOUR,
+    }
+    return Pipeline(**{**values, **changes})
+
+
+def times(values: list[int | None], unit: str = "us", tz: str | None = "UTC") -> pa.Array:
+    return pa.array(values, pa.int64()).cast(pa.timestamp(unit, tz=tz))
+
+
+def batch_of(
+    arrivals: list[int | None], events: list[int | None], unit: str = "us", may_lack_arrival: bool = True, **columns: list[Any]
+) -> SourceBatch:
+    """Rows with the given times, in the unit's own numbers; row numbers count from 0."""
+    size = len(arrivals)
+    rows = pa.table(
+        {
+            "a": times(arrivals, unit),
+            "e": times(events, unit),
+            "k": pa.array(columns.get("k", ["x"] * size), pa.string()),
+            "part": pa.array(columns.get("part", [1] * size), pa.int32()),
+            "row": pa.array(range(size), pa.int64()),
+        }
+    )
+    return SourceBatch(rows, "day=1/part.parquet", may_lack_arrival)
+
+
+# Around the slice, around the ends of the calendar, between milliseconds, and null.
+def near(ms: int) -> st.SearchStrategy[int]:
+    return st.integers(-2, 1001).map(lambda us: ms * 1000 + us)
+
+
+arrival_us = st.none() | st.integers(-3, 4).flatmap(lambda hours: near(START_MS + hours * HOUR_MS))
+edges = [YEAR_1, YEAR_1 + HOUR_MS, YEAR_9999_ENDS, YEAR_9999_ENDS - HOUR_MS, YEAR_9999_ENDS - 3 * HOUR_MS, START_MS, 0, -HOUR_MS, 2**53]
+event_us = st.none() | st.sampled_from(edges).flatmap(near) | arrival_us
+
+Row = tuple[int | None, int | None, str | None, int | None]
+
+
+def verdict(row: Row, low: int, high: int, may_lack_arrival: bool, pipeline: Pipeline) -> str | None:
+    """What a row is: "element", a reason code, or None for no concern of this slice. Floors in exact integers."""
+    arrival, event, key, part = row
+    if arrival is None:
+        return "null_arrival" if may_lack_arrival else None
+    if not low <= arrival // 1000 < high:
+        return None
+    if key is None or part is None:
+        return "null_key"
+    if event is None:
+        return "null_event_time"
+    at = event // 1000
+    window_end_and_cleanup = at + HOUR_MS + pipeline.allowed_lateness_ms
+    if at - HOUR_MS < YEAR_1 or window_end_and_cleanup >= YEAR_9999_ENDS:
+        return "time_out_of_range"
+    return "ahead_of_arrival" if at > arrival // 1000 + 2 * HOUR_MS else "element"
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.tuples(arrival_us, event_us, st.sampled_from(["x", "y", None]), st.sampled_from([1, 1, None])), max_size=12),
+    st.integers(-2, 1),
+    st.integers(1, 3),
+    st.booleans(),
+    st.sampled_from([timedelta(0), HOUR]),
+)
+def test_a_row_is_what_it_is_when_judged_alone(
+    rows: list[Row], start: int, hours: int, may_lack_arrival: bool, lateness: timedelta
+) -> None:
+    low, high = START_MS + start * HOUR_MS, START_MS + (start + hours) * HOUR_MS
+    pipeline = declared(allowed_lateness=lateness)
+    arrivals, events, keys, parts = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    batch = batch_of(arrivals, events, may_lack_arrival=may_lack_arrival, k=keys, part=parts)
+
+    prepared = Judge(pipeline, low, high).prepare(batch)
+
+    expected = [verdict(row, low, high, may_lack_arrival, pipeline) for row in rows]
+    elements = [number for number, what in enumerate(expected) if what == "element"]
+    assert prepared.elements.column("row").to_pylist() == elements
+    assert prepared.elements.column(ARRIVAL).to_pylist() == [(arrivals[number] or 0) // 1000 for number in elements]
+    assert prepared.elements.column(EVENT).to_pylist() == [(events[number] or 0) // 1000 for number in elements]
+    unusable = [(number, what) for number, what in enumerate(expected) if what not in ("element", None)]
+    numbers = [json.loads(text)["row"] for text in prepared.quarantined.column("row_json").to_pylist()]
+    told = zip(numbers, prepared.quarantined.column("reason_code").to_pylist(), strict=True)
+    assert list(told) == unusable
+    assert prepared.rows_read == len(elements) + len(unusable)
+    alone = Judge(pipeline, low, high).prepare(batch, quarantine=False)
+    assert alone.elements.equals(prepared.elements) and alone.quarantined.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("unit", "numbers"),
+    [
+        ("s", [-1, 0, 1]),
+        ("ms", [-1000, 0, 1000]),
+        ("us", [-999_001, -999, 1_000_999]),
+        ("ns", [-999_000_001, -1, 1_000_999_999]),
+    ],
+)
+def test_times_of_any_unit_are_floored_to_milliseconds(unit: str, numbers: list[int]) -> None:
+    per_ms = {"s": 1 / 1000, "ms": 1, "us": 1000, "ns": 10**6}[unit]
+    batch = batch_of(numbers, numbers, unit)
+    prepared = Judge(declared(start="1960-01-01"), -10_000, 10_000).prepare(batch)
+    expected = [math.floor(number / per_ms) for number in numbers]
+    assert prepared.elements.column(ARRIVAL).to_pylist() == prepared.elements.column(EVENT).to_pylist() == expected
+
+
+def test_times_without_a_zone_are_utc() -> None:
+    batch = batch_of([START_MS * 1000], [START_MS * 1000])
+    rows = batch.rows.set_column(0, "a", times([START_MS * 1000], tz=None)).set_column(1, "e", times([START_MS * 1000], tz=None))
+    prepared = Judge(declared(), START_MS, START_MS + 1).prepare(SourceBatch(rows, None, True))
+    assert prepared.elements.column(ARRIVAL).to_pylist() == [START_MS]
+
+
+class TestHowFarAWindowReaches:
+    def is_usable(self, event_ms: int, **changes: Any) -> bool:
+        pipeline = declared(max_ahead=timedelta(days=366_000), **changes)
+        batch = batch_of([event_ms * 1000], [event_ms * 1000])
+        return Judge(pipeline, event_ms, event_ms + 1).prepare(batch).elements.num_rows == 1
+
+    @pytest.mark.parametrize(
+        ("changes", "back", "forth"),
+        [
+            ({}, HOUR_MS, HOUR_MS),
+            ({"window": SlidingEventTimeWindows.of(3 * HOUR, HOUR)}, 3 * HOUR_MS, 3 * HOUR_MS),
+            ({"window": EventTimeSessionWindows.with_gap(2 * HOUR)}, 2 * HOUR_MS, 2 * HOUR_MS),
+            ({"allowed_lateness": 4 * HOUR}, HOUR_MS, 5 * HOUR_MS),
+            ({"watermarks": WatermarkStrategy.bounded_out_of_orderness(9 * HOUR)}, 9 * HOUR_MS + 1, HOUR_MS),
+            ({"window": GlobalWindows.create()}, 60_001, 0),
+        ],
+    )
+    def test_its_bounds_its_cleanup_and_the_watermark_stay_within_the_calendar(
+        self, changes: dict[str, Any], back: int, forth: int
+    ) -> None:
+        first, last = YEAR_1 + back, YEAR_9999_ENDS - forth - 1
+        assert [self.is_usable(ms, **changes) for ms in (first - 1, first, last, last + 1)] == [False, True, True, False]
+
+
+class TestQuarantine:
+    def told(self, batch: SourceBatch, **changes: Any) -> list[dict[str, Any]]:
+        return Judge(declared(**changes), START_MS, START_MS + HOUR_MS).prepare(batch).quarantined.to_pylist()
+
+    def test_it_says_which_rule_and_which_column(self) -> None:
+        now = START_MS * 1000
+        batch = batch_of(
+            [now, now, now, now, now, None],
+            [None, now, now, now + 2 * HOUR_MS * 1000 + 1000, 2**62, now],
+            k=["x", None, "x", "x", "x", "x"],
+            part=[1, 1, None, 1, 1, 1],
+        )
+        assert [(row["reason_code"], row["column_name"]) for row in self.told(batch)] == [
+            ("null_event_time", "e"), ("null_key", "k"), ("null_key", "part"), ("ahead_of_arrival", "e"), ("time_out_of_range", "e"),
+            ("null_arrival", "a"),
+        ]  # fmt: skip
+        assert [row["reason"] for row in self.told(batch)][3] == "the event time is more than 2:00:00 after the arrival"
+        assert {row["source_file"] for row in self.told(batch)} == {"day=1/part.parquet"}
+        assert [row["arrival_time"] for row in self.told(batch)] == [datetime(2013, 1, 1, tzinfo=UTC)] * 5 + [None]
+
+    def test_of_several_broken_rules_the_first_is_told(self) -> None:
+        nothing = batch_of([None], [None], k=[None])
+        assert [row["reason_code"] for row in self.told(nothing)] == ["null_arrival"]
+        no_key_and_no_event = batch_of([START_MS * 1000], [None], k=[None], part=[None])
+        assert [(row["reason_code"], row["column_name"]) for row in self.told(no_key_and_no_event)] == [("null_key", "k")]
+
+    def test_an_arrival_of_nanoseconds_is_kept_to_the_microsecond(self) -> None:
+        [row] = self.told(batch_of([START_MS * 10**6 + 1999], [None], "ns"))
+        assert row["arrival_time"] == datetime(2013, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
+
+    def test_the_whole_row_is_told_as_json_that_everybody_can_read(self) -> None:
+        kinds = pa.schema(
+            [
+                ("time", pa.timestamp("us", tz="UTC")),
+                ("local", pa.timestamp("us")),
+                ("far", pa.timestamp("us", tz="UTC")),
+                ("day", pa.date32()),
+                ("x", pa.float64()),
+                ("price", pa.decimal128(5, 2)),
+                ("blob", pa.binary()),
+                ("nested", pa.list_(pa.struct([("t", pa.timestamp("us", tz="UTC")), ("x", pa.float64())]))),
+                ("map", pa.map_(pa.string(), pa.date32())),
+                ("text", pa.string()),
+                ("none", pa.int64()),
+            ]
+        )
+        moment = datetime(2013, 1, 1, 5, tzinfo=UTC)
+        row = {
+            "time": moment, "local": moment.replace(tzinfo=None), "far": None, "day": date(2013, 1, 1), "x": math.inf,
+            "price": Decimal("1.50"), "blob": b"\x01", "nested": [{"t": moment, "x": math.nan}], "map": [("a", date(2013, 1, 2))], "text": 'a "b"\n',
+            "none": None,
+        }  # fmt: skip
+        rows = pa.Table.from_pylist([row], schema=kinds)
+        rows = rows.set_column(2, "far", pa.array([YEAR_9999_ENDS * 1000], pa.int64()).cast(kinds.field("far").type))
+        [text] = as_json(rows)
+        assert json.loads(text, parse_constant=pytest.fail) == {
+            "time": "2013-01-01 05:00:00.000000Z", "local": "2013-01-01 05:00:00.000000", "far": "10000-01-01 00:00:00.000000Z",
+            "day": "2013-01-01", "x": "inf", "price": "1.50", "blob": "01", "nested": [{"t": "2013-01-01 05:00:00.000000Z", "x": "nan"}],
+            "map": [["a", "2013-01-02"]], "text": 'a "b"\n', "none": None,
+        }  # fmt: skip
+        assert as_json(rows.slice(0, 0)) == []
+
+
+ordered = declared(source=DeltaSource("t", event_time="e", arrival_time="a", order_by="o"), key_by="k")
+
+
+def elements_of(rows: list[tuple[int, float | None, str, int]]) -> pa.Table:
+    """Elements as `prepare` gives them, numbered in `tag`, a column that the pipeline does not read."""
+    arrivals, orders, keys, xs = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    return pa.table(
+        {
+            "a": times([(START_MS + arrival) * 1000 for arrival in arrivals]),
+            "e": times([START_MS * 1000] * len(rows)),
+            "k": pa.array(keys, pa.string()),
+            "x": pa.array(xs, pa.int64()),
+            "o": pa.array(orders, pa.float64()),
+            "tag": pa.array(range(len(rows)), pa.int64()),
+            ARRIVAL: pa.array([START_MS + arrival for arrival in arrivals], pa.int64()),
+        }
+    )
+
+
+orders = st.none() | st.sampled_from([math.nan, 0.0, -0.0, 1.0])
+
+
+class TestOrder:
+    @settings(max_examples=100)
+    @given(
+        st.lists(st.tuples(st.integers(0, 2), orders, st.sampled_from("ab"), st.integers(0, 1)), max_size=10),
+        st.randoms(use_true_random=False),
+        st.integers(0, 10),
+    )
+    def test_it_is_by_arrival_then_order_then_hash_whatever_order_rows_came_in(self, rows: list[Any], random: Any, cut: int) -> None:
+        elements = elements_of(rows)
+        read = columns_read(ordered)
+        shuffled = list(range(len(rows)))
+        random.shuffle(shuffled)
+        pieces = [elements.take(pa.array(part, pa.int64())) for part in (shuffled[:cut], shuffled[cut:])]
+
+        found = in_order(ordered, pa.concat_tables(pieces))
+
+        def rank(order: float | None) -> tuple[int, float]:
+            return (0, 0.0) if order is None else (1, 0.0) if math.isnan(order) else (2, order)
+
+        digests = list(row_digests(elements, read))
+        tags = sorted(range(len(rows)), key=lambda tag: (rows[tag][0], rank(rows[tag][1]), digests[tag]))
+        expected = elements.take(pa.array(tags, pa.int64()))
+        assert repr(found.select(read).to_pylist()).replace("-0.0", "0.0") == repr(expected.select(read).to_pylist()).replace("-0.0", "0.0")
+        assert sorted(found.column("tag").to_pylist()) == list(range(len(rows)))
+
+    def test_ties_are_the_exception_and_the_others_are_not_hashed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        elements = elements_of([(2, None, "a", 0), (0, 1.0, "a", 0), (1, None, "b", 0), (1, 1.0, "a", 0)])
+        monkeypatch.setattr("jobs.engines.rows.row_digests", lambda *_: pytest.fail("a row without a tie was hashed"))
+        assert in_order(ordered, elements).column("tag").to_pylist() == [1, 2, 3, 0]
+
+    def test_without_an_order_column_equal_arrivals_are_ties(self) -> None:
+        pipeline = declared(source=DeltaSource("t", event_time="e", arrival_time="a"), key_by="k")
+        elements = elements_of([(1, 2.0, "a", 0), (1, 1.0, "b", 0), (1, 0.0, "c", 0), (0, 9.0, "z", 0)])
+        digests = list(row_digests(elements, columns_read(pipeline)))
+        found = in_order(pipeline, elements).column("tag").to_pylist()
+        assert found == [3, *sorted(range(3), key=lambda tag: digests[tag])]
+
+    @pytest.mark.parametrize(
+        ("one", "two", "kind"),
+        [
+            ("0", "1", pa.string()),
+            (0, 1, pa.int8()),
+            (False, True, pa.bool_()),
+            (date(2013, 1, 1), date(2013, 1, 2), pa.date32()),
+            (Decimal("-0.5"), Decimal("0.1"), pa.decimal128(5, 1)),
+            (b"0", b"1", pa.binary()),
+            (datetime(2013, 1, 1), datetime(2013, 1, 2), pa.timestamp("us")),  # noqa: DTZ001
+            (-0.5, 0.0, pa.float32()),
+        ],
+        ids=str,
+    )
+    def test_any_plain_type_orders(self, one: Any, two: Any, kind: pa.DataType) -> None:
+        elements = elements_of([(0, None, "a", 0)] * 3).set_column(4, "o", pa.array([two, None, one], kind))
+        assert in_order(ordered, elements).column("tag").to_pylist() == [1, 2, 0]
+
+    def test_no_elements_are_in_order(self) -> None:
+        assert in_order(ordered, elements_of([])).num_rows == 0
+
+
+def test_the_columns_that_a_pipeline_reads_are_each_named_once() -> None:
+    source = DeltaSource("t", event_time="e", arrival_time="a", source_partition="k", order_by="row")
+    pipeline = declared(source=source, select={"n": count(), "seen": count("x"), "most": max_("x"), "last": max_("e")})
+    assert columns_read(pipeline) == ("k", "part", "e", "a", "row", "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits"),
+    [
+        *((kind, True) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())),
+        *((kind, False) for kind in (pa.float64(), pa.decimal128(5, 0), pa.timestamp("us"), pa.binary(), pa.list_(pa.int64()))),
+    ],
+    ids=str,
+)
+def test_keys_are_what_flink_hashes_alike_everywhere(kind: pa.DataType, fits: bool) -> None:
+    schema = pa.schema([("k", pa.string()), ("part", kind)])
+    if fits:
+        check_key_types(declared(), schema)
+    else:
+        with pytest.raises(SourceColumnError, match=r"key column 'part' is .*; keys are integers, strings, booleans and dates"):
+            check_key_types(declared(), schema)
+
+
+def test_judging_leaves_the_batch_as_it_was() -> None:
+    batch = batch_of([START_MS * 1000, None], [None, START_MS * 1000])
+    before = batch.rows.to_pylist()
+    Judge(declared(), START_MS, START_MS + 1).prepare(batch)
+    assert batch.rows.to_pylist() == before
+    assert np.asarray(batch.rows.column("row")).tolist() == [0, 1]

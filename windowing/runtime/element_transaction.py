@@ -5,41 +5,21 @@ Only operators that send failing elements to quarantine have one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from windowing.state.journal import UndoJournal
 
 
-class HeldCalls:
-    """Stands in for an output or a listener: while `is_holding`, calls wait for `release` or `drop`."""
+class _StandIn:
+    """Takes the calls meant for an output or a listener, and passes them on at once or through the transaction."""
 
-    def __init__(self, target: Any) -> None:
-        self._target = target
-        self._calls: list[tuple[Any, tuple[Any, ...]]] = []
-        self.is_holding = False
+    def __init__(self, target: Any, transaction: ElementTransaction) -> None:
+        self._target, self._transaction = target, transaction
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._target, name)
-
-        def call(*arguments: Any) -> None:
-            if self.is_holding:
-                self._calls.append((method, arguments))
-            else:
-                method(*arguments)
-
-        return call
-
-    def release(self) -> None:
-        """Make the calls held, in order, and hold no more."""
-        self.is_holding = False
-        calls, self._calls = self._calls, []
-        for method, arguments in calls:
-            method(*arguments)
-
-    def drop(self) -> None:
-        """Forget the calls held, and hold no more."""
-        self.is_holding = False
-        self._calls = []
+        return lambda *arguments: self._transaction.pass_on(method, arguments)
 
 
 class ElementTransaction:
@@ -55,23 +35,32 @@ class ElementTransaction:
 
     def __init__(self, output: Any, listener: Any = None) -> None:
         self.journal = UndoJournal()
-        self.output: Any = HeldCalls(output)
-        self.listener: Any = None if listener is None else HeldCalls(listener)
-        self._held = [held for held in (self.output, self.listener) if held is not None]
+        self.output: Any = _StandIn(output, self)
+        self.listener: Any = None if listener is None else _StandIn(listener, self)
+        self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._is_open = False
+
+    def pass_on(self, method: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        """Call now, or when the element has succeeded."""
+        if self._is_open:
+            self._held.append((method, arguments))
+        else:
+            method(*arguments)
 
     def begin(self) -> None:
         self.journal.begin()
-        for held in self._held:
-            held.is_holding = True
+        self._is_open = True
 
     def commit(self) -> None:
-        """The element has succeeded: let its rows out."""
+        """The element has succeeded: let its rows out, in order."""
         self.journal.commit()
-        for held in self._held:
-            held.release()
+        self._is_open = False
+        held, self._held = self._held, []
+        for method, arguments in held:
+            method(*arguments)
 
     def undo(self) -> None:
         """The element has failed: state, timers and rows are as before it."""
         self.journal.undo()
-        for held in self._held:
-            held.drop()
+        self._is_open = False
+        self._held = []

@@ -93,7 +93,10 @@ class InternalTimerService:
             target.on_event_time(*timer)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored service, that of its snapshot, without calling anything back. Flink restores it as Long.MIN."""
+        """Set the watermark of a restored service, that of its snapshot, without calling anything back. Flink restores it as Long.MIN.
+
+        The caller vouches that it had not fallen before the snapshot.
+        """
         self.current_watermark = timestamp
         self.has_gone_back = False
 

@@ -301,6 +301,8 @@ class WindowOperator:
         """Do what the trigger says: fire, purge, or both, in this order."""
         if not isinstance(result, TriggerResult):
             raise TypeError(f"{self._trigger!r} answered {result!r}; a trigger answers with a TriggerResult.")
+        if result is FIRE_AND_PURGE and not self._trigger.purges:
+            raise ConfigurationError(f"{self._trigger!r} answered FIRE_AND_PURGE, but its class does not say `purges = True`; add that.")
         if result is not PURGE:
             contents = self._contents.get(key, state_window)
             if self._listener is not None:

@@ -91,11 +91,11 @@ class CatchUp:
         publish.roll_forward.finish()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.
         parent = prepared.parent()
+        if parent.row is not None and self.request.start_ms is not None:
+            raise UsageError(f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out.")
         slices = self._slices(runner.pipeline, prepared.lineage(parent, self.request.start_ms))
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
-        if parent.row is not None and self.request.start_ms is not None:
-            raise UsageError(f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out.")
         committed: list[LedgerRow] = []
         for slice_ in slices:
             staged = prepared.stage(parent, slice_)

@@ -12,14 +12,16 @@ import pytest
 from tests.contracts.backends import BACKENDS, BackendFactory
 from tests.contracts.domains import DOMAINS, Domain
 from tests.contracts.harness import WindowHarness
+from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.scripted import Contents, KeepAll
 from tests.contracts.trigger_harness import TriggerHarness
-from windowing import OrderMode, Trigger, WindowAssigner
+from windowing import KeyedProcessFunction, OrderMode, Trigger, WindowAssigner
 from windowing.key_types import STRING
 from windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 Start = Callable[..., WindowHarness]
 Ask = Callable[[Trigger], TriggerHarness]
+Run = Callable[..., ProcessHarness]
 
 
 @pytest.fixture(params=BACKENDS, ids=lambda factory: factory.name)
@@ -95,6 +97,20 @@ def ask(backend: BackendFactory, order_mode: OrderMode, folders: Iterator[Path])
 
     def make(trigger: Trigger) -> TriggerHarness:
         made.append(TriggerHarness(trigger, backend, folders, order_mode))
+        return made[-1]
+
+    yield make
+    for harness in made:
+        harness.close()
+
+
+@pytest.fixture
+def run(backend: BackendFactory, order_mode: OrderMode, folders: Iterator[Path]) -> Iterator[Run]:
+    """A KeyedProcessFunction → its opened operator in a harness, of every variant in turn."""
+    made: list[ProcessHarness] = []
+
+    def make(function: KeyedProcessFunction, **choices: Any) -> ProcessHarness:
+        made.append(ProcessHarness(function, backend, folders, order_mode, **choices))
         return made[-1]
 
     yield make

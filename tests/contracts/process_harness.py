@@ -1,0 +1,106 @@
+"""Drives the parallel operators of one KeyedProcessFunction, and asserts after each step all that they emitted and still hold.
+
+A count that a test does not mention is asserted to be zero.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.contracts.backends import BackendFactory
+from tests.contracts.harness import RecordingOutput, expected_held, held
+from windowing import KeyedProcessFunction, OrderMode
+from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
+from windowing.key_types import STRING
+from windowing.processing_time_service import HarnessProcessingTimeService
+from windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
+
+MAX_PARALLELISM = 128
+
+
+class ProcessHarness:
+    """One operator, or as many as the last `rescale` made; elements go to the owner of their key."""
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        backend: BackendFactory,
+        folders: Iterator[Path],
+        order_mode: OrderMode,
+        on_error: Any = "fail",
+        key_type: Any = STRING,
+    ) -> None:
+        self._function, self._backend, self._folders, self._order_mode = function, backend, folders, order_mode
+        self._on_error, self._key_type = on_error, key_type
+        self.output = RecordingOutput()
+        self._start(1, 0, [])
+
+    @property
+    def operator(self) -> KeyedProcessOperator:
+        """The only operator."""
+        [operator] = self.operators
+        return operator
+
+    def element(self, value: Any, at: int | None, /, *, key: Any = "a", out: Any = (), **left: int) -> None:
+        group = key_group_of(key, self._key_type, MAX_PARALLELISM)
+        self.operators[operator_index(group, len(self.operators), MAX_PARALLELISM)].process_element(key, value, at)
+        self.check(out, **left)
+
+    def watermark(self, time: int, /, *, out: Any = (), **left: int) -> None:
+        for operator in self.operators:
+            operator.process_watermark(time)
+        self.check(out, **left)
+
+    def clock(self, time: int, /, *, out: Any = (), **left: int) -> None:
+        for clock in self.clocks:
+            clock.advance_to(time)
+        self.check(out, **left)
+
+    def rescale(self, parallelism: int, /, *, at: int | None = None, restores_watermark: bool = False, **left: int) -> None:
+        """Snapshot all operators, throw them away, and restore into `parallelism` new ones whose clocks read `at`, the same unless said."""
+        snapshots = [take_snapshot(operator, owned) for operator, owned in zip(self.operators, self._ranges, strict=True)]
+        copied: list[OperatorSnapshot] = pickle.loads(pickle.dumps(snapshots))
+        now = self.clocks[0].current_processing_time if at is None else at
+        self.close()
+        self._start(parallelism, now, copied)
+        if restores_watermark:
+            for operator in self.operators:
+                operator.initialize_watermark(max(snapshot.watermark for snapshot in snapshots))
+        self.check((), **left)
+
+    def check(self, out: Any = (), *, event: int = 0, processing: int = 0, **state: int) -> None:
+        assert self.output.take() == list(out)
+        total: Counter[str] = Counter({"event timers": 0, "processing timers": 0})
+        for operator in self.operators:
+            total.update(held(operator))
+        assert dict(total) == expected_held(event, processing, state)
+
+    def close(self) -> None:
+        for operator in self.operators:
+            operator.close()
+
+    def _start(self, parallelism: int, now: int, snapshots: Sequence[OperatorSnapshot]) -> None:
+        self._ranges = KeyGroupRange.ranges(parallelism, MAX_PARALLELISM)
+        self.clocks = [HarnessProcessingTimeService(now) for _ in self._ranges]
+        self.operators = [
+            KeyedProcessOperator(
+                self._function,
+                self._key_type,
+                self.output,
+                clock,
+                key_groups=owned,
+                max_parallelism=MAX_PARALLELISM,
+                order_mode=self._order_mode,
+                make_backend=self._backend.make(next(self._folders)),
+                on_error=self._on_error,
+            )
+            for clock, owned in zip(self.clocks, self._ranges, strict=True)
+        ]
+        for operator, owned in zip(self.operators, self._ranges, strict=True):
+            restore_snapshots(operator, snapshots, owned)
+            operator.open()

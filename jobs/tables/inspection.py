@@ -41,8 +41,8 @@ class Inspection:
         done = self._rolled_forward()
         if head is not None and head.seq > done:
             print(
-                f"{self.pipeline}: `published` is as of run {done}, the ledger at {head.seq}; the next writing command finishes the "
-                f"roll-forward (`slackwater publish {self.pipeline}` does nothing else).",
+                f"{self.pipeline}: `published` is as of run {done}, the ledger at {head.seq}; the next writing command, for example "
+                f"`slackwater publish {self.pipeline}`, finishes the roll-forward.",
                 file=sys.stderr,
             )
 
@@ -79,8 +79,9 @@ class Inspection:
         return self.tables["validations"].read(where=pc.field("run_id") == self.run(seq).run_id).to_pylist()
 
     def open_attempts(self) -> list[dict[str, Any]]:
-        """Attempts that ended otherwise than committed, oldest first."""
-        return [asdict(row) for row in self.tables.attempts.standing() if row.outcome != "committed"]
+        """Attempts that the ledger does not have, oldest first. One that died between its commit and its record is none of them."""
+        committed = {row.run_id for row in self.tables.ledger.rows()}
+        return [asdict(row) for row in self.tables.attempts.standing() if row.run_id not in committed]
 
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""

@@ -1,0 +1,96 @@
+"""Warehouses for the verbs' tests, made once: the flights of a few days, and those days replayed.
+
+No assertions on what verbs say live here.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.command import Done, driver, here
+from tests.integration.driver import Plan
+from tests.integration.stored import Stored
+
+REPLAYED_TO = "2013-01-04"
+# A pipeline of the same rules under the name `hourly`, with expectations of the test's choice.
+FILE = """
+from dataclasses import replace
+
+from jobs.examples.departures import departures
+from jobs.pipelines import expect
+
+hourly = replace(departures, name="hourly", expect=[{expect}], **{{{settings}}})
+"""
+
+
+@pytest.fixture(scope="session")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with the flights that arrived in the first five days; nothing has run. Not to be written."""
+    warehouse = tmp_path_factory.mktemp("flights") / "warehouse"
+    assert here("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-06", "--warehouse", warehouse) == 0
+    return warehouse
+
+
+@pytest.fixture(scope="session")
+def replayed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    """`departures` replayed over three days. Not to be written."""
+    warehouse = shutil.copytree(flights, tmp_path_factory.mktemp("replayed") / "warehouse")
+    done = driver(Plan(), "run", "departures", "--to", REPLAYED_TO, "--warehouse", warehouse)
+    assert done.returncode == 0, done.stderr
+    return Stored(warehouse, "departures")
+
+
+@pytest.fixture
+def warehouse(flights: Path, tmp_path: Path) -> Path:
+    """A warehouse of the test's own, with the flights."""
+    return shutil.copytree(flights, tmp_path / "warehouse")
+
+
+@pytest.fixture
+def hourly(warehouse: Path, tmp_path: Path) -> "Hourly":
+    return Hourly(warehouse, tmp_path)
+
+
+class Hourly:
+    """The pipeline `hourly` in a warehouse of its own, replayed by drivers without Spark."""
+
+    def __init__(self, warehouse: Path, folder: Path) -> None:
+        self.stored = Stored(warehouse, "hourly")
+        self.file = folder / "pipelines.py"
+        self.declare()
+
+    def declare(self, expect: str = "", settings: str = "") -> None:
+        """Write the pipelines file anew."""
+        self.file.write_text(FILE.format(expect=expect, settings=settings))
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        return ("--warehouse", str(self.stored.warehouse), "--pipelines", str(self.file))
+
+    def run(self, *options: str, plan: Plan | None = None) -> Done:
+        """`slackwater run hourly OPTIONS` in a process of its own."""
+        return driver(plan or Plan(), "run", "hourly", *options, *self.where)
+
+    def publish(self, *arguments: str) -> int:
+        """`slackwater publish hourly ARGUMENTS` in this process."""
+        return here("publish", "hourly", *arguments, *self.where)
+
+    def attempts(self) -> dict[str, dict]:
+        """How each attempt stands, by run id, in the order in which they came."""
+        newest: dict[str, dict] = {}
+        for row in sorted(self.stored.rows("attempts"), key=lambda row: row["at"]):
+            newest[row["run_id"]] = row
+        return newest
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What has been said since the last time, on both streams."""
+
+    def both() -> str:
+        out, err = capsys.readouterr()
+        return out + err
+
+    return both

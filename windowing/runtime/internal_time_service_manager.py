@@ -1,6 +1,6 @@
 """The timer services of one operator, by name: made on demand, advanced together, snapshot and restored together.
 
-Knows the order mode, and therefore which kind of queue a service gets; knows no window.
+Hands each service two queues; where they live and which order they have is operator_storage.py's business. Knows no window.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from windowing.java import hash_order, string_hash
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import ProcessingTimeService
-from windowing.runtime.heap_priority_queue import HeapPriorityQueueSet
 from windowing.runtime.internal_timer_service import InternalTimerService, Triggerable
 from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
 from windowing.runtime.timer_queue import TimerQueue
 from windowing.state.journal import UndoJournal
 
@@ -26,18 +25,26 @@ class InternalTimeServiceManager:
         order_mode: which queues to make.
         clock: processing time of all services.
         journal: see InternalTimerService.
+        make_timer_queue: makes the queues.
     """
 
     def __init__(
-        self, key_groups: KeyGroupIndex, order_mode: OrderMode, clock: ProcessingTimeService, journal: UndoJournal | None = None
+        self,
+        key_groups: KeyGroupIndex,
+        order_mode: OrderMode,
+        clock: ProcessingTimeService,
+        journal: UndoJournal | None = None,
+        make_timer_queue: MakeTimerQueue = queue_in_memory,
     ) -> None:
         self._key_groups, self._order_mode, self._clock, self._journal = key_groups, order_mode, clock, journal
+        self._make_timer_queue = make_timer_queue
         self._services: dict[str, InternalTimerService] = {}
 
     def get_internal_timer_service(self, name: str, target: Triggerable) -> InternalTimerService:
         """The service of that name; made for `target` at the first call."""
         if name not in self._services:
-            self._services[name] = InternalTimerService(target, self._queue(), self._queue(), self._clock, self._journal)
+            event, processing = (self._queue(f"{domain}_{name}") for domain in ("event", "processing"))
+            self._services[name] = InternalTimerService(target, event, processing, self._clock, self._journal)
         return self._services[name]
 
     def services(self) -> Iterator[tuple[str, InternalTimerService]]:
@@ -53,8 +60,5 @@ class InternalTimeServiceManager:
         for _, service in self.services():
             service.initialize_watermark(timestamp)
 
-    def _queue(self) -> TimerQueue:
-        index = self._key_groups
-        if self._order_mode.has_heap_timers:
-            return HeapPriorityQueueSet(index.key_groups, index.__getitem__, index.key_type.hash_code)
-        return KeyGroupPartitionedPriorityQueue(index.key_groups, index.__getitem__, index.key_type.serialize)
+    def _queue(self, name: str) -> TimerQueue:
+        return self._make_timer_queue(name, self._key_groups, self._order_mode)

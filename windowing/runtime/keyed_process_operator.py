@@ -21,6 +21,7 @@ from windowing.runtime.internal_timer_service import InternalTimerService
 from windowing.runtime.key_group_index import KeyGroupIndex
 from windowing.runtime.keyed_state_store import NamespacedStateStore
 from windowing.runtime.operator_output import OperatorOutput
+from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
 from windowing.runtime.window_operator import MakeBackend, heap_backend
 from windowing.state.handles import KeyContext
 
@@ -86,7 +87,7 @@ class KeyedProcessOperator:
         key_type: type of the keys.
         output: where rows go.
         clock: processing time, moved by the caller.
-        key_groups, max_parallelism, order_mode, make_backend, on_error: as for `window_operator`.
+        key_groups, max_parallelism, order_mode, make_backend, make_timer_queue, on_error: as for `window_operator`.
 
     Attributes:
         current_key: key of the element or timer that is being processed.
@@ -105,6 +106,7 @@ class KeyedProcessOperator:
         max_parallelism: int = 128,
         order_mode: OrderMode = OrderMode.ROCKSDB,
         make_backend: MakeBackend = heap_backend,
+        make_timer_queue: MakeTimerQueue = queue_in_memory,
         on_error: Literal["fail", "quarantine"] = "fail",
     ) -> None:
         if not isinstance(function, KeyedProcessFunction):
@@ -115,7 +117,7 @@ class KeyedProcessOperator:
         self._output: OperatorOutput = output if self._transaction is None else self._transaction.output
         self.current_key: Any = None
         self.backend = make_backend(index, order_mode, journal)
-        self.time_services = InternalTimeServiceManager(index, order_mode, clock, journal)
+        self.time_services = InternalTimeServiceManager(index, order_mode, clock, journal, make_timer_queue)
         self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
         self._function = copy.deepcopy(function)
         self._context = OperatorProcessContext(self, self._output, self._timers)

@@ -22,6 +22,7 @@ from windowing.runtime.key_group_index import KeyGroupIndex
 from windowing.runtime.keyed_state_store import NamespacedStateStore
 from windowing.runtime.merging_window_set import MergingWindowSet
 from windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
+from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
 from windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
 from windowing.runtime.window_operator_config import WindowOperatorConfig
 from windowing.state.backend import StateBackend
@@ -66,6 +67,7 @@ class WindowOperator:
         key_groups: KeyGroupIndex,
         order_mode: OrderMode,
         make_backend: MakeBackend,
+        make_timer_queue: MakeTimerQueue,
         listener: WindowListener | None,
         transaction: ElementTransaction | None,
     ) -> None:
@@ -74,7 +76,7 @@ class WindowOperator:
         self.current_key: Any = None
         self.late_records_dropped = 0
         self.backend = make_backend(key_groups, order_mode, journal)
-        self.time_services = InternalTimeServiceManager(key_groups, order_mode, clock, journal)
+        self.time_services = InternalTimeServiceManager(key_groups, order_mode, clock, journal, make_timer_queue)
         self._transaction = transaction
         self._output: OperatorOutput = output if transaction is None else transaction.output
         self._listener: WindowListener | None = listener if transaction is None else transaction.listener
@@ -405,6 +407,7 @@ def window_operator(
     max_parallelism: int = 128,
     order_mode: OrderMode = OrderMode.ROCKSDB,
     make_backend: MakeBackend = heap_backend,
+    make_timer_queue: MakeTimerQueue = queue_in_memory,
     listener: WindowListener | None = None,
     on_error: Literal["fail", "quarantine"] = "fail",
 ) -> WindowOperator:
@@ -417,7 +420,8 @@ def window_operator(
         key_groups: the range of keys; all of them unless said.
         max_parallelism: number of key groups, fixed for the life of the state.
         order_mode: whose order equal timers and merges have.
-        make_backend: where state lives.
+        make_backend: where state lives; see OperatorStorage.
+        make_timer_queue: where timers live.
         listener: hears each step; None costs nothing.
         on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error says `undone`; a failure in
             a firing, merge or timer is never undone.
@@ -425,4 +429,4 @@ def window_operator(
     index = KeyGroupIndex(config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
     operator = WindowOperator if config.evictor is None else EvictingWindowOperator
     transaction = ElementTransaction(output, listener) if on_error == "quarantine" else None
-    return operator(config, output, clock, index, order_mode, make_backend, listener, transaction)
+    return operator(config, output, clock, index, order_mode, make_backend, make_timer_queue, listener, transaction)

@@ -1,0 +1,225 @@
+"""Timers in RocksDB, in its order: a set for each key group with its first timers cached, and across key groups a heap of these sets.
+
+The order is that of key_group_partitioned_priority_queue.py, which keeps timers in memory. Rows are rocksdb_rows.py's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from windowing.key_groups import KeyGroupRange
+from windowing.runtime.heap_priority_queue import HeapPriorityQueue
+from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
+from windowing.state.rocksdb_rows import RowLayout, key_group_start, timer_timestamp
+
+DEFAULT_CACHE_SIZE = 128
+_NOTHING = b""
+
+
+class TimerRows(Protocol):
+    """Sorted rows whose keys are timers: a column family of a RocksDBDatabase."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def put(self, key: bytes, value: bytes) -> None: ...
+
+    def delete(self, key: bytes) -> None: ...
+
+    def first(self, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]: ...
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class RocksDBCachingPriorityQueueSet:
+    """The timers of one key group, as rows (Flink: RocksDBCachingPriorityQueueSet). Every change is written through.
+
+    Args:
+        rows: where the timers are; of this key group none yet, or `load` is called next.
+        key_group: the key group.
+        cache_size: how many of the first timers are cached, at least 1.
+        is_flink_exact: count and iterate as Flink does: from the seek hint on, when not all timers are cached. That misses live ones
+            which were added below the hint.
+
+    Attributes:
+        priority: timestamp of the first timer, EMPTY_PRIORITY when there is none.
+        heap_index: kept by the heap of sets.
+    """
+
+    __slots__ = (
+        "_all_in_cache",
+        "_cache",
+        "_cache_size",
+        "_end",
+        "_is_flink_exact",
+        "_rows",
+        "_seek_hint",
+        "_start",
+        "heap_index",
+        "priority",
+    )
+
+    def __init__(self, rows: TimerRows, key_group: int, cache_size: int, is_flink_exact: bool) -> None:
+        self._rows = rows
+        self._start, self._end = key_group_start(key_group), key_group_start(key_group + 1)
+        self._cache_size, self._is_flink_exact = cache_size, is_flink_exact
+        self._cache: list[bytes] = []  # the first rows, in order
+        self._all_in_cache = True
+        self._seek_hint = self._start  # no row lies at or below it while the cache is empty
+        self.priority = EMPTY_PRIORITY
+        self.heap_index = 0
+
+    def load(self) -> None:
+        """Look at rows that were put before."""
+        self._all_in_cache = False
+        self._see_head()
+
+    def add(self, row: bytes) -> None:
+        """Add a timer, unless it is there."""
+        cache = self._cache
+        is_full = len(cache) >= self._cache_size
+        if (is_full or not self._all_in_cache) and row >= cache[-1]:
+            self._rows.put(row, _NOTHING)
+            self._all_in_cache = False
+            return
+        position = bisect_left(cache, row)
+        if position < len(cache) and cache[position] == row:
+            return
+        if is_full:
+            cache.pop()
+            self._all_in_cache = False
+        cache.insert(position, row)
+        self._rows.put(row, _NOTHING)
+        if position == 0:
+            self.priority = timer_timestamp(row)
+
+    def remove(self, row: bytes) -> None:
+        """Remove a timer, if it is there."""
+        self._rows.delete(row)
+        cache = self._cache
+        position = bisect_left(cache, row)
+        if position == len(cache) or cache[position] != row:
+            return
+        del cache[position]
+        if not cache:
+            self._seek_hint = row
+        if position == 0:
+            self._see_head()
+
+    def poll(self) -> bytes:
+        """Remove and return the first timer; there must be one."""
+        row = self._cache.pop(0)
+        self._rows.delete(row)
+        if not self._cache:
+            self._seek_hint = row
+        self._see_head()
+        return row
+
+    def count(self) -> int:
+        return len(self._cache) if self._all_in_cache else sum(1 for _ in self.iterate())
+
+    def iterate(self) -> Iterator[bytes]:
+        """Rows in order: every one, or Flink's."""
+        if self._is_flink_exact:
+            return (row for row, _ in self._rows.scan(self._seek_hint + b"\x00", self._end))
+        return self.ordered()
+
+    def ordered(self) -> Iterator[bytes]:
+        """Every row, in order. The cache knows the first, so the rows deleted below it are never passed."""
+        if self._all_in_cache:
+            return iter(self._cache)
+        return (row for row, _ in self._rows.scan(self._cache[0], self._end))
+
+    def _see_head(self) -> None:
+        """After the head has changed: refill the empty cache, and take the new head's timestamp."""
+        if not self._cache and not self._all_in_cache:
+            found = self._rows.first(self._seek_hint + b"\x00", self._end, self._cache_size + 1)
+            self._all_in_cache = len(found) <= self._cache_size
+            self._cache = [row for row, _ in found[: self._cache_size]]
+        self.priority = timer_timestamp(self._cache[0]) if self._cache else EMPTY_PRIORITY
+
+
+class RocksDBTimerQueue:
+    """A TimerQueue with one set for each key group (Flink: KeyGroupPartitionedPriorityQueue).
+
+    Args:
+        key_groups: the range owned.
+        key_group_of: key → key group.
+        rows: an empty column family of its own.
+        layout: writes and reads its rows.
+        cache_size, is_flink_exact: see RocksDBCachingPriorityQueueSet.
+    """
+
+    def __init__(
+        self,
+        key_groups: KeyGroupRange,
+        key_group_of: Callable[[Any], int],
+        rows: TimerRows,
+        layout: RowLayout,
+        cache_size: int = DEFAULT_CACHE_SIZE,
+        is_flink_exact: bool = False,
+    ) -> None:
+        self._key_group_of, self._rows = key_group_of, rows
+        self._row, self._timer = layout.timer_row, layout.read_timer_row
+        self._first_key_group = key_groups.first
+        self._groups = [RocksDBCachingPriorityQueueSet(rows, key_group, cache_size, is_flink_exact) for key_group in key_groups]
+        self._heap = self._heap_of_groups()
+
+    def __len__(self) -> int:
+        return sum(group.count() for group in self._groups)
+
+    def __contains__(self, timer: Timer) -> bool:
+        return self._rows.get(self._row(*timer)) is not None
+
+    def __iter__(self) -> Iterator[Timer]:
+        """Group by group, in order inside each."""
+        return iter([self._timer(row) for group in self._groups for row in group.iterate()])
+
+    def add(self, timestamp: int, key: Any, namespace: Any) -> None:
+        group = self._groups[self._key_group_of(key) - self._first_key_group]
+        head = group.priority
+        group.add(self._row(timestamp, key, namespace))
+        if group.priority != head:
+            self._heap.adjust(group)
+
+    def remove(self, timestamp: int, key: Any, namespace: Any) -> None:
+        group = self._groups[self._key_group_of(key) - self._first_key_group]
+        head = group.priority
+        group.remove(self._row(timestamp, key, namespace))
+        if group.priority != head:
+            self._heap.adjust(group)
+
+    def head_timestamp(self) -> int:
+        head = self._heap.peek()
+        return EMPTY_PRIORITY if head is None else head.priority
+
+    def poll_due(self, limit: int) -> Timer | None:
+        group = self._heap.peek()
+        if group is None or group.priority > limit:
+            return None
+        head = group.priority
+        row = group.poll()
+        if group.priority != head:
+            self._heap.adjust(group)
+        return self._timer(row)
+
+    def snapshot(self, key_group: int) -> list[Timer]:
+        """In the order of the bytes."""
+        return [self._timer(row) for row in self._groups[key_group - self._first_key_group].ordered()]
+
+    legacy_snapshot = snapshot
+
+    def restore(self, timers: Iterable[Timer]) -> None:
+        """All at once: as in Flink, the sets have their contents before the heap of sets is made, which shows in cross-group ties."""
+        for timer in timers:
+            self._rows.put(self._row(*timer), _NOTHING)
+        for group in self._groups:
+            group.load()
+        self._heap = self._heap_of_groups()
+
+    def _heap_of_groups(self) -> HeapPriorityQueue[RocksDBCachingPriorityQueueSet]:
+        heap: HeapPriorityQueue[RocksDBCachingPriorityQueueSet] = HeapPriorityQueue()
+        for group in self._groups:
+            heap.add(group)
+        return heap

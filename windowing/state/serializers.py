@@ -1,0 +1,345 @@
+"""Bytes of values: every value is one tag byte and what the tag says, so values can follow each other and are read back one by one.
+
+The layout stands in the table below and nowhere else; where the bytes are kept is another file's business. Numbers are big-endian.
+
+| tag | value | bytes after the tag |
+|---|---|---|
+| 00 | None | |
+| 01, 02 | False, True | |
+| 03 | int of any size | length n, n bytes of two's complement, as few as can be |
+| 04 | int of a declared integer type | 8 bytes of two's complement |
+| 05 | float | 8 bytes, IEEE 754 |
+| 06 | str | length, UTF-8 (lone surrogates included) |
+| 07 | bytes | length, the bytes |
+| 08, 09 | tuple, list | number of items, each item |
+| 0a | dict | number of entries, each key and value, in order |
+| 0b | date | 4 bytes: proleptic Gregorian ordinal |
+| 0c | datetime | the local time as 8 bytes of microseconds since year 1, 1 byte of fold, the zone: None, seconds from UTC or a name |
+| 0d | Decimal | its text as a str value |
+| 0e | TimeWindow | start and end, 8 bytes each |
+| 0f | GlobalWindow | |
+| 10 | named tuple | number of its type in this serializer (2 bytes), each field |
+| ff | anything else, pickled | length, the pickle |
+
+A length or number is 1 byte, or ff and 4 bytes from 255 on. `ordered_long` is the one layout whose order matters by itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Callable
+from datetime import MINYEAR, UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from windowing.errors import StateSerializationError
+from windowing.java import LONG_MAX, LONG_MIN
+from windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+
+Write = Callable[[Any], bytes]
+Read = Callable[[bytes, int], tuple[Any, int]]
+
+_LONG = struct.Struct(">q")
+_UNSIGNED_LONG = struct.Struct(">Q")
+_DOUBLE = struct.Struct(">d")
+_TAGGED_LONG = struct.Struct(">Bq")
+_TAGGED_DOUBLE = struct.Struct(">Bd")
+_TAGGED_WINDOW = struct.Struct(">Bqq")
+_WINDOW = struct.Struct(">qq")
+_ORDINAL = struct.Struct(">I")
+_MOMENT = struct.Struct(">qB")
+
+_NONE, _FALSE, _TRUE, _INT, _LONG_INT, _FLOAT, _STR, _BYTES, _TUPLE, _LIST, _DICT, _DATE, _DATETIME, _DECIMAL = range(14)
+_TIME_WINDOW, _GLOBAL_WINDOW, _NAMED_TUPLE, _PICKLE = 14, 15, 16, 255
+
+_ONE_BYTE: Final = 255
+_EPOCH: Final = datetime(MINYEAR, 1, 1)  # noqa: DTZ001 - a local time is counted from a local time
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def ordered_long(number: int) -> bytes:
+    """A signed 64-bit integer as 8 bytes whose unsigned order is that of the numbers: big-endian, the sign bit flipped."""
+    return _UNSIGNED_LONG.pack(number + 2**63)
+
+
+def read_ordered_long(data: bytes, at: int) -> int:
+    """The number whose `ordered_long` stands at `at`."""
+    return int(_UNSIGNED_LONG.unpack_from(data, at)[0]) - 2**63
+
+
+class PlainSerializer:
+    """Plain values of any type in the table, nested as they like.
+
+    Exact types only: what is read back has the type that was written. Named tuples are known by a number that this object gives out, so
+    bytes are read by the serializer that wrote them, or by one that has met the same types in the same order.
+
+    Args:
+        state_name: whose values they are, for errors.
+        pickles: whether other objects may be pickled. A pickle is code, so nobody but the writer may hold the bytes.
+    """
+
+    def __init__(self, state_name: str, pickles: bool = False) -> None:
+        self._state_name, self._pickles = state_name, pickles
+        self._named_tuples: list[Any] = []
+        self._writers: dict[type, Write] = {
+            **_ATOMS,
+            tuple: self._write_tuple,
+            list: self._write_list,
+            dict: self._write_dict,
+            datetime: self._write_datetime,
+        }
+        self._readers: dict[int, Read] = {
+            **_ATOM_READERS,
+            _TUPLE: self._read_tuple,
+            _LIST: self._read_list,
+            _DICT: self._read_dict,
+            _DATETIME: self._read_datetime,
+            _NAMED_TUPLE: self._read_named_tuple,
+            _PICKLE: self._read_pickle,
+        }
+
+    def dumps(self, value: Any) -> bytes:
+        """The value's bytes. Raises StateSerializationError for a value that has none."""
+        return (self._writers.get(type(value)) or self._write_other)(value)
+
+    def read(self, data: bytes, at: int = 0) -> tuple[Any, int]:
+        """The value whose bytes begin at `at`, and where they end."""
+        return self._readers[data[at]](data, at + 1)
+
+    def loads(self, data: bytes) -> Any:
+        """The value of `dumps`."""
+        return self._readers[data[0]](data, 1)[0]
+
+    def read_all(self, data: bytes, at: int = 0) -> list[Any]:
+        """All values from `at` to the end."""
+        values, readers, end = [], self._readers, len(data)
+        while at < end:
+            value, at = readers[data[at]](data, at + 1)
+            values.append(value)
+        return values
+
+    def _write_other(self, value: Any) -> bytes:
+        """A value of a type that is not known, or not yet."""
+        kind = type(value)
+        if isinstance(value, tuple) and hasattr(kind, "_make") and len(self._named_tuples) < 2**16:
+            head = bytes((_NAMED_TUPLE,)) + len(self._named_tuples).to_bytes(2, "big")
+            self._named_tuples.append(kind)
+            self._writers[kind] = lambda named: head + self._write_tuple(named)
+            return self.dumps(value)
+        if self._pickles:
+            pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+            return _head(_PICKLE, len(pickled)) + pickled
+        raise StateSerializationError(
+            f"State {self._state_name!r} was given a {kind.__module__}.{kind.__qualname__}, which has no bytes in RocksDB: {value!r:.100}. "
+            "Keep plain values or named tuples, keep state in memory, or allow pickles.",
+            state_name=self._state_name,
+            type_name=kind.__qualname__,
+        )
+
+    def _write_tuple(self, values: tuple[Any, ...]) -> bytes:
+        get, other = self._writers.get, self._write_other
+        return b"".join([_head(_TUPLE, len(values)), *[(get(type(value)) or other)(value) for value in values]])
+
+    def _write_list(self, values: list[Any]) -> bytes:
+        get, other = self._writers.get, self._write_other
+        return b"".join([_head(_LIST, len(values)), *[(get(type(value)) or other)(value) for value in values]])
+
+    def _write_dict(self, value: dict[Any, Any]) -> bytes:
+        parts = [_head(_DICT, len(value))]
+        for item in value.items():
+            parts += map(self.dumps, item)
+        return b"".join(parts)
+
+    def _write_datetime(self, value: datetime) -> bytes:
+        zone = value.tzinfo
+        if zone is None:
+            named: Any = None
+        elif type(zone) is timezone:
+            named = zone.utcoffset(None) // _MICROSECOND
+        elif type(zone) is ZoneInfo and zone.key is not None:
+            named = zone.key
+        else:
+            return self._write_other(value)
+        moment = (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+        return b"".join([bytes((_DATETIME,)), _MOMENT.pack(moment, value.fold), self.dumps(named)])
+
+    def _read_list(self, data: bytes, at: int) -> tuple[list[Any], int]:
+        number, at = _read_length(data, at)
+        values, readers = [], self._readers
+        for _ in range(number):
+            value, at = readers[data[at]](data, at + 1)
+            values.append(value)
+        return values, at
+
+    def _read_tuple(self, data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+        values, at = self._read_list(data, at)
+        return tuple(values), at
+
+    def _read_dict(self, data: bytes, at: int) -> tuple[dict[Any, Any], int]:
+        number, at = _read_length(data, at)
+        entries = {}
+        for _ in range(number):
+            key, at = self.read(data, at)
+            entries[key], at = self.read(data, at)
+        return entries, at
+
+    def _read_named_tuple(self, data: bytes, at: int) -> tuple[Any, int]:
+        fields, end = self.read(data, at + 2)
+        return self._named_tuples[int.from_bytes(data[at : at + 2], "big")]._make(fields), end
+
+    def _read_datetime(self, data: bytes, at: int) -> tuple[datetime, int]:
+        moment, fold = _MOMENT.unpack_from(data, at)
+        named, end = self.read(data, at + _MOMENT.size)
+        zone = None if named is None else ZoneInfo(named) if type(named) is str else timezone(named * _MICROSECOND)
+        return (_EPOCH + moment * _MICROSECOND).replace(fold=fold, tzinfo=zone), end
+
+    def _read_pickle(self, data: bytes, at: int) -> tuple[Any, int]:
+        length, at = _read_length(data, at)
+        return pickle.loads(data[at : at + length]), at + length
+
+
+class DeclaredSerializer(PlainSerializer):
+    """Values of a declared SQL type, written without a look at the type's tag; any other value as a plain one."""
+
+    def __init__(self, state_name: str, python_type: type, write: Write, pickles: bool = False) -> None:
+        super().__init__(state_name, pickles)
+        self._python_type, self._write = python_type, write
+
+    def dumps(self, value: Any) -> bytes:
+        return self._write(value) if type(value) is self._python_type else super().dumps(value)
+
+
+def value_serializer(state_name: str, sql_type: str | None, pickles: bool = False) -> PlainSerializer:
+    """The serializer of a state's values: that of its SQL type where there is one (Spark's names), the plain one otherwise."""
+    declared = _BY_SQL_TYPE.get((sql_type or "").partition("(")[0].strip().lower())
+    return PlainSerializer(state_name, pickles) if declared is None else DeclaredSerializer(state_name, *declared, pickles)
+
+
+def identity(value: Any) -> Any:
+    """A plain value whose bytes are equal for all values that Python takes for one dictionary key: 1, 1.0, True and Decimal(1) are one.
+
+    Raises TypeError for what cannot be a dictionary key.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bytes or value is None:
+        return value
+    hash(value)
+    if isinstance(value, tuple):
+        return tuple(map(identity, value))
+    if isinstance(value, (bool, float, Decimal)):
+        return _same_number(value)
+    if kind is datetime and value.tzinfo is not None and value.utcoffset() is not None:
+        return value.astimezone(UTC)
+    return value
+
+
+def _same_number(value: bool | float | Decimal) -> Any:
+    if value != value or value in (float("inf"), float("-inf")):
+        return float(value)
+    if value == int(value):
+        return int(value)
+    return float(value) if value == float(value) else value
+
+
+def _head(tag: int, length: int) -> bytes:
+    return bytes((tag, length)) if length < _ONE_BYTE else bytes((tag, _ONE_BYTE)) + length.to_bytes(4, "big")
+
+
+def _read_length(data: bytes, at: int) -> tuple[int, int]:
+    length = data[at]
+    return (length, at + 1) if length != _ONE_BYTE else (int.from_bytes(data[at + 1 : at + 5], "big"), at + 5)
+
+
+def _write_int(value: int) -> bytes:
+    size = (value.bit_length() >> 3) + 1
+    return _head(_INT, size) + value.to_bytes(size, "big", signed=True)
+
+
+def _write_long(value: int) -> bytes:
+    return _TAGGED_LONG.pack(_LONG_INT, value) if LONG_MIN <= value <= LONG_MAX else _write_int(value)
+
+
+def _write_str(value: str) -> bytes:
+    encoded = value.encode("utf-8", "surrogatepass")
+    return _head(_STR, len(encoded)) + encoded
+
+
+def _write_bytes(value: bytes) -> bytes:
+    return _head(_BYTES, len(value)) + value
+
+
+def _write_float(value: float) -> bytes:
+    return _TAGGED_DOUBLE.pack(_FLOAT, value)
+
+
+def _write_date(value: date) -> bytes:
+    return _DATE_HEAD + _ORDINAL.pack(value.toordinal())
+
+
+def _write_decimal(value: Decimal) -> bytes:
+    return _DECIMAL_HEAD + _write_str(str(value))
+
+
+_DATE_HEAD, _DECIMAL_HEAD = bytes((_DATE,)), bytes((_DECIMAL,))
+
+_ATOMS: dict[type, Write] = {
+    type(None): lambda value: b"\x00",
+    bool: lambda value: b"\x02" if value else b"\x01",
+    int: _write_int,
+    float: _write_float,
+    str: _write_str,
+    bytes: _write_bytes,
+    date: _write_date,
+    Decimal: _write_decimal,
+    TimeWindow: lambda window: _TAGGED_WINDOW.pack(_TIME_WINDOW, window[0], window[1]),
+    GlobalWindow: lambda window: bytes((_GLOBAL_WINDOW,)),
+}
+
+_LONG_TYPE = (int, _write_long)
+_BY_SQL_TYPE: dict[str, tuple[type, Write]] = {
+    **dict.fromkeys(("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"), _LONG_TYPE),
+    **dict.fromkeys(("float", "real", "double"), (float, _write_float)),
+    **dict.fromkeys(("string", "varchar", "char"), (str, _write_str)),
+    "boolean": (bool, _ATOMS[bool]),
+    "binary": (bytes, _write_bytes),
+    "date": (date, _write_date),
+    **dict.fromkeys(("decimal", "dec", "numeric"), (Decimal, _write_decimal)),
+}
+
+
+def _read_int(data: bytes, at: int) -> tuple[int, int]:
+    size, at = _read_length(data, at)
+    return int.from_bytes(data[at : at + size], "big", signed=True), at + size
+
+
+def _read_str(data: bytes, at: int) -> tuple[str, int]:
+    size, at = _read_length(data, at)
+    return data[at : at + size].decode("utf-8", "surrogatepass"), at + size
+
+
+def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    size, at = _read_length(data, at)
+    return data[at : at + size], at + size
+
+
+_ATOM_READERS: dict[int, Read] = {
+    _NONE: lambda data, at: (None, at),
+    _FALSE: lambda data, at: (False, at),
+    _TRUE: lambda data, at: (True, at),
+    _INT: _read_int,
+    _LONG_INT: lambda data, at: (_LONG.unpack_from(data, at)[0], at + 8),
+    _FLOAT: lambda data, at: (_DOUBLE.unpack_from(data, at)[0], at + 8),
+    _STR: _read_str,
+    _BYTES: _read_bytes,
+    _DATE: lambda data, at: (date.fromordinal(_ORDINAL.unpack_from(data, at)[0]), at + 4),
+    _DECIMAL: lambda data, at: _read_decimal(data, at),
+    _TIME_WINDOW: lambda data, at: (TimeWindow._make(_WINDOW.unpack_from(data, at)), at + 16),
+    _GLOBAL_WINDOW: lambda data, at: (GLOBAL_WINDOW, at),
+}
+
+
+def _read_decimal(data: bytes, at: int) -> tuple[Decimal, int]:
+    text, end = _read_str(data, at + 1)  # past the tag of the text
+    return Decimal(text), end

@@ -21,6 +21,7 @@ from windowing import (
 from windowing.errors import ConfigurationError, KeyTypeError, UserCodeError
 from windowing.java import LONG_MIN
 from windowing.key_types import STRING
+from windowing.runtime.operator_storage import OperatorStorage
 from windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from windowing.testing import (
     HarnessProcessingTimeService,
@@ -174,6 +175,13 @@ def test_quarantine_undoes_the_element_that_failed():
     assert harness.panes == [("a", (0, 10), 3)]
 
 
+def test_a_watermark_that_goes_back_is_refused():
+    harness = OperatorHarness(tumbling().reduce(added))
+    harness.process_watermark(9)
+    with pytest.raises(ConfigurationError, match="from 9 to 8"):
+        harness.process_watermark(8)
+
+
 # --- runs
 
 
@@ -229,6 +237,23 @@ def test_runs_share_no_object():
     assert [pane.value for pane in runs.panes] == [[[1]]]
 
 
+def test_state_and_timers_may_live_in_rocksdb(tmp_path):
+    pytest.importorskip("rocksdict")
+    runs = RunSequence(
+        tumbling(5).reduce(added), Runtime(storage=lambda: OperatorStorage(state="rocksdb", timers="rocksdb", parent=tmp_path))
+    )
+    with runs.run() as run:
+        run.process_element("a", 1, 3)
+        run.process_watermark(9)
+    with runs.run(parallelism=2) as run:
+        run.process_element("a", 2, 4)
+        assert (run.state_entries, run.event_timers) == ({"window-contents": 1}, 1)
+        run.process_watermark(14)
+        assert (run.state_entries, run.event_timers) == ({}, 0)
+    assert runs.panes == [("a", (0, 10), 1), ("a", (0, 10), 3)]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_the_watermark_a_collected_window_comes_back_in_part_as_in_flink():
     def second_result(restores_watermark):
         runs = RunSequence(tumbling().reduce(added))
@@ -275,8 +300,10 @@ slices = st.lists(st.tuples(st.integers(1, 9), st.booleans(), st.lists(actions, 
 
 def feed(run, slice_actions):
     for name, *arguments in slice_actions:
-        if name == "process_element" or arguments[0] >= run.current_watermark:
-            getattr(run, name)(*arguments)
+        if name == "process_element":
+            run.process_element(*arguments)
+        else:
+            run.process_watermark(max(*arguments, run.current_watermark))
 
 
 def play(config, script):
@@ -285,7 +312,7 @@ def play(config, script):
     for parallelism, crashes, slice_actions in script:
         if crashes:
             with runs.run(parallelism=parallelism) as doomed:
-                feed(doomed, [("process_element", "a", 1000, 55), *slice_actions, ("process_watermark", 60)])
+                feed(doomed, [("process_element", "a", 1000, 55), *slice_actions, ("process_watermark", 70)])
                 doomed.crash()
         with runs.run(parallelism=parallelism) as run:
             feed(run, slice_actions)

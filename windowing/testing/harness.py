@@ -61,8 +61,10 @@ class OperatorHarness(ReadableOutput):
         self._recorder = Recorder()
         self._ranges = KeyGroupRange.ranges(parallelism, runtime.max_parallelism)
         self._clocks = [runtime.clock(clock_ms) for _ in self._ranges]
+        self._storages = [runtime.storage() for _ in self._ranges]
         self._operators = [
-            runtime.operator(subject, self._recorder, clock, owned) for clock, owned in zip(self._clocks, self._ranges, strict=True)
+            runtime.operator(subject, self._recorder, clock, storage, owned)
+            for clock, storage, owned in zip(self._clocks, self._storages, self._ranges, strict=True)
         ]
         parts = [] if restore is None else restore.parts()
         for operator, owned in zip(self._operators, self._ranges, strict=True):
@@ -86,8 +88,13 @@ class OperatorHarness(ReadableOutput):
         self.process_element(selector(value), value, timestamp)
 
     def process_watermark(self, timestamp: int) -> None:
-        """Advance event time in every subtask; the watermark is recorded after the rows that it caused."""
+        """Advance event time in every subtask; the watermark is recorded after the rows that it caused.
+
+        Raises ConfigurationError when it would go back, which nothing upstream of a real operator lets happen.
+        """
         self._check_open()
+        if timestamp < self.current_watermark:
+            raise ConfigurationError(f"The watermark cannot go back from {self.current_watermark} to {timestamp}.")
         for operator in self._operators:
             operator.process_watermark(timestamp)
         self._recorder.watermark(timestamp)
@@ -144,8 +151,9 @@ class OperatorHarness(ReadableOutput):
         """Close the operators. What they have put out can still be read."""
         if self._is_open:
             self._is_open = False
-            for operator in self._operators:
+            for operator, storage in zip(self._operators, self._storages, strict=True):
                 operator.close()
+                storage.close()
 
     def _timer_services(self) -> list[InternalTimerService]:
         return [service for operator in self._operators for _, service in operator.time_services.services()]

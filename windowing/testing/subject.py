@@ -18,7 +18,8 @@ from windowing.processing_time_service import ProcessingTimeService, ReplayProce
 from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from windowing.runtime.operator_output import OperatorOutput
-from windowing.runtime.window_operator import MakeBackend, heap_backend, window_operator
+from windowing.runtime.operator_storage import OperatorStorage
+from windowing.runtime.window_operator import window_operator
 from windowing.runtime.window_operator_config import WindowOperatorConfig
 from windowing.state.backend import StateBackend
 
@@ -76,17 +77,19 @@ class Runtime:
         clock: makes a subtask's clock from its first reading; see ManualClock for the two there are.
         max_parallelism: number of key groups, fixed for the life of the state.
         order_mode: whose order equal timers and merges have.
-        make_backend: where state lives.
+        storage: makes where one operator's state and timers live; in memory unless said.
         on_error: "quarantine" undoes an element on which a function raises.
     """
 
     clock: Callable[[int], ManualClock] = ReplayProcessingTimeService
     max_parallelism: int = 128
     order_mode: OrderMode = OrderMode.ROCKSDB
-    make_backend: MakeBackend = heap_backend
+    storage: Callable[[], OperatorStorage] = OperatorStorage
     on_error: Literal["fail", "quarantine"] = "fail"
 
-    def operator(self, subject: Subject, output: OperatorOutput, clock: ManualClock, owned: KeyGroupRange) -> DrivenOperator:
+    def operator(
+        self, subject: Subject, output: OperatorOutput, clock: ManualClock, storage: OperatorStorage, owned: KeyGroupRange
+    ) -> DrivenOperator:
         """An operator of the key groups `owned`, new and unopened."""
         match subject:
             case WindowOperatorConfig():
@@ -97,7 +100,8 @@ class Runtime:
                     key_groups=owned,
                     max_parallelism=self.max_parallelism,
                     order_mode=self.order_mode,
-                    make_backend=self.make_backend,
+                    make_backend=storage.make_backend,
+                    make_timer_queue=storage.make_timer_queue,
                     on_error=self.on_error,
                 )
             case KeyedProcess(function, key_type):
@@ -109,7 +113,8 @@ class Runtime:
                     key_groups=owned,
                     max_parallelism=self.max_parallelism,
                     order_mode=self.order_mode,
-                    make_backend=self.make_backend,
+                    make_backend=storage.make_backend,
+                    make_timer_queue=storage.make_timer_queue,
                     on_error=self.on_error,
                 )
             case _:

@@ -127,7 +127,8 @@ class OnSpark:
 
     def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
         if scan.why_not_direct() is not None:
-            return self._scan(scan).mapInArrow(lambda batches: _blobs(task(_scanned(batches))), "number int, data binary")
+            schema = pa.schema([scan.source.schema.field(name) for name in scan.columns])
+            return self._scan(scan).mapInArrow(lambda batches: _blobs(task(_scanned(batches, schema))), "number int, data binary")
         groups = scan.groups()
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,9 +152,9 @@ class OnSpark:
         return rows.where((arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))).unionByName(without)
 
 
-def _scanned(batches: Iterator[pa.RecordBatch]) -> Batches:
+def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:
     for batch in batches:
-        yield SourceBatch(pa.Table.from_batches([batch]), None, True)
+        yield SourceBatch(pa.Table.from_batches([batch]).cast(schema), None, True)
 
 
 def _blobs(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:

@@ -217,10 +217,18 @@ class TestQuarantine:
         )
         moment = datetime(2013, 1, 1, 5, tzinfo=UTC)
         row = {
-            "time": moment, "local": moment.replace(tzinfo=None), "far": None, "day": date(2013, 1, 1), "x": math.inf,
-            "price": Decimal("1.50"), "blob": b"\x01", "nested": [{"t": moment, "x": math.nan}], "map": [("a", date(2013, 1, 2))], "text": 'a "b"\n',
+            "time": moment,
+            "local": moment.replace(tzinfo=None),
+            "far": None,
+            "day": date(2013, 1, 1),
+            "x": math.inf,
+            "price": Decimal("1.50"),
+            "blob": b"\x01",
+            "nested": [{"t": moment, "x": math.nan}],
+            "map": [("a", date(2013, 1, 2))],
+            "text": 'a "b"\n',
             "none": None,
-        }  # fmt: skip
+        }
         rows = pa.Table.from_pylist([row], schema=kinds)
         rows = rows.set_column(2, "far", pa.array([YEAR_9999_ENDS * 1000], pa.int64()).cast(kinds.field("far").type))
         [text] = as_json(rows)

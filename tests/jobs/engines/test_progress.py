@@ -1,0 +1,166 @@
+"""Source progress survives the table, and the pass over a slice says the same however its rows are spread over tasks."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.engines.inputs import SourceBatch, to_datetime
+from jobs.engines.progress import AggregateTicks, Progress, columns_of_pass, moment, partition_names, timeline_from
+from jobs.engines.rows import Judge
+from jobs.pipelines import DeltaSource, Pipeline, count
+from jobs.tables.schemas import SOURCE_PROGRESS, TIME
+from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress
+
+START = 1_356_998_400_000
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+
+
+def declared(partition: str | None = "p") -> Pipeline:
+    return Pipeline(
+        name="flights",
+        source=DeltaSource("t", event_time="e", arrival_time="a", source_partition=partition, order_by="row"),
+        watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=10))
+        .with_idleness(timedelta(minutes=30))
+        .with_interval(timedelta(minutes=5)),
+        key_by="k",
+        window=TumblingEventTimeWindows.of(timedelta(hours=1)),
+        select={"n": count("x")},
+        start="2013-01-01",
+    )
+
+
+def batch_of(rows: list[tuple[int, int | None, str | None]]) -> SourceBatch:
+    """Rows of (minute of arrival, minute of the event, source partition), counted from the slice's start."""
+    arrivals, events, names = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
+    table = pa.table(
+        {
+            "a": pa.array([to_datetime(START + minute * MINUTE) for minute in arrivals], TIME),
+            "e": pa.array([None if minute is None else to_datetime(START + minute * MINUTE) for minute in events], TIME),
+            "p": pa.array(names, pa.string()),
+            "k": pa.array(["k"] * len(rows), pa.string()),
+        }
+    )
+    return SourceBatch(table, None, True)
+
+
+def run(batches: list[SourceBatch], low: int, high: int, before: Progress, pipeline: Pipeline | None = None) -> tuple[Any, Progress]:
+    """The timeline and progress of the slice of minutes [low, high)."""
+    pipeline = pipeline or declared()
+    judge = Judge(pipeline, START + low * MINUTE, START + high * MINUTE)
+    parts = [table for _, table in AggregateTicks(judge)(iter(batches))]
+    return timeline_from(parts, pipeline.watermarks, judge.from_ms, judge.to_ms, before)
+
+
+rows_of_an_hour = st.lists(
+    st.tuples(st.integers(0, 119), st.none() | st.integers(-90, 119), st.sampled_from(["AA", "UA", None, ""])), max_size=12
+)
+
+
+@settings(max_examples=60)
+@given(rows_of_an_hour, st.lists(st.integers(0, 12), max_size=2), st.integers(1, 119))
+def test_neither_tasks_nor_cuts_nor_the_table_show(rows: list[Any], tasks: list[int], cut: int) -> None:
+    bounds = [0, *sorted(tasks), len(rows)]
+    spread = [batch_of(rows[a:b]) for a, b in pairwise(bounds)]
+    whole_timeline, whole = run([batch_of(rows)], 0, 120, Progress.none())
+    assert run(spread, 0, 120, Progress.none()) == (whole_timeline, whole)
+
+    first_timeline, first = run(spread, 0, cut, Progress.none())
+    stored = first.to_table("r1")
+    second_timeline, second = run(spread, cut, 120, Progress.from_table(stored.take(pa.array(range(stored.num_rows))[::-1])))
+    assert second == whole
+    joined = [*zip(first_timeline.tick_ends.tolist(), first_timeline.watermarks.tolist(), strict=True),
+              *zip(second_timeline.tick_ends.tolist(), second_timeline.watermarks.tolist(), strict=True)]  # fmt: skip
+    assert joined == list(zip(whole_timeline.tick_ends.tolist(), whole_timeline.watermarks.tolist(), strict=True))
+
+
+def test_progress_by_hand() -> None:
+    """Two partitions in an hour; UA is idle from minute 45 on, so AA alone carries the watermark: 50 - 10 minutes - 1 ms."""
+    rows: list[tuple[int, int | None, str | None]] = [
+        (3, 1, "AA"),
+        (12, 2, "UA"),
+        (52, 50, "AA"),
+        (53, 40, "AA"),
+        (54, None, "UA"),
+        (54, 1500, "UA"),
+    ]
+    timeline, after = run([batch_of(rows)], 0, 62, Progress.none())
+    assert after.names == ("AA", "UA")
+    assert after.per_partition.max_event_ms.tolist() == [START + 50 * MINUTE, START + 2 * MINUTE]
+    assert after.per_partition.last_arrival_ms.tolist() == [START + 53 * MINUTE, START + 12 * MINUTE]
+    assert after.per_partition.idle.tolist() == [False, True]
+    assert after.per_partition.unfinished_tick_start_ms == START + HOUR
+    assert after.watermark == timeline.final == START + 40 * MINUTE - 1
+    assert after.clock == START + 62 * MINUTE
+
+
+def test_the_table_has_the_pipeline_first_and_a_row_for_each_partition() -> None:
+    _, after = run([batch_of([(3, 1, "AA"), (52, 50, "AA"), (12, 2, "UA")])], 0, 62, Progress.none())
+    table = after.to_table("r1")
+    assert table.schema == pa.schema(list(SOURCE_PROGRESS))
+    [whole, american, united] = table.to_pylist()
+    hour = datetime(2013, 1, 1, 1, tzinfo=UTC)
+    assert (whole["source_partition"], whole["clock"], whole["unfinished_tick_start"]) == (None, hour + timedelta(minutes=2), hour)
+    assert whole["watermark"] == datetime(2013, 1, 1, 0, 39, 59, 999_000, tzinfo=UTC)
+    assert (american["source_partition"], american["idle"], united["source_partition"], united["idle"]) == ("AA", False, "UA", True)
+    assert united["max_event_time"] == datetime(2013, 1, 1, 0, 2, tzinfo=UTC)
+    assert {row["run_id"] for row in (whole, american, united)} == {"r1"}
+    assert Progress.from_table(table) == after
+
+
+def test_a_slice_that_ends_with_a_tick_has_no_unfinished_one() -> None:
+    _, after = run([batch_of([(3, 1, "AA")])], 0, 60, Progress.none())
+    assert after.per_partition.unfinished_tick_start_ms is None
+    assert Progress.from_table(after.to_table("r")) == after
+
+
+def test_before_the_first_run_there_is_no_progress() -> None:
+    assert Progress.from_table(pa.schema(list(SOURCE_PROGRESS)).empty_table()) == Progress.none()
+    timeline, after = run([], 0, 60, Progress.none())
+    assert after == Progress((), SourceProgress.none(), INITIAL_WATERMARK, START + HOUR)
+    assert len(timeline) == 0
+    [whole] = after.to_table("r").to_pylist()
+    assert (whole["watermark"], whole["max_event_time"]) == (None, None)
+    assert Progress.from_table(after.to_table("r")) == after
+
+
+def test_a_partition_that_was_seen_before_is_kept_and_new_ones_find_their_place() -> None:
+    _, first = run([batch_of([(1, 1, "MQ")])], 0, 5, Progress.none())
+    _, second = run([batch_of([(6, 6, "ZZ"), (7, 7, "AA"), (8, 0, "MQ")])], 5, 10, first)
+    assert second.names == ("AA", "MQ", "ZZ")
+    assert second.per_partition.max_event_ms.tolist() == [START + minute * MINUTE for minute in (7, 1, 6)]
+    assert second.per_partition.last_arrival_ms.tolist() == [START + minute * MINUTE for minute in (7, 8, 6)]
+
+
+def test_rows_without_a_source_partition_are_one_and_so_is_a_source_without_such_a_column() -> None:
+    _, after = run([batch_of([(1, 1, None), (2, 5, "")])], 0, 5, Progress.none())
+    assert after.names == ("",)
+    _, alone = run([batch_of([(1, 1, "AA"), (2, 5, "UA")])], 0, 5, Progress.none(), declared(partition=None))
+    assert (alone.names, alone.per_partition.max_event_ms.tolist()) == (("",), [START + 5 * MINUTE])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "names"),
+    [([1, None, -2], pa.int64(), ["1", "", "-2"]), ([True, None], pa.bool_(), ["true", ""]), (["x", None], pa.string(), ["x", ""])],
+)
+def test_source_partitions_are_named_by_their_text(values: list[Any], kind: pa.DataType, names: list[str]) -> None:
+    rows = pa.table({"p": pa.array(values, kind)})
+    assert partition_names(rows, "p").to_pylist() == names
+
+
+def test_the_pass_reads_no_column_but_keys_times_and_partition() -> None:
+    assert columns_of_pass(Judge(declared(), 0, 1)) == ("k", "e", "a", "p")
+    assert columns_of_pass(Judge(declared(partition=None), 0, 1)) == ("k", "e", "a")
+
+
+def test_a_moment_is_none_before_the_first_watermark() -> None:
+    assert moment(None) is None and moment(INITIAL_WATERMARK) is None
+    assert moment(START) == datetime(2013, 1, 1, tzinfo=UTC)
+    assert np.iinfo(np.int64).min == INITIAL_WATERMARK

@@ -1,0 +1,183 @@
+"""What goes through a transport comes out the same on Spark and in one process, whoever reads the source's files."""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from jobs.engines import transport
+from jobs.engines.inputs import PinnedSource, pin, to_ms
+from jobs.engines.transport import Batches, InProcess, OnSpark, SliceScan, Transport
+from jobs.pipelines import DeltaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+TIME = pa.timestamp("us", tz="UTC")
+SCHEMA = pa.schema([("a", TIME), ("row", pa.int64()), ("k", pa.string()), ("day", pa.date32())])
+
+
+def commit(uri: Path, rows: dict[int, float | None]) -> PinnedSource:
+    """One commit of rows, given as number → hours of arrival after the start."""
+    moments = {row: None if hours is None else START + timedelta(hours=hours) for row, hours in rows.items()}
+    values = [{"a": at, "row": row, "k": f"k{row % 3}", "day": at and at.date()} for row, at in moments.items()]
+    write_deltalake(str(uri), pa.Table.from_pylist(values, schema=SCHEMA), mode="append", partition_by=["day"])
+    return pin(DeltaSource("t", event_time="a", arrival_time="a"), str(uri))
+
+
+def scan_of(source: PinnedSource, before: PinnedSource | None = None, hours: tuple[int, int] = (0, 48)) -> SliceScan:
+    low, high = (to_ms(START + timedelta(hours=hour)) for hour in hours)
+    return SliceScan(source, tuple(source.files(low, high, "a", before)), tuple(SCHEMA.names), "a", low, high, before)
+
+
+def judging(low: int, high: int) -> Callable[[Batches], Iterator[tuple[int, pa.Table]]]:
+    """A map task: rows of the slice to the range of their number, and rows without an arrival that are this run's to range 0."""
+
+    def task(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        for batch in batches:
+            arrival = batch.rows.column("a")
+            ms = pc.cast(arrival, "int64")
+            inside = batch.rows.filter(pc.and_(pc.greater_equal(ms, low * 1000), pc.less(ms, high * 1000)))
+            for number in (0, 1):
+                yield number, inside.filter(pc.equal(pc.bit_wise_and(inside.column("row"), 1), number))
+            if batch.may_lack_arrival:
+                yield 0, batch.rows.filter(pc.is_null(arrival))
+
+    return task
+
+
+def summing(number: int, received: list[pa.Table]) -> Iterable[pa.Table]:
+    rows = pa.concat_tables(received).sort_by("row") if received else None
+    yield pa.table({"range": [number], "tables": [len(received)]})
+    if rows is not None:
+        yield rows
+
+
+def gathered(carrier: Transport, scan: SliceScan) -> list[dict[str, Any]]:
+    tables = carrier.gather(scan, judging(scan.from_ms, scan.to_ms))
+    return sorted((row for table in tables for row in table.to_pylist()), key=lambda row: row["row"])
+
+
+def shuffled(carrier: Transport, scan: SliceScan, ranges: int) -> dict[int, list[int]]:
+    """Row numbers by range."""
+    found: dict[int, list[int]] = {}
+    number = None
+    for table in carrier.shuffle(scan, judging(scan.from_ms, scan.to_ms), ranges, summing):
+        if "range" in table.column_names:
+            number = table.column("range")[0].as_py()
+            found[number] = []
+        else:
+            assert number is not None
+            found[number] += table.column("row").to_pylist()
+    return found
+
+
+ROWS = {0: 1.0, 1: 2.0, 2: 30.0, 3: 47.9, 4: 48.0, 5: None, 6: 30.5, 7: -0.5}
+IN_SLICE = [0, 1, 2, 3, 5, 6]
+
+
+class TestInProcess:
+    def test_a_gather_brings_what_the_tasks_gave(self, tmp_path: Path) -> None:
+        assert [row["row"] for row in gathered(InProcess(), scan_of(commit(tmp_path, ROWS)))] == IN_SLICE
+
+    def test_a_shuffle_brings_each_range_together_and_runs_empty_ones_too(self, tmp_path: Path) -> None:
+        source = commit(tmp_path, ROWS)
+        assert shuffled(InProcess(), scan_of(source), 3) == {0: [0, 2, 5, 6], 1: [1, 3], 2: []}
+
+    def test_a_slice_without_files_still_runs_every_range(self, tmp_path: Path) -> None:
+        source = commit(tmp_path, {1: 1.0})
+        scan = scan_of(source, hours=(100, 124))
+        assert (scan.files, scan.groups()) == ((), [()])
+        assert shuffled(InProcess(), scan, 2) == {0: [], 1: []}
+
+
+class TestGroups:
+    def test_files_are_read_in_groups_of_about_equal_size_that_keep_their_order(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for row in range(6):
+            source = commit(tmp_path, {row: float(row)})
+        scan = scan_of(source)
+        size = scan.files[0].bytes
+        monkeypatch.setattr(transport, "GROUP_BYTES", int(2.5 * size))
+        assert [len(group) for group in scan.groups()] == [2, 2, 2]
+        assert tuple(file for group in scan.groups() for file in group) == scan.files
+
+    def test_a_file_greater_than_a_group_is_a_group(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for row in range(2):
+            source = commit(tmp_path, {row: float(row)})
+        monkeypatch.setattr(transport, "GROUP_BYTES", 1)
+        assert [len(group) for group in scan_of(source).groups()] == [1, 1]
+
+
+class TestWhoReads:
+    def test_tasks_read_files_themselves_unless_the_source_says_otherwise(self, tmp_path: Path) -> None:
+        source = commit(tmp_path, ROWS)
+        assert scan_of(source).why_not_direct() is None
+        assert scan_of(replace(source, why_not_direct="column mapping")).why_not_direct() == "column mapping"
+
+    def test_rewritten_rows_without_an_arrival_are_left_to_spark_where_new_files_may_hold_them(self, tmp_path: Path) -> None:
+        commit(tmp_path, {1: None})
+        before = commit(tmp_path, {2: None, 3: 1.0})
+        DeltaTable(str(tmp_path)).optimize.compact()
+        after = commit(tmp_path, {4: 2.0})
+        assert scan_of(after, before).why_not_direct() == "files that hold rows without an arrival time were rewritten"
+        assert scan_of(after).why_not_direct() is None
+
+
+class TestOnSpark:
+    def test_it_gives_what_one_process_gives(self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        source = commit(tmp_path, ROWS)
+        monkeypatch.setattr(transport, "GROUP_BYTES", 1)
+        scan = scan_of(source)
+        assert len(scan.groups()) > 1
+        assert gathered(OnSpark(spark), scan) == gathered(InProcess(), scan)
+        assert shuffled(OnSpark(spark), scan, 3) == shuffled(InProcess(), scan, 3)
+
+    def test_its_own_scan_gives_the_same_rows_in_the_same_types(self, spark: "SparkSession", tmp_path: Path) -> None:
+        source = commit(tmp_path, ROWS)
+        scan = scan_of(source)
+        by_spark = replace(scan, source=replace(source, why_not_direct="for a test"))
+        tables = OnSpark(spark).gather(by_spark, lambda batches: ((0, batch.rows) for batch in batches))
+        assert {table.schema for table in tables} == {SCHEMA}
+        rows = pa.concat_tables(tables).sort_by("row")
+        assert rows.to_pylist() == gathered(InProcess(), scan)
+
+    def test_rows_without_an_arrival_are_told_once_though_their_file_was_rewritten(self, spark: "SparkSession", tmp_path: Path) -> None:
+        commit(tmp_path, {1: None, 2: 1.0})
+        before = commit(tmp_path, {3: None})
+        commit(tmp_path, {4: None, 5: 2.0})
+        DeltaTable(str(tmp_path)).optimize.compact()
+        after = pin(DeltaSource("t", event_time="a", arrival_time="a"), str(tmp_path))
+        assert [row["row"] for row in gathered(OnSpark(spark), scan_of(after, before))] == [2, 4, 5]
+
+    def test_what_spark_deleted_by_vector_is_gone_and_mapped_columns_are_found(self, spark: "SparkSession", tmp_path: Path) -> None:
+        shutil.rmtree(tmp_path / "t", ignore_errors=True)
+        spark.createDataFrame(
+            [(START + timedelta(hours=row), row, f"k{row}", START.date()) for row in range(4)], "a timestamp, row long, k string, day date"
+        ).coalesce(1).write.format("delta").option("delta.enableDeletionVectors", "true").option("delta.columnMapping.mode", "name").save(
+            str(tmp_path / "t")
+        )
+        spark.sql(f"DELETE FROM delta.`{tmp_path}/t` WHERE row = 2")
+        source = pin(DeltaSource("t", event_time="a", arrival_time="a"), str(tmp_path / "t"))
+        assert source.why_not_direct == "deletion vectors and column mapping"
+        assert [row["row"] for row in gathered(OnSpark(spark), scan_of(source))] == [0, 1, 3]
+
+
+class TestBlobs:
+    def test_a_table_crosses_in_pieces_that_fit_and_an_empty_one_keeps_its_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = pa.table({"n": list(range(100))}).replace_schema_metadata({b"mark": b"here"})
+        monkeypatch.setattr(transport, "_CHUNK_BYTES", table.nbytes // 4)
+        pieces = [transport._decode(batch.column(1)[0].as_buffer()) for batch in transport._blobs([(3, table)])]
+        assert len(pieces) > 1 and pa.concat_tables(pieces).equals(table, check_metadata=True)
+        [empty] = [transport._decode(batch.column(1)[0].as_buffer()) for batch in transport._blobs([(3, table.slice(0, 0))])]
+        assert empty.equals(table.slice(0, 0), check_metadata=True)
+        assert [batch.column(0).to_pylist() for batch in transport._blobs([(3, table)])] == [[3]] * len(pieces)

@@ -40,8 +40,8 @@ class Outcome(NamedTuple):
     still_open: int | None
 
 
-Contender = Callable[[Workload, Rows], Callable[[], Outcome]]
-"""Prepares, and returns what is to be measured."""
+# Prepares; returns what is to be measured, and that returns what reads the outcome out of it.
+Contender = Callable[[Workload, Rows], Callable[[], Callable[[], Outcome]]]
 
 
 class CountAndSum(AggregateFunction):
@@ -90,18 +90,26 @@ class _Timeline:
         self.watermarks = array("q", rows.watermarks)
 
 
-def reference_generic(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
-    return lambda: Outcome(*generic_loop(workload, rows))
+Loop = Callable[[Workload, Rows], tuple[list[Firing], int, int]]
 
 
-def reference_inlined(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
-    return lambda: Outcome(*inlined_loop(workload, rows))
+def reference(loop: Loop) -> Contender:
+    """A plain loop."""
+
+    def prepare(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome]]:
+        def run() -> Callable[[], Outcome]:
+            outcome = Outcome(*loop(workload, rows))
+            return lambda: outcome
+
+        return run
+
+    return prepare
 
 
-def operator(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
+def operator(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome]]:
     """The window operator without a listener."""
 
-    def run() -> Outcome:
+    def run() -> Callable[[], Outcome]:
         output = _Firings()
         machine = window_operator(_config(workload), output, ReplayProcessingTimeService(START), max_parallelism=MAX_PARALLELISM)
         machine.open()
@@ -114,16 +122,15 @@ def operator(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
             process_element(key, value, timestamp)
         for watermark in rows.watermarks[tick:]:
             machine.process_watermark(watermark)
-        still_open = sum(len(state) for state in machine.backend.states())
-        return Outcome(output.firings, machine.late_records_dropped, still_open)
+        return lambda: Outcome(output.firings, machine.late_records_dropped, sum(len(state) for state in machine.backend.states()))
 
     return run
 
 
-def replay(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
+def replay(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome]]:
     """What a Spark task runs: the operator under a KeyGroupRunner, which moves the clock and logs every window's life."""
 
-    def run() -> Outcome:
+    def run() -> Callable[[], Outcome]:
         runner = KeyGroupRunner(
             _config(workload),
             key_groups=KeyGroupRange(0, MAX_PARALLELISM - 1),
@@ -137,8 +144,12 @@ def replay(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
         for key, timestamp, value, arrival in zip(rows.keys, rows.timestamps, rows.values, rows.arrivals, strict=True):
             process_element(key, value, timestamp, arrival)
         runner.finish(START + TICK * len(rows.watermarks))
-        firings = [(pane.key, pane.window.start, *pane.result) for pane in runner.panes]
-        return Outcome(firings, len(runner.late_elements), runner.counts()["windows_open"])
+
+        def read() -> Outcome:
+            firings = [(pane.key, pane.window.start, *pane.result) for pane in runner.panes]
+            return Outcome(firings, len(runner.late_elements), runner.counts()["windows_open"])
+
+        return read
 
     return run
 
@@ -147,7 +158,7 @@ def bytewax_is_installed() -> bool:
     return importlib.util.find_spec("bytewax") is not None
 
 
-def bytewax(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
+def bytewax(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome]]:
     """Bytewax's `fold_window`: every window once, at its end. It waits long enough for all rows, so that nothing is late."""
     from datetime import UTC, datetime, timedelta
 
@@ -176,7 +187,7 @@ def bytewax(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
         accumulator[1] += row[1]
         return accumulator
 
-    def run() -> Outcome:
+    def run() -> Callable[[], Outcome]:
         rows_out: list[Any] = []
         late: list[Any] = []
         flow = Dataflow("benchmark")
@@ -185,16 +196,19 @@ def bytewax(workload: Workload, rows: Rows) -> Callable[[], Outcome]:
         op.output("out", windows.down, TestingSink(rows_out))
         op.output("late", windows.late, TestingSink(late))
         run_main(flow)
-        step = workload.slide
-        firings = [(int(key), index * step, counted, total) for key, (index, (counted, total)) in rows_out]
-        return Outcome(firings, len(late), None)
+
+        def read() -> Outcome:
+            firings = [(int(key), index * workload.slide, counted, total) for key, (index, (counted, total)) in rows_out]
+            return Outcome(firings, len(late), None)
+
+        return read
 
     return run
 
 
 CONTENDERS: dict[str, Contender] = {
-    "reference loop, generic": reference_generic,
-    "reference loop, inlined": reference_inlined,
+    "reference loop, generic": reference(generic_loop),
+    "reference loop, inlined": reference(inlined_loop),
     "window operator": operator,
     "replay (operator and log)": replay,
 }

@@ -50,11 +50,11 @@ def all_windows(workload: Workload, rows: Rows) -> list[Firing]:
     return sorted((key, start, count, total) for (key, start), (count, total) in totals.items())
 
 
-def cpu_seconds(run: Callable[[], Outcome]) -> tuple[float, Outcome]:
+def cpu_seconds(run: Callable[[], Callable[[], Outcome]]) -> tuple[float, Outcome]:
     gc.collect()
     start = time.process_time()
-    outcome = run()
-    return time.process_time() - start, outcome
+    read = run()
+    return time.process_time() - start, read()
 
 
 def measure(workload: Workload, rows: Rows, repetitions: int) -> dict[str, list[float]]:

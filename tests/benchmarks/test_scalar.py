@@ -13,7 +13,7 @@ from tests.benchmarks.workloads import LATE_SHARE, WORKLOADS, make_rows
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_all_contenders_come_to_the_same(workload):
     rows = make_rows(replace(workload, rows_per_second=20_000 / 300), 20_000)  # five minutes: long enough for late and dropped rows
-    outcomes = {name: prepare(workload, rows)() for name, prepare in CONTENDERS.items()}
+    outcomes = {name: prepare(workload, rows)()() for name, prepare in CONTENDERS.items()}
     scalar.check_agreement(outcomes)
     reference = outcomes[scalar.ANCHOR]
     windows = {(key, start) for key, start, _, _ in reference.firings}
@@ -26,7 +26,7 @@ def test_the_reference_is_what_a_group_by_says():
     """With a lateness that no delay exceeds, the newest firing of a window holds all of its rows."""
     workload = replace(WORKLOADS[2], lateness=max(WORKLOADS[2].late_by), rows_per_second=20_000 / 100)
     rows = make_rows(workload, 20_000)
-    reference = CONTENDERS[scalar.ANCHOR](workload, rows)()
+    reference = CONTENDERS[scalar.ANCHOR](workload, rows)()()
     totals = {(key, start): (count, total) for key, start, count, total in scalar.all_windows(workload, rows)}
     newest = {(key, start): (count, total) for key, start, count, total in reference.firings}
     last_instants = {window: window[1] + workload.size - 1 for window in totals}

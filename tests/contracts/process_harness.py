@@ -102,5 +102,6 @@ class ProcessHarness:
             for clock, owned in zip(self.clocks, self._ranges, strict=True)
         ]
         for operator, owned in zip(self.operators, self._ranges, strict=True):
-            restore_snapshots(operator, snapshots, owned)
+            if snapshots:
+                restore_snapshots(operator, snapshots, owned)
             operator.open()

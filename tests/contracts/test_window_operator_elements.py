@@ -6,7 +6,7 @@ import operator
 
 import pytest
 
-from windowing import GLOBAL_WINDOW, ProcessWindowFunction, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windowing import GLOBAL_WINDOW, EventTimeTrigger, ProcessWindowFunction, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windowing.windows import TimeWindow
 
 from .conftest import Start
@@ -49,6 +49,22 @@ def test_the_trigger_is_asked_once_for_each_window_in_the_order_of_the_assigner(
     windows = start(Given(W(5, 15), W(0, 10), W(7, 9), is_event_time=domain.is_event_time), trigger=trigger)
     windows.element("x", 7, contents=3, **domain.timers(3))
     assert trigger.take() == [("element", W(5, 15)), ("element", W(0, 10)), ("element", W(7, 9))]
+
+
+class Impatient(EventTimeTrigger):
+    """Event time, and at once for each element above 5."""
+
+    def on_element(self, element, timestamp, window, context):
+        result = super().on_element(element, timestamp, window, context)
+        return FIRE if element > 5 else result
+
+
+def test_a_trigger_made_from_a_built_in_one_is_asked_for_every_element(start: Start) -> None:
+    windows = start(TumblingEventTimeWindows(size_ms=10), trigger=Impatient())
+    windows.element(1, 1, contents=1, event=1)
+    windows.element(6, 1, out=[fired(W(0, 10), 1, 6)], contents=1, event=1)
+    windows.element(2, 1, contents=1, event=1)
+    windows.watermark(9, out=[fired(W(0, 10), 1, 6, 2), cleared(W(0, 10))])
 
 
 def test_an_element_is_in_the_contents_before_its_trigger_is_asked(start: Start, domain: Domain) -> None:

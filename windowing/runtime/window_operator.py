@@ -306,6 +306,7 @@ class WindowOperator:
         if result is FIRE_AND_PURGE and not self._trigger.purges:
             raise ConfigurationError(f"{self._trigger!r} answered FIRE_AND_PURGE, but its class does not say `purges = True`; add that.")
         if result is not PURGE:
+            self._is_emitting = True  # what fails in a firing is not undone
             contents = self._contents.get(key, state_window)
             if self._listener is not None:
                 self._listener.window_fired(key, window, by, contents is not None or self._contents.contains(key, state_window))
@@ -313,6 +314,7 @@ class WindowOperator:
                 self._emit_contents(key, window, state_window, contents)
             if self._listener is not None:
                 self._listener.firing_ended(key, window)
+            self._is_emitting = False
         if result is not FIRE:
             self._contents.clear(key, state_window)
             if self._listener is not None:
@@ -322,12 +324,10 @@ class WindowOperator:
         self._emit(key, window, list(contents) if self._are_contents_listed else contents)
 
     def _emit(self, key: Any, window: Window, contents: Any) -> None:
-        self._is_emitting = True
         self._window_context.window = window
         timestamp, collect = window.max_timestamp(), self._output.collect
         for row in self._function.process(key, window, self._window_context, contents) or ():
             collect(row, timestamp, window, key)
-        self._is_emitting = False
 
     def _emit_side(self, tag: str, value: Any, window: Window) -> None:
         self._output.side(tag, value, window.max_timestamp(), window, self.current_key)

@@ -72,6 +72,10 @@ class _HeapState:
     def __len__(self) -> int:
         return sum(map(len, self.rows.values()))
 
+    def _own(self, value: Any) -> Any:
+        """`value` to be changed in place: a copy, when the journal may want the old one back."""
+        return value if self._journal is None else copy.deepcopy(value)
+
     def _remember(self, key: Any, namespace: Any, old: Any) -> None:
         assert self._journal is not None
         if old is _ABSENT:
@@ -87,7 +91,7 @@ class HeapValueState(_HeapState):
 
     def value(self, key: Any, namespace: Any) -> Any:
         value = self.get_raw(key, namespace)
-        return self.descriptor.default if value is None else value
+        return self.descriptor.default if value is None else self._own(value)
 
     def update(self, key: Any, namespace: Any, value: Any) -> None:
         if value is None:
@@ -134,7 +138,8 @@ class HeapMapState(_HeapState):
     descriptor: MapStateDescriptor
 
     def get_entry(self, key: Any, namespace: Any, map_key: Any, default: Any = None) -> Any:
-        return (self.get_raw(key, namespace) or {}).get(map_key, default)
+        entries = self.get_raw(key, namespace)
+        return self._own(entries[map_key]) if entries and map_key in entries else default
 
     def put_entry(self, key: Any, namespace: Any, map_key: Any, value: Any) -> None:
         entries = self.get_raw(key, namespace)
@@ -161,7 +166,8 @@ class HeapMapState(_HeapState):
         del entries[map_key]
 
     def items(self, key: Any, namespace: Any) -> Iterable[tuple[Any, Any]]:
-        return (self.get_raw(key, namespace) or {}).items()
+        entries: dict[Any, Any] = self._own(self.get_raw(key, namespace) or {})
+        return entries.items()
 
 
 class _HeapMergingState(_HeapState):
@@ -191,10 +197,6 @@ class _HeapMergingState(_HeapState):
             elif value is not None:
                 merged = self._merge(value, merged)
         self.put_raw(key, target, merged)
-
-    def _own(self, value: Any) -> Any:
-        """`value` to be changed in place: a copy, when the journal may want the old one back."""
-        return value if self._journal is None else copy.deepcopy(value)
 
 
 class HeapReducingState(_HeapMergingState):

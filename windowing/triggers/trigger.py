@@ -77,6 +77,11 @@ class Trigger:
     purges: ClassVar[bool] = False
     arms_once: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "on_element" in vars(cls) and "arms_once" not in vars(cls):
+            cls.arms_once = False  # the promise was about the parent's on_element
+
     def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Called for each element of each of its windows, after it was added. `timestamp` is Long.MIN for an element without one."""
         raise NotImplementedError

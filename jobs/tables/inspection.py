@@ -9,11 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from jobs.errors import UsageError
-from jobs.tables.delta import filesystem
 from jobs.tables.ledger import MAIN, LedgerRow
+from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
 ROLLED_FORWARD = "slackwater"
@@ -65,7 +64,8 @@ class Inspection:
         """The ledger row of `seq`, or main's head.
 
         Raises:
-            NoRuns: there is none.
+            NoRuns: there is none of that seq.
+            UsageError: there is none at all.
         """
         if seq is not None:
             return self.tables.ledger.row(seq)
@@ -85,16 +85,8 @@ class Inspection:
 
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""
-        row = self.run(seq)
-        owner = self.tables.ledger.snapshot_owner(row)
-        folder = self.tables[table]
-        files = filesystem(folder.uri)
-        schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
-        parts = []
-        for path in owner.files.get(table, ()):
-            with files.open_input_file(path) as data:
-                parts.append(pq.read_table(data).select(schema.names).cast(schema))
-        return pa.concat_tables(parts) if parts else schema.empty_table()
+        owner = self.tables.ledger.snapshot_owner(self.run(seq))
+        return read_staged(self.tables, table, owner.files.get(table, ()))
 
     def live(self, table: str) -> pa.Table:
         """Rows of a staged table that main's live runs make up, each with its seq, oldest run first."""

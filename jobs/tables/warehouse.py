@@ -46,15 +46,16 @@ class Warehouse:
         """The tables of a pipeline as they are stored, for reading.
 
         Raises:
-            NoRuns: the pipeline has no tables here.
+            NoRuns: the pipeline has no tables here, or not all of them: the first run was killed while it made them.
         """
         found: dict[str, Folder] = {}
-        for name in schemas.table_columns(schemas.Shape((), (), (), ())):
+        every = schemas.table_columns(schemas.Shape((), (), (), ()))
+        for name in every:
             uri = f"{self.root}/{pipeline}/{name}"
             table = Folder(uri, pa.schema([])).find()
             if table is not None:
                 found[name] = Folder(uri, pa.schema(table.schema()), schemas.PARTITIONED_BY.get(name, ()))
-        if "runs" not in found:
+        if len(found) < len(every):
             raise NoRuns(
                 f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run {pipeline} --to TIME`, or name "
                 f"another warehouse with --warehouse or {VARIABLE}.",

@@ -53,7 +53,7 @@ def top_levels_after(statement: str) -> set[str]:
 
 
 def may_use_columns(file: Path) -> bool:
-    return file.is_relative_to("windowing/columnar") or (file.parent == Path("windowing/state") and file.stem.startswith("snapshot"))
+    return file.is_relative_to("windowing/columnar") or file.is_relative_to("windowing/state/snapshot")
 
 
 def test_windowing_imports_the_standard_library_alone() -> None:

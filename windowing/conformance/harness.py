@@ -12,9 +12,11 @@ from windowing.conformance.keys import error_to_json, key_from_json, key_to_json
 from windowing.conformance.trace import Json
 from windowing.errors import TraceError
 from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
+from windowing.key_types import KeyType
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import HarnessProcessingTimeService
 from windowing.runtime.operator_snapshot import OperatorSnapshot, SnapshotOperator, restore_snapshots, take_snapshot
+from windowing.runtime.window_operator_config import WindowOperatorConfig
 
 ORDER_MODES = {
     "hashmap": OrderMode.HEAP,
@@ -58,6 +60,15 @@ class RecordingOutput:
         return {"window": window_to_json(window)} if self._has_windows else {}
 
 
+Subject = WindowOperatorConfig | KeyType  # what the operators of a case run: windows, or a process function on keys of a type
+CarrySnapshots = Callable[[Subject, OrderMode, list[OperatorSnapshot]], list[OperatorSnapshot]]
+
+
+def in_memory(subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]) -> list[OperatorSnapshot]:
+    """Hand snapshots over as they are."""
+    return snapshots
+
+
 MakeOperator = Callable[[RecordingOutput, HarnessProcessingTimeService, KeyGroupRange, OrderMode], PlayedOperator]
 
 
@@ -67,15 +78,17 @@ class OperatorHarness:
     Args:
         config: key_type, backend, max_parallelism and parallelism are read here.
         make: makes one subtask's operator.
-        has_windows: whether rows show a window.
+        subject: what the operators run.
+        carry: takes snapshots from the old operators to the new ones.
 
     Attributes:
         out: rows of the step; the family's player empties it.
         operators: one a subtask.
     """
 
-    def __init__(self, config: Json, make: MakeOperator, has_windows: bool) -> None:
-        self._make, self._has_windows = make, has_windows
+    def __init__(self, config: Json, make: MakeOperator, subject: Subject, carry: CarrySnapshots) -> None:
+        self._make, self._subject, self._carry = make, subject, carry
+        self._has_windows = isinstance(subject, WindowOperatorConfig)
         self._key_type = key_type_from_json(config["key_type"])
         self._max_parallelism: int = config["max_parallelism"]
         self._order_mode = self._order_mode_of(config["backend"])
@@ -103,6 +116,7 @@ class OperatorHarness:
         is_canonical = request.get("format", "checkpoint") == "canonical"
         is_legacy = self._order_mode is OrderMode.ROCKSDB_HEAP_TIMERS and not is_canonical
         snapshots = [take_snapshot(operator, owned, is_legacy) for operator, owned in zip(self.operators, self._ranges, strict=True)]
+        snapshots = self._carry(self._subject, self._order_mode, snapshots)
         for operator in self.operators:
             operator.close()
         if request.get("backend") is not None:

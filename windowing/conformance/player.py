@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
 
+from windowing.conformance.harness import CarrySnapshots, in_memory
 from windowing.conformance.merging_window_set import MergingWindowSetPlayer
 from windowing.conformance.timers import TimersPlayer
 from windowing.conformance.trace import Case, Json, read_cases
@@ -27,7 +28,7 @@ class FamilyPlayer(Protocol):
         """What the step caused, in the shape of the recorded result. A refusal is an entry `{"error": …}`, not an exception."""
 
 
-FAMILIES: dict[str, Callable[[Json], FamilyPlayer]] = {
+FAMILIES: dict[str, Callable[..., FamilyPlayer]] = {
     "window": WindowPlayer,
     "timers": TimersPlayer,
     "key_groups": KeyGroupsPlayer,
@@ -68,18 +69,23 @@ class PlayReport:
         return f"{self.passed} passed, {self.failed} failed, {self.unplayable} unplayable"
 
 
-def play_case(case: Case) -> Mismatch | None:
-    """Play one case to its end or to the first difference. Raises TraceError when it cannot be played."""
+def play_case(case: Case, carry: CarrySnapshots = in_memory) -> Mismatch | None:
+    """Play one case to its end or to the first difference. Raises TraceError when it cannot be played.
+
+    Args:
+        carry: takes snapshots from the operators before a restore to those after it; carrying.py has ways.
+    """
     if case.family not in FAMILIES:
         raise TraceError(f"no player for family {case.family!r}; there are {', '.join(FAMILIES)}")
     try:
-        return _play(case)
+        return _play(case, carry)
     except KeyError as error:
         raise TraceError(f"the case lacks the field {error}") from error
 
 
-def _play(case: Case) -> Mismatch | None:
-    player = FAMILIES[case.family](case.config)
+def _play(case: Case, carry: CarrySnapshots) -> Mismatch | None:
+    family = FAMILIES[case.family]
+    player = family(case.config, carry=carry) if family in (WindowPlayer, TimersPlayer) else family(case.config)
     for number, (step, expected) in enumerate(zip(case.steps, case.expected, strict=True)):
         got = player.play(step)
         if not _agree(expected, got):
@@ -87,8 +93,8 @@ def _play(case: Case) -> Mismatch | None:
     return None
 
 
-def play(files: Iterable[Path], out: TextIO | None = None) -> int:
-    """Play every case of the files, print what fails or cannot be played, and last the counts.
+def play(files: Iterable[Path], out: TextIO | None = None, carry: CarrySnapshots = in_memory) -> int:
+    """Play every case of the files, print what fails or cannot be played, and last the counts. `carry` as for `play_case`.
 
     Returns:
         How many cases failed or could not be played: 0 means that all passed.
@@ -97,7 +103,7 @@ def play(files: Iterable[Path], out: TextIO | None = None) -> int:
     for path in files:
         for case in read_cases(path):
             try:
-                mismatch = play_case(case)
+                mismatch = play_case(case, carry)
             except TraceError as error:
                 report.unplayable += 1
                 print(f"UNPLAYABLE {case.id}: {error}", file=out)

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from windowing.conformance.harness import MakeOperator, OperatorHarness, PlayedOperator, RecordingOutput, StepFailed
+from windowing.conformance.harness import (
+    CarrySnapshots,
+    MakeOperator,
+    OperatorHarness,
+    PlayedOperator,
+    RecordingOutput,
+    StepFailed,
+    in_memory,
+)
 from windowing.conformance.keys import key_type_from_json
 from windowing.conformance.trace import Json
 from windowing.errors import TraceError
@@ -85,8 +93,9 @@ class RunCommands(KeyedProcessFunction):
 class TimersPlayer:
     """Family `timers`."""
 
-    def __init__(self, config: Json) -> None:
-        self._harness = OperatorHarness(config, _maker(RunCommands({}), config), has_windows=False)
+    def __init__(self, config: Json, carry: CarrySnapshots = in_memory) -> None:
+        subject = key_type_from_json(config["key_type"])
+        self._harness = OperatorHarness(config, _maker(RunCommands({}), config), subject, carry)
 
     def play(self, step: Json) -> Json:
         harness = self._harness

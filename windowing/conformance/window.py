@@ -9,7 +9,15 @@ from typing import cast
 
 from windowing.conformance.declarations import assigner_from_json, evictor_from_json, trigger_from_json
 from windowing.conformance.functions import with_function
-from windowing.conformance.harness import MakeOperator, OperatorHarness, PlayedOperator, RecordingOutput, StepFailed
+from windowing.conformance.harness import (
+    CarrySnapshots,
+    MakeOperator,
+    OperatorHarness,
+    PlayedOperator,
+    RecordingOutput,
+    StepFailed,
+    in_memory,
+)
 from windowing.conformance.keys import error_to_json, key_type_from_json
 from windowing.conformance.trace import Json
 from windowing.errors import WindowingError
@@ -24,15 +32,16 @@ from windowing.runtime.window_operator_config import WindowOperatorConfig
 class WindowPlayer:
     """Family `window`. Declarations that are refused are refused at the first step."""
 
-    def __init__(self, config: Json) -> None:
-        self._config = config
+    def __init__(self, config: Json, carry: CarrySnapshots = in_memory) -> None:
+        self._config, self._carry = config, carry
         self._harness: OperatorHarness | None = None
         self._dropped = 0
 
     def play(self, step: Json) -> Json:
         if self._harness is None:
             try:
-                self._harness = OperatorHarness(self._config, _maker(_operator_config(self._config), self._config), has_windows=True)
+                subject = _operator_config(self._config)
+                self._harness = OperatorHarness(self._config, _maker(subject, self._config), subject, self._carry)
             except WindowingError as error:
                 return {"out": [error_to_json(error)]}
         harness = self._harness

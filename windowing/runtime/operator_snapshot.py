@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from windowing.key_groups import KeyGroupRange
 from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from windowing.runtime.timer_queue import Timer
+from windowing.runtime.window_log import WindowLife
 from windowing.state.backend import StateBackend, StateEntry
+from windowing.windows import Window
 
 
 class SnapshotOperator(Protocol):
@@ -44,6 +46,15 @@ class TimerSnapshot:
     processing: tuple[Timer, ...]
 
 
+class OpenWindow(NamedTuple):
+    """A window from its first element to its cleanup, purged ones included, and what it has been through."""
+
+    key_group: int
+    key: Any
+    window: Window
+    life: WindowLife
+
+
 @dataclass(frozen=True)
 class OperatorSnapshot:
     """State and timers of one operator. Values are shared with the operator: take it when the operator stops, or copy.
@@ -52,11 +63,13 @@ class OperatorSnapshot:
         entries: keyed state.
         timers: by service and ascending key group, those without timers left out.
         watermark: Flink does not keep it; `initialize_watermark` puts it back.
+        windows: the open windows; None when nobody has kept account of them.
     """
 
     entries: tuple[StateEntry, ...]
     timers: tuple[TimerSnapshot, ...]
     watermark: int
+    windows: tuple[OpenWindow, ...] | None = None
 
 
 def take_snapshot(operator: SnapshotOperator, key_groups: KeyGroupRange, is_legacy: bool = False) -> OperatorSnapshot:

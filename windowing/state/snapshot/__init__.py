@@ -1,0 +1,41 @@
+"""Snapshots as open tables: what operators remember, as typed Arrow rows and back, the same for every engine and state back end."""
+
+from windowing.state.snapshot.codec import SnapshotCodec
+from windowing.state.snapshot.content_hash import ContentHash, row_digests
+from windowing.state.snapshot.errors import (
+    PickleRefusedError,
+    SnapshotError,
+    SnapshotFormatError,
+    SnapshotTimeError,
+    SnapshotValueError,
+    SnapshotVersionError,
+)
+from windowing.state.snapshot.files import read_rows, read_tables, write_rows, write_tables
+from windowing.state.snapshot.json_values import JsonValues
+from windowing.state.snapshot.key_columns import KeyColumns
+from windowing.state.snapshot.layout import ContentsColumns, SnapshotLayout, WindowLayout
+from windowing.state.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
+
+__all__ = [
+    "FORMAT_VERSION",
+    "ContentHash",
+    "ContentsColumns",
+    "JsonValues",
+    "KeyColumns",
+    "PickleRefusedError",
+    "SnapshotCodec",
+    "SnapshotError",
+    "SnapshotFormatError",
+    "SnapshotLayout",
+    "SnapshotTables",
+    "SnapshotTimeError",
+    "SnapshotValueError",
+    "SnapshotVersionError",
+    "WindowLayout",
+    "migrate",
+    "read_rows",
+    "read_tables",
+    "row_digests",
+    "write_rows",
+    "write_tables",
+]

@@ -1,0 +1,243 @@
+"""Open windows ↔ rows of `window_state`: contents, what the trigger and the function remember of the window, and its life so far.
+
+A window has a row from its first element to its cleanup. State of windows that are gone is not here but in `keyed_state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
+from windowing.runtime.window_log import WindowLife
+from windowing.runtime.window_operator import MERGING_WINDOW_SET
+from windowing.state.backend import StateEntry
+from windowing.state.snapshot.layout import SnapshotLayout, WindowLayout, trigger_states
+from windowing.state.snapshot.named_values import dump_states, load_states, tagged, untagged
+from windowing.state.snapshot.times import bounds, due_times, milliseconds, sort_rows, times, windows_of
+from windowing.windows import GLOBAL_WINDOW, Window
+
+_ABSENT: Final = object()
+_NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
+_UNFIRED: Final = "elements-not-fired"
+
+WindowId = tuple[Any, Window]
+
+
+@dataclass(slots=True)
+class WindowRow:
+    """One row before it becomes columns.
+
+    Attributes:
+        state_window: where a session's contents stand; None when windows do not merge.
+        contents: _ABSENT when there are none.
+        trigger, user: state name → tagged value.
+    """
+
+    key_group: int
+    key: Any
+    window: Window
+    life: WindowLife | None = None
+    state_window: Window | None = None
+    contents: Any = _ABSENT
+    trigger: dict[str, dict[str, Any]] = field(default_factory=dict)
+    user: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def split_entries(snapshot: OperatorSnapshot, layout: SnapshotLayout) -> tuple[list[WindowRow], list[StateEntry]]:
+    """The rows of the open windows, and the state that belongs to none: without a window, or of a window that is gone.
+
+    Open are the windows that somebody has kept account of; without that, sessions in flight or, when windows do not merge, every window
+    that has any state. The global window is never gone.
+    """
+    if layout.windows is None:
+        return [], list(snapshot.entries)
+    return _Splitting(snapshot, layout, layout.windows).split()
+
+
+class _Splitting:
+    def __init__(self, snapshot: OperatorSnapshot, layout: SnapshotLayout, windows: WindowLayout) -> None:
+        self._entries, self._json, self._windows = snapshot.entries, layout.json, windows
+        self._rows = {
+            (opened.key, opened.window): WindowRow(opened.key_group, opened.key, opened.window, opened.life)
+            for opened in snapshot.windows or ()
+        }
+        self._opens_by_state = snapshot.windows is None and not windows.merges
+        self._by_state_window: dict[WindowId, WindowRow] = {}
+
+    def split(self) -> tuple[list[WindowRow], list[StateEntry]]:
+        rest: Iterable[StateEntry] = self._entries
+        if self._windows.merges:
+            sessions = [entry for entry in rest if entry.state_name == MERGING_WINDOW_SET.name and entry.namespace is None]
+            rest = [entry for entry in rest if entry.state_name != MERGING_WINDOW_SET.name or entry.namespace is not None]
+            self._take_sessions(sessions)
+        own, contents = trigger_states(self._windows.trigger), self._windows.contents.name
+        leftovers = []
+        for entry in rest:
+            row = None if entry.namespace is None else self._row_of(entry, entry.state_name == contents)
+            if row is None:
+                leftovers.append(entry)
+            elif entry.state_name == contents:
+                row.contents = entry.value
+            else:
+                states = row.trigger if entry.state_name in own else row.user
+                states[entry.state_name] = tagged(self._json, entry.kind, entry.value)
+        return list(self._rows.values()), leftovers
+
+    def _take_sessions(self, sessions: Iterable[StateEntry]) -> None:
+        for entry in sessions:
+            for window, state_window in entry.value:
+                row = self._rows.get((entry.key, window))
+                if row is None:
+                    row = self._rows[entry.key, window] = WindowRow(entry.key_group, entry.key, window)
+                row.state_window = state_window
+                self._by_state_window[entry.key, state_window] = row
+
+    def _row_of(self, entry: StateEntry, is_contents: bool) -> WindowRow | None:
+        whose = (entry.key, entry.namespace)
+        if is_contents and self._windows.merges:
+            return self._by_state_window.get(whose)
+        row = self._rows.get(whose)
+        if row is None and (self._opens_by_state or entry.namespace == GLOBAL_WINDOW):
+            row = self._rows[whose] = WindowRow(entry.key_group, entry.key, entry.namespace)
+        return row
+
+
+def window_table(rows: list[WindowRow], layout: SnapshotLayout, next_firing: Mapping[WindowId, int]) -> pa.Table:
+    """Rows of `window_state`, sorted. `next_firing` is the time of each window's first timer that may fire it."""
+    schema = layout.schemas()["window_state"]
+    if layout.windows is None or not rows:
+        return schema.empty_table()
+    windows, lives = layout.windows, [row.life for row in rows]
+    starts, ends = bounds(row.window for row in rows)
+    state_starts, state_ends = bounds(row.state_window if windows.keeps_state_windows else None for row in rows)
+    columns = {
+        "key_group": pa.array([row.key_group for row in rows], pa.int32()),
+        **layout.keys.arrays([row.key for row in rows]),
+        "window_start": starts,
+        "window_end": ends,
+        "state_window_start": state_starts,
+        "state_window_end": state_ends,
+        "elements": pa.array([None if life is None else life.elements for life in lives], pa.int64()),
+        "firings": pa.array([None if life is None else life.firings for life in lives], pa.int64()),
+        "last_fired_at": times([None if life is None else life.last_fired_at for life in lives], "last_fired_at"),
+        "next_firing": times([next_firing.get((row.key, row.window)) for row in rows], "next_firing"),
+        "cleanup_time": due_times([windows.cleanup_time(row.window) for row in rows], "cleanup_time"),
+        "first_arrival": times([None if life is None else life.first_arrival for life in lives], "first_arrival"),
+        "last_arrival": times([None if life is None else life.last_arrival for life in lives], "last_arrival"),
+        **_contents_columns(rows, windows, layout),
+        "trigger_state": pa.array([dump_states(layout.json, _trigger_state(row, windows)) for row in rows], pa.string()),
+        "user_state": pa.array([dump_states(layout.json, row.user) for row in rows], pa.string()),
+    }
+    return sort_rows(pa.table(columns, schema=schema), ["key_group", *layout.keys.names, "window_start", "window_end"])
+
+
+def _contents_columns(rows: list[WindowRow], windows: WindowLayout, layout: SnapshotLayout) -> dict[str, pa.Array]:
+    if windows.columns is None:
+        texts = [None if row.contents is _ABSENT else layout.json.dumps(row.contents) for row in rows]
+        return {"contents": pa.array(texts, pa.string())}
+    arrays = windows.columns.arrays([None if row.contents is _ABSENT else row.contents for row in rows])
+    texts = [_NO_CONTENTS if row.contents is _ABSENT else None for row in rows]
+    return {
+        **{name: array for (name, _), array in zip(windows.columns.columns, arrays, strict=True)},
+        "contents": pa.array(texts, pa.string()),
+    }
+
+
+def _trigger_state(row: WindowRow, windows: WindowLayout) -> dict[str, dict[str, Any]]:
+    """What the trigger remembers, and how many elements have been in no firing where that doesn't follow from the counts."""
+    life = row.life
+    if life is None or windows.fires_before_cleanup or life.unfired == _unfired(life):
+        return row.trigger
+    return {**row.trigger, _UNFIRED: {"elements": life.unfired, **row.trigger.get(_UNFIRED, {})}}
+
+
+def _unfired(life: WindowLife) -> int:
+    return 0 if life.firings else life.elements
+
+
+def restore_windows(rows: pa.Table, layout: SnapshotLayout) -> tuple[list[OpenWindow], list[StateEntry]]:
+    """The inverse of `split_entries` and `window_table`: windows with their lives, and their state."""
+    if layout.windows is None or not rows.num_rows:
+        return [], []
+    return _Restoring(rows, layout, layout.windows).restore()
+
+
+class _Restoring:
+    def __init__(self, rows: pa.Table, layout: SnapshotLayout, windows: WindowLayout) -> None:
+        self._layout, self._windows = layout, windows
+        self._groups: list[int] = rows.column("key_group").to_pylist()
+        self._keys = layout.keys.values(rows)
+        self._spans = windows_of(rows, "window")
+        self._rows = rows
+        self._entries: list[StateEntry] = []
+        self._lives = self._read_lives()
+
+    def restore(self) -> tuple[list[OpenWindow], list[StateEntry]]:
+        state_windows = self._restore_sessions() if self._windows.merges else self._spans
+        self._restore_contents(state_windows)
+        for column in ("trigger_state", "user_state"):
+            self._restore_states(column)
+        opened = [
+            OpenWindow(group, key, window, life)
+            for group, key, window, life in zip(self._groups, self._keys, self._spans, self._lives, strict=True)
+            if life is not None
+        ]
+        return opened, self._entries
+
+    def _read_lives(self) -> list[WindowLife | None]:
+        columns = zip(
+            self._rows.column("elements").to_pylist(),
+            self._rows.column("firings").to_pylist(),
+            *(milliseconds(self._rows.column(name)) for name in ("last_fired_at", "first_arrival", "last_arrival")),
+            strict=True,
+        )
+        return [
+            None if elements is None else WindowLife(elements, firings, 0 if firings else elements, fired_at, first, last)
+            for elements, firings, fired_at, first, last in columns
+        ]
+
+    def _restore_sessions(self) -> list[Any]:
+        kept = windows_of(self._rows, "state_window", None) if self._windows.keeps_state_windows else self._spans
+        sessions: dict[Any, list[tuple[Window, Window]]] = {}
+        groups: dict[Any, int] = {}
+        for group, key, window, state_window in zip(self._groups, self._keys, self._spans, kept, strict=True):
+            groups[key] = group
+            if state_window is not None:
+                sessions.setdefault(key, []).append((window, state_window))
+        name, kind = MERGING_WINDOW_SET.name, MERGING_WINDOW_SET.kind
+        self._entries += [StateEntry(name, kind, groups[key], key, None, pairs) for key, pairs in sessions.items()]
+        return kept
+
+    def _restore_contents(self, state_windows: list[Any]) -> None:
+        texts: list[str | None] = self._rows.column("contents").to_pylist()
+        if self._windows.columns is not None:
+            values = self._windows.columns.values(self._rows)
+            has_contents = [text != _NO_CONTENTS for text in texts]
+        else:
+            loads = self._layout.json.loads
+            values = [None if text is None else loads(text) for text in texts]
+            has_contents = [text is not None for text in texts]
+        name, kind = self._windows.contents.name, self._windows.contents.kind
+        self._entries += [
+            StateEntry(name, kind, group, key, namespace, value)
+            for group, key, namespace, value, has in zip(self._groups, self._keys, state_windows, values, has_contents, strict=True)
+            if has
+        ]
+
+    def _restore_states(self, column: str) -> None:
+        for number, text in enumerate(self._rows.column(column).to_pylist()):
+            for name, values in load_states(self._layout.json, text).items():
+                if name == _UNFIRED and "elements" in values:
+                    self._set_unfired(number, values.pop("elements"))
+                if values:
+                    kind, value = untagged(values, name)
+                    self._entries.append(StateEntry(name, kind, self._groups[number], self._keys[number], self._spans[number], value))
+
+    def _set_unfired(self, number: int, elements: int) -> None:
+        life = self._lives[number]
+        if life is not None:
+            life.unfired = elements

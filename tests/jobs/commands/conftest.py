@@ -8,8 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
+from jobs.engines.transport import InProcess
+from jobs.protocol import catch_up
 from tests.integration.command import Done, driver, here
+from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.driver import Plan
 from tests.integration.stored import Stored
 
@@ -73,6 +77,10 @@ class Hourly:
         """`slackwater run hourly OPTIONS` in a process of its own."""
         return driver(plan or Plan(), "run", "hourly", *options, *self.where)
 
+    def run_here(self, *options: str) -> int:
+        """The same in this process; asks for the fixture `without_spark`."""
+        return here("run", "hourly", *options, *self.where)
+
     def publish(self, *arguments: str) -> int:
         """`slackwater publish hourly ARGUMENTS` in this process."""
         return here("publish", "hourly", *arguments, *self.where)
@@ -80,9 +88,17 @@ class Hourly:
     def attempts(self) -> dict[str, dict]:
         """How each attempt stands, by run id, in the order in which they came."""
         newest: dict[str, dict] = {}
+        if not DeltaTable.is_deltatable(self.stored.uri("attempts")):
+            return newest
         for row in sorted(self.stored.rows("attempts"), key=lambda row: row["at"]):
             newest[row["run_id"]] = row
         return newest
+
+
+@pytest.fixture
+def without_spark(great_expectations: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of this process need no Spark and have loaded Great Expectations."""
+    monkeypatch.setattr(catch_up, "spark_transport", lambda app: InProcess)
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.content_hash import row_digests
 from jobs.engines.inputs import SourceBatch, SourceColumnError
 from jobs.engines.rows import ARRIVAL, EVENT, Judge, as_json, check_key_types, columns_read, in_order
 from jobs.pipelines import DeltaSource, Pipeline, count, max_
 from windowing import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+from windowing.state.snapshot import row_digests
 
 HOUR_MS = 3_600_000
 HOUR = timedelta(milliseconds=HOUR_MS)

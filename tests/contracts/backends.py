@@ -1,6 +1,6 @@
-"""The state back ends that every contract runs on.
+"""Where state and timers can live: every contract runs on each of these places, in each order mode that it offers.
 
-Whoever writes a back end adds one factory here; no test names one.
+A new state back end is one more entry in the list; no test names one.
 """
 
 from __future__ import annotations
@@ -9,24 +9,53 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from windowing.runtime.window_operator import MakeBackend, heap_backend
+from windowing import OrderMode
+from windowing.runtime.operator_storage import OperatorStorage
 
 
 @dataclass(frozen=True)
-class BackendFactory:
-    """One kind of state back end.
+class StorageKind:
+    """One choice of places for state and timers.
 
     Attributes:
         name: as test ids show it.
-        make: a path of the operator's own, where nothing is yet → what `window_operator` takes as `make_backend`.
-        hands_out_stored_objects: whether reading a value gives the object that is stored, not a copy of it.
+        open: an existing folder → the storage of one operator, closed by whoever opened it.
+        order_modes: that it offers.
+        is_slow: opening it takes a tenth of a second, too much for a quick run of every contract.
     """
 
     name: str
-    make: Callable[[Path], MakeBackend]
-    hands_out_stored_objects: bool
+    open: Callable[[Path], OperatorStorage]
+    order_modes: tuple[OrderMode, ...]
+    is_slow: bool
 
 
-BACKENDS = [
-    BackendFactory("heap", lambda folder: heap_backend, hands_out_stored_objects=True),
+@dataclass(frozen=True)
+class Variant:
+    """A place and an order mode."""
+
+    kind: StorageKind
+    order_mode: OrderMode
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.name}-{self.order_mode.value}"
+
+
+STORAGE_KINDS = [
+    StorageKind("memory", lambda folder: OperatorStorage(), tuple(OrderMode), is_slow=False),
+    StorageKind(
+        "rocksdb",
+        lambda folder: OperatorStorage(state="rocksdb", timers="rocksdb", parent=folder, memory_mb=8),
+        (OrderMode.ROCKSDB,),
+        is_slow=True,
+    ),
+    StorageKind(
+        "state_in_rocksdb",
+        lambda folder: OperatorStorage(state="rocksdb", parent=folder, memory_mb=8),
+        (OrderMode.HEAP, OrderMode.ROCKSDB_HEAP_TIMERS),
+        is_slow=True,
+    ),
 ]
+
+VARIANTS = [Variant(kind, mode) for kind in STORAGE_KINDS for mode in kind.order_modes]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contracts.backends import BACKENDS, BackendFactory
+from tests.contracts.backends import VARIANTS, Variant
 from tests.contracts.domains import DOMAINS, Domain
 from tests.contracts.harness import WindowHarness
 from tests.contracts.process_harness import ProcessHarness
@@ -24,14 +23,15 @@ Ask = Callable[[Trigger], TriggerHarness]
 Run = Callable[..., ProcessHarness]
 
 
-@pytest.fixture(params=BACKENDS, ids=lambda factory: factory.name)
-def backend(request: pytest.FixtureRequest) -> BackendFactory:
+@pytest.fixture(params=[pytest.param(variant, id=variant.name, marks=[pytest.mark.slow] * variant.kind.is_slow) for variant in VARIANTS])
+def variant(request: pytest.FixtureRequest) -> Variant:
+    """Where state and timers live, and which order they have."""
     return request.param
 
 
-@pytest.fixture(params=OrderMode, ids=lambda mode: mode.value)
-def order_mode(request: pytest.FixtureRequest) -> OrderMode:
-    return request.param
+@pytest.fixture
+def order_mode(variant: Variant) -> OrderMode:
+    return variant.order_mode
 
 
 @pytest.fixture(params=DOMAINS, ids=lambda domain: domain.name)
@@ -46,14 +46,13 @@ def evicts(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Paths where nothing is yet, one for each operator of the session."""
-    base = tmp_path_factory.mktemp("operators")
-    return (base / str(number) for number in itertools.count())
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which each operator makes one of its own, if it needs one."""
+    return tmp_path_factory.mktemp("operators")
 
 
 @pytest.fixture
-def start(backend: BackendFactory, order_mode: OrderMode, evicts: bool, folders: Iterator[Path]) -> Iterator[Start]:
+def start(variant: Variant, evicts: bool, folder: Path) -> Iterator[Start]:
     """(assigner, choices) → an opened operator in its harness, of every variant in turn."""
     started: list[WindowHarness] = []
 
@@ -81,7 +80,7 @@ def start(backend: BackendFactory, order_mode: OrderMode, evicts: bool, folders:
         if flink_exact:
             builder.flink_exact()
         config = finish(builder) if finish is not None else builder.process(function or Contents())
-        harness = WindowHarness(config, backend, folders, order_mode, on_error)
+        harness = WindowHarness(config, variant, folder, on_error)
         started.append(harness)
         return harness
 
@@ -91,12 +90,12 @@ def start(backend: BackendFactory, order_mode: OrderMode, evicts: bool, folders:
 
 
 @pytest.fixture
-def ask(backend: BackendFactory, order_mode: OrderMode, folders: Iterator[Path]) -> Iterator[Ask]:
+def ask(variant: Variant, folder: Path) -> Iterator[Ask]:
     """A trigger → its harness, of every variant in turn."""
     made: list[TriggerHarness] = []
 
     def make(trigger: Trigger) -> TriggerHarness:
-        made.append(TriggerHarness(trigger, backend, folders, order_mode))
+        made.append(TriggerHarness(trigger, variant, folder))
         return made[-1]
 
     yield make
@@ -105,12 +104,12 @@ def ask(backend: BackendFactory, order_mode: OrderMode, folders: Iterator[Path])
 
 
 @pytest.fixture
-def run(backend: BackendFactory, order_mode: OrderMode, folders: Iterator[Path]) -> Iterator[Run]:
+def run(variant: Variant, folder: Path) -> Iterator[Run]:
     """A KeyedProcessFunction → its opened operator in a harness, of every variant in turn."""
     made: list[ProcessHarness] = []
 
     def make(function: KeyedProcessFunction, **choices: Any) -> ProcessHarness:
-        made.append(ProcessHarness(function, backend, folders, order_mode, **choices))
+        made.append(ProcessHarness(function, variant, folder, **choices))
         return made[-1]
 
     yield make

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.contracts.backends import BackendFactory
-from windowing import OrderMode
+from tests.contracts.backends import Variant
 from windowing.key_groups import KeyGroupRange
 from windowing.processing_time_service import HarnessProcessingTimeService
 from windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
@@ -94,10 +92,8 @@ class WindowHarness:
     be left in each domain, and how many entries in each state by name: `contents`, `sessions`, and any other with - as _.
     """
 
-    def __init__(
-        self, config: WindowOperatorConfig, backend: BackendFactory, folders: Iterator[Path], order_mode: OrderMode, on_error: Any = "fail"
-    ) -> None:
-        self._config, self._backend, self._folders, self._order_mode, self._on_error = config, backend, folders, order_mode, on_error
+    def __init__(self, config: WindowOperatorConfig, variant: Variant, folder: Path, on_error: Any = "fail") -> None:
+        self._config, self._variant, self._folder, self._on_error = config, variant, folder, on_error
         self.output = RecordingOutput()
         self.clock_service = HarnessProcessingTimeService()
         self.operator = self._start([])
@@ -116,12 +112,12 @@ class WindowHarness:
         self.clock_service.advance_to(time)
         self.check(out, **left)
 
-    def snapshot_and_restore(self, *, restores_watermark: bool = False, order_mode: OrderMode | None = None, **left: int) -> None:
-        """Throw the operator away and put what it held into a new one, whose clock reads the same."""
+    def snapshot_and_restore(self, *, restores_watermark: bool = False, variant: Variant | None = None, **left: int) -> None:
+        """Throw the operator away and put what it held into a new one, of another variant if named, whose clock reads the same."""
         snapshot = take_snapshot(self.operator, ALL_KEY_GROUPS)
         copied: OperatorSnapshot = pickle.loads(pickle.dumps(snapshot))
-        self.operator.close()
-        self._order_mode = order_mode or self._order_mode
+        self.close()
+        self._variant = variant or self._variant
         self.clock_service = HarnessProcessingTimeService(self.clock_service.current_processing_time)
         self.operator = self._start([copied])
         if restores_watermark:
@@ -153,14 +149,17 @@ class WindowHarness:
 
     def close(self) -> None:
         self.operator.close()
+        self._storage.close()
 
     def _start(self, snapshots: list[OperatorSnapshot]) -> WindowOperator:
+        self._storage = self._variant.kind.open(self._folder)
         operator = window_operator(
             self._config,
             self.output,
             self.clock_service,
-            order_mode=self._order_mode,
-            make_backend=self._backend.make(next(self._folders)),
+            order_mode=self._variant.order_mode,
+            make_backend=self._storage.make_backend,
+            make_timer_queue=self._storage.make_timer_queue,
             on_error=self._on_error,
         )
         if snapshots:  # restoring nothing is not the same as a new operator: it doubts its watermark

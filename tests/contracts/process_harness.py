@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.contracts.backends import BackendFactory
+from tests.contracts.backends import Variant
 from tests.contracts.harness import RecordingOutput, expected_held, held
-from windowing import KeyedProcessFunction, OrderMode
+from windowing import KeyedProcessFunction
 from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
 from windowing.key_types import STRING
 from windowing.processing_time_service import HarnessProcessingTimeService
@@ -29,13 +29,12 @@ class ProcessHarness:
     def __init__(
         self,
         function: KeyedProcessFunction,
-        backend: BackendFactory,
-        folders: Iterator[Path],
-        order_mode: OrderMode,
+        variant: Variant,
+        folder: Path,
         on_error: Any = "fail",
         key_type: Any = STRING,
     ) -> None:
-        self._function, self._backend, self._folders, self._order_mode = function, backend, folders, order_mode
+        self._function, self._kind, self._folder, self._order_mode = function, variant.kind, folder, variant.order_mode
         self._on_error, self._key_type = on_error, key_type
         self.output = RecordingOutput()
         self._start(1, 0, [])
@@ -81,12 +80,14 @@ class ProcessHarness:
         assert dict(total) == expected_held(event, processing, state)
 
     def close(self) -> None:
-        for operator in self.operators:
+        for operator, storage in zip(self.operators, self._storages, strict=True):
             operator.close()
+            storage.close()
 
     def _start(self, parallelism: int, now: int, snapshots: Sequence[OperatorSnapshot]) -> None:
         self._ranges = KeyGroupRange.ranges(parallelism, MAX_PARALLELISM)
         self.clocks = [HarnessProcessingTimeService(now) for _ in self._ranges]
+        self._storages = [self._kind.open(self._folder) for _ in self._ranges]
         self.operators = [
             KeyedProcessOperator(
                 self._function,
@@ -96,10 +97,11 @@ class ProcessHarness:
                 key_groups=owned,
                 max_parallelism=MAX_PARALLELISM,
                 order_mode=self._order_mode,
-                make_backend=self._backend.make(next(self._folders)),
+                make_backend=storage.make_backend,
+                make_timer_queue=storage.make_timer_queue,
                 on_error=self._on_error,
             )
-            for clock, owned in zip(self.clocks, self._ranges, strict=True)
+            for clock, owned, storage in zip(self.clocks, self._ranges, self._storages, strict=True)
         ]
         for operator, owned in zip(self.operators, self._ranges, strict=True):
             if snapshots:

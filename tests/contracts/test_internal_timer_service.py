@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.contracts.backends import VARIANTS, Variant
 from windowing import OrderMode
 from windowing.key_groups import KeyGroupRange, key_group_of
 from windowing.key_types import STRING
@@ -13,6 +16,7 @@ from windowing.processing_time_service import HarnessProcessingTimeService, Repl
 from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from windowing.runtime.internal_timer_service import InternalTimerService
 from windowing.runtime.key_group_index import KeyGroupIndex
+from windowing.runtime.operator_storage import queue_in_memory
 from windowing.windows import TimeWindow
 
 from .domains import Domain
@@ -50,10 +54,13 @@ class Target:
 class Timers:
     """A service with its target and clock; asserts the number of timers and of physical timers after every step."""
 
-    def __init__(self, order_mode: OrderMode, key_groups: KeyGroupRange = ALL, clock: Any = None) -> None:
+    def __init__(
+        self, order_mode: OrderMode, key_groups: KeyGroupRange = ALL, clock: Any = None, make_timer_queue: Any = queue_in_memory
+    ) -> None:
         self.target = Target()
         self.clock = clock or HarnessProcessingTimeService()
-        self.manager = InternalTimeServiceManager(KeyGroupIndex(STRING, key_groups, 128), order_mode, self.clock)
+        index = KeyGroupIndex(STRING, key_groups, 128)
+        self.manager = InternalTimeServiceManager(index, order_mode, self.clock, make_timer_queue=make_timer_queue)
         self.service: InternalTimerService = self.manager.get_internal_timer_service("timers", self.target)
 
     def register(self, domain: str, timestamp: int, key: str, namespace: Any = None, /, **left: int) -> None:
@@ -75,9 +82,16 @@ class Timers:
         assert self.clock.pending() == (min(processing, 1) if physical is None else physical)
 
 
+@pytest.fixture(params=VARIANTS, ids=lambda variant: variant.name)
+def variant(request: pytest.FixtureRequest) -> Variant:
+    """Every variant, the slow ones too."""
+    return request.param
+
+
 @pytest.fixture
-def timers(order_mode: OrderMode) -> Timers:
-    return Timers(order_mode)
+def timers(variant: Variant, folder: Path) -> Iterator[Timers]:
+    with variant.kind.open(folder) as storage:
+        yield Timers(variant.order_mode, make_timer_queue=storage.make_timer_queue)
 
 
 def test_only_the_earliest_clock_timer_is_a_physical_one(timers: Timers) -> None:

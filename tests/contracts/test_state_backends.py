@@ -5,14 +5,15 @@ from __future__ import annotations
 import operator
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.backends import BACKENDS, BackendFactory
+from tests.contracts.backends import STORAGE_KINDS, VARIANTS, StorageKind, Variant
 from windowing import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -61,15 +62,24 @@ AGGREGATING = AggregatingStateDescriptor("aggregating", Listing())
 ALL_KINDS = [VALUE, LIST, MAP, REDUCING, AGGREGATING]
 
 
-def make_backend(backend: BackendFactory, order_mode: OrderMode, folder: Path, journal: UndoJournal | None = None) -> StateBackend:
-    return backend.make(folder)(KeyGroupIndex(STRING, ALL, 128), order_mode, journal)
+@pytest.fixture(params=VARIANTS, ids=lambda variant: variant.name)
+def variant(request: pytest.FixtureRequest) -> Variant:
+    """Every variant, the slow ones too."""
+    return request.param
+
+
+@contextmanager
+def opened_backend(kind: StorageKind, order_mode: OrderMode, folder: Path, journal: UndoJournal | None = None) -> Iterator[StateBackend]:
+    with kind.open(folder) as storage:
+        made = storage.make_backend(KeyGroupIndex(STRING, ALL, 128), order_mode, journal)
+        yield made
+        made.close()
 
 
 @pytest.fixture
-def opened(backend: BackendFactory, order_mode: OrderMode, folders: Iterator[Path]) -> Iterator[StateBackend]:
-    made = make_backend(backend, order_mode, next(folders))
-    yield made
-    made.close()
+def opened(variant: Variant, folder: Path) -> Iterator[StateBackend]:
+    with opened_backend(variant.kind, variant.order_mode, folder) as made:
+        yield made
 
 
 def put(state: Any, key: str, namespace: Any, value: str = "1") -> None:
@@ -272,23 +282,22 @@ def fill(backend: StateBackend) -> None:
 
 @pytest.mark.parametrize("asks_first", [False, True], ids=["asked for later", "asked for before"])
 def test_every_entry_survives_a_restore_into_each_back_end(
-    opened: StateBackend, order_mode: OrderMode, folders: Iterator[Path], asks_first: bool
+    opened: StateBackend, order_mode: OrderMode, folder: Path, asks_first: bool
 ) -> None:
     fill(opened)
-    before, entries = contents(opened), pickle.loads(pickle.dumps(list(opened.entries())))
-    for factory in BACKENDS:
-        restored = make_backend(factory, order_mode, next(folders))
-        if asks_first:
+    before, entries = contents(opened), pickle.dumps(list(opened.entries()))
+    for kind in STORAGE_KINDS:
+        with opened_backend(kind, order_mode, folder) as restored:
+            if asks_first:
+                for descriptor in ALL_KINDS:
+                    restored.state(descriptor)
+            restored.restore(pickle.loads(entries))
+            assert contents(restored) == before
             for descriptor in ALL_KINDS:
-                restored.state(descriptor)
-        restored.restore(entries)
-        assert contents(restored) == before
-        for descriptor in ALL_KINDS:
-            assert restored.state(descriptor).kind == descriptor.kind
-        assert contents(restored) == before
-        restored.state(LIST).add("a", W, "more")
-        assert restored.state(LIST).get("a", W) == [f"a{W}", "more"]
-        restored.close()
+                assert restored.state(descriptor).kind == descriptor.kind
+            assert contents(restored) == before
+            restored.state(LIST).add("a", W, "more")
+            assert restored.state(LIST).get("a", W) == [f"a{W}", "more"]
 
 
 def test_restored_state_of_another_kind_is_refused_when_it_is_asked_for(opened: StateBackend) -> None:
@@ -347,31 +356,32 @@ def change(backend: StateBackend, kind: str, descriptor: StateDescriptor, key: s
             state.put_entry(key, namespace, "list", read)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(first=CHANGES, second=CHANGES)
-def test_undoing_gives_back_what_was_there_before(
-    backend: BackendFactory, order_mode: OrderMode, folders: Iterator[Path], first: Any, second: Any
-) -> None:
-    journal = UndoJournal()
-    backend_ = make_backend(backend, order_mode, next(folders), journal)
-    journal.begin()
-    for arguments in first:
-        change(backend_, *arguments)
-    journal.commit()
-    before = contents(backend_)
-    journal.begin()
-    for arguments in second:
-        change(backend_, *arguments)
-    journal.undo()
-    assert contents(backend_) == before
-    for arguments in second:
-        change(backend_, *arguments)
-    plain = make_backend(backend, order_mode, next(folders))
-    for arguments in [*first, *second]:
-        change(plain, *arguments)
-    assert contents(backend_) == contents(plain), "a journal must not change what happens"
-    backend_.close()
-    plain.close()
+def test_undoing_gives_back_what_was_there_before(variant: Variant, folder: Path) -> None:
+    @settings(max_examples=5 if variant.kind.is_slow else 60)
+    @given(first=CHANGES, second=CHANGES)
+    def search(first: Any, second: Any) -> None:
+        journal = UndoJournal()
+        with (
+            opened_backend(variant.kind, variant.order_mode, folder, journal) as undoing,
+            opened_backend(variant.kind, variant.order_mode, folder) as plain,
+        ):
+            journal.begin()
+            for arguments in first:
+                change(undoing, *arguments)
+            journal.commit()
+            before = contents(undoing)
+            journal.begin()
+            for arguments in second:
+                change(undoing, *arguments)
+            journal.undo()
+            assert contents(undoing) == before
+            for arguments in second:
+                change(undoing, *arguments)
+            for arguments in [*first, *second]:
+                change(plain, *arguments)
+            assert contents(undoing) == contents(plain), "a journal must not change what happens"
+
+    search()
 
 
 def test_values_read_from_different_places_are_independent(opened: StateBackend) -> None:

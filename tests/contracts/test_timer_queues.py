@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from windowing import OrderMode
 from windowing.errors import KeyGroupError
 from windowing.java import string_hash
 from windowing.key_groups import KeyGroupRange, key_group_of
 from windowing.key_types import LONG, STRING
 from windowing.runtime.heap_priority_queue import HeapPriorityQueue, HeapPriorityQueueSet
+from windowing.runtime.key_group_index import KeyGroupIndex
 from windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from windowing.runtime.operator_storage import OperatorStorage
 from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
 from windowing.windows import TimeWindow
 
@@ -34,9 +39,29 @@ def partitioned() -> TimerQueue:
     return KeyGroupPartitionedPriorityQueue(GROUPS, group_of, STRING.serialize)
 
 
-@pytest.fixture(params=[heap, partitioned], ids=["heap", "key_group_partitioned"])
-def make(request: pytest.FixtureRequest) -> MakeQueue:
-    return request.param
+@contextmanager
+def in_rocksdb(folder: Path, cache_size: int, key_type: Any = STRING, groups: KeyGroupRange = GROUPS) -> Iterator[MakeQueue]:
+    """As many queues as are asked for, in databases that go afterwards."""
+    with ExitStack() as storages:
+
+        def make_queue() -> TimerQueue:
+            storage = OperatorStorage(timers="rocksdb", parent=folder, memory_mb=8, cache_size=cache_size)
+            storages.enter_context(storage)
+            return storage.make_timer_queue("timers", KeyGroupIndex(key_type, groups, len(groups)), OrderMode.ROCKSDB)
+
+        yield make_queue
+
+
+@pytest.fixture(params=["heap", "key_group_partitioned", "rocksdb", "rocksdb, two cached"])
+def make(request: pytest.FixtureRequest, folder: Path) -> Iterator[MakeQueue]:
+    match request.param:
+        case "heap":
+            yield heap
+        case "key_group_partitioned":
+            yield partitioned
+        case name:
+            with in_rocksdb(folder, 128 if name == "rocksdb" else 2) as make_queue:
+                yield make_queue
 
 
 def drain(queue: TimerQueue, limit: int = 2**63 - 1) -> list[Timer]:
@@ -193,11 +218,18 @@ def test_a_queue_refuses_keys_of_other_key_groups() -> None:
         assert len(queue) == 0
 
 
-def one_group(key_type: Any = STRING) -> TimerQueue:
-    return KeyGroupPartitionedPriorityQueue(KeyGroupRange(0, 0), lambda key: 0, key_type.serialize)
+@pytest.fixture(params=["memory", "rocksdb"])
+def one_group(request: pytest.FixtureRequest, folder: Path) -> Iterator[Callable[..., TimerQueue]]:
+    """A key type → an empty queue of one key group, in RocksDB's order, in either place."""
+    group = KeyGroupRange(0, 0)
+    if request.param == "memory":
+        yield lambda key_type=STRING: KeyGroupPartitionedPriorityQueue(group, lambda key: 0, key_type.serialize)
+        return
+    with ExitStack() as stack:
+        yield lambda key_type=STRING: stack.enter_context(in_rocksdb(folder, 2, key_type, group))()
 
 
-def test_inside_a_key_group_equal_timers_come_by_serialized_key_shorter_strings_first() -> None:
+def test_inside_a_key_group_equal_timers_come_by_serialized_key_shorter_strings_first(one_group: Callable[..., TimerQueue]) -> None:
     queue = one_group()
     keys = ["b", "aa", "ab", "", "z", "a", "ba"]
     for key in keys:
@@ -205,28 +237,28 @@ def test_inside_a_key_group_equal_timers_come_by_serialized_key_shorter_strings_
     assert [key for _, key, _ in drain(queue)] == ["", "a", "b", "z", "aa", "ab", "ba"]
 
 
-def test_inside_a_key_group_negative_numbers_come_after_positive_ones() -> None:
+def test_inside_a_key_group_negative_numbers_come_after_positive_ones(one_group: Callable[..., TimerQueue]) -> None:
     queue = one_group(LONG)
     for key in (-1, 5, 0, -(2**63), 2**63 - 1):
         queue.add(5, key, None)
     assert [key for _, key, _ in drain(queue)] == [0, 5, 2**63 - 1, -(2**63), -1]
 
 
-def test_equal_timers_of_one_key_come_by_window_negative_starts_after_positive_ones() -> None:
+def test_equal_timers_of_one_key_come_by_window_negative_starts_after_positive_ones(one_group: Callable[..., TimerQueue]) -> None:
     queue = one_group()
     for window in (W(-5, 9), W(5, 9), W(0, 9), W(0, 7)):
         queue.add(5, "a", window)
     assert [window for _, _, window in drain(queue)] == [W(0, 7), W(0, 9), W(5, 9), W(-5, 9)]
 
 
-def test_timestamps_come_as_signed_numbers_before_all_else() -> None:
+def test_timestamps_come_as_signed_numbers_before_all_else(one_group: Callable[..., TimerQueue]) -> None:
     queue = one_group()
     for time in (5, -5, 2**63 - 1, 0, -(2**63)):
         queue.add(time, "a", None)
     assert [time for time, _, _ in drain(queue)] == [-(2**63), -5, 0, 5, 2**63 - 1]
 
 
-def test_the_order_inside_a_key_group_does_not_depend_on_history() -> None:
+def test_the_order_inside_a_key_group_does_not_depend_on_history(one_group: Callable[..., TimerQueue]) -> None:
     timers = [(5, key, W(start, 9)) for key in ("a", "b", "cc") for start in (-3, 0, 3)]
     orders = set()
     for seed in range(5):

@@ -15,7 +15,6 @@ from windowing import (
     EventTimeTrigger,
     ListStateDescriptor,
     MapStateDescriptor,
-    OrderMode,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     PurgingTrigger,
@@ -29,6 +28,7 @@ from windowing.key_types import LONG
 from windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
 from windowing.windows import TimeWindow
 
+from .backends import VARIANTS
 from .conftest import Start
 from .domains import Domain
 from .harness import ALL_KEY_GROUPS, Late, Row, Side
@@ -133,11 +133,11 @@ def test_keys_of_another_type_are_refused_at_a_restore(start: Start) -> None:
         restore_snapshots(numbers.operator, [take_snapshot(text.operator, ALL_KEY_GROUPS)], ALL_KEY_GROUPS)
 
 
-def test_state_may_be_restored_into_another_order_mode(start: Start) -> None:
+def test_state_may_be_restored_into_every_other_place_and_order_mode(start: Start) -> None:
     windows = start(EventTimeSessionWindows(gap_ms=10))
     windows.element("x", 0, contents=1, sessions=1, event=1)
-    for mode in OrderMode:
-        windows.snapshot_and_restore(order_mode=mode, contents=1, sessions=1, event=1)
+    for variant in VARIANTS:
+        windows.snapshot_and_restore(variant=variant, contents=1, sessions=1, event=1)
     windows.watermark(9, out=[fired(W(0, 10), "x"), cleared(W(0, 10))])
 
 

@@ -5,13 +5,13 @@ A count that a test does not mention is asserted to be zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.contracts.backends import BackendFactory
+from tests.contracts.backends import Variant
 from tests.contracts.harness import ALL_KEY_GROUPS, expected_held, held
-from windowing import OrderMode, Trigger, TriggerResult
+from windowing import Trigger, TriggerResult
 from windowing.key_types import STRING
 from windowing.processing_time_service import HarnessProcessingTimeService
 from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
@@ -24,13 +24,16 @@ Answers = Sequence[tuple[Any, TriggerResult]]
 class TriggerHarness:
     """A trigger with real timers and state of the key "a". Plays the operator's part: KeyContext and target of its timers."""
 
-    def __init__(self, trigger: Trigger, backend: BackendFactory, folders: Iterator[Path], order_mode: OrderMode) -> None:
+    def __init__(self, trigger: Trigger, variant: Variant, folder: Path) -> None:
         index = KeyGroupIndex(STRING, ALL_KEY_GROUPS, 128)
         self.current_key: Any = "a"
         self._trigger = trigger
-        self.backend = backend.make(next(folders))(index, order_mode, None)
+        self._storage = variant.kind.open(folder)
+        self.backend = self._storage.make_backend(index, variant.order_mode, None)
         self._clock = HarnessProcessingTimeService()
-        self.time_services = InternalTimeServiceManager(index, order_mode, self._clock)
+        self.time_services = InternalTimeServiceManager(
+            index, variant.order_mode, self._clock, make_timer_queue=self._storage.make_timer_queue
+        )
         self._timers = self.time_services.get_internal_timer_service("window-timers", self)
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
         self._answers: list[tuple[Any, TriggerResult]] = []
@@ -84,6 +87,7 @@ class TriggerHarness:
 
     def close(self) -> None:
         self.backend.close()
+        self._storage.close()
 
     def _check_answers(self, gives: Answers) -> None:
         answers, self._answers = self._answers, []

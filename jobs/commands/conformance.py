@@ -1,17 +1,26 @@
 """`slackwater conformance`: plays traces recorded from the real Flink against our core."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from windowing.conformance import BackEnd
 
 
 @click.command("conformance")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--engine", type=click.Choice(["operator"]), default="operator", help="which engine plays")
-def command(files: tuple[Path, ...], engine: str) -> None:
+@click.option(
+    "--back-end",
+    type=click.Choice(["case", "heap", "swapped"]),
+    help="where state and timers live: as each case says (default; needs rocksdict), in memory, or the other way round",
+)
+def command(files: tuple[Path, ...], engine: str, back_end: "BackEnd | None") -> None:
     """Play .jsonl and .jsonl.gz traces; the last line is `N passed, N failed, N unplayable`. Exits 1 when a case fails."""
     from windowing.conformance import play
 
-    failed = play(files)
+    failed = play(files, back_end=back_end)
     if failed:
         raise click.exceptions.Exit(1)

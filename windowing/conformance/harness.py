@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from windowing.conformance.keys import error_to_json, key_from_json, key_to_json, key_type_from_json, window_to_json
+from windowing.conformance.storages import Storages
 from windowing.conformance.trace import Json
 from windowing.errors import TraceError
 from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
@@ -16,6 +17,7 @@ from windowing.key_types import KeyType
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import HarnessProcessingTimeService
 from windowing.runtime.operator_snapshot import OperatorSnapshot, SnapshotOperator, restore_snapshots, take_snapshot
+from windowing.runtime.operator_storage import OperatorStorage
 from windowing.runtime.window_operator_config import WindowOperatorConfig
 
 ORDER_MODES = {
@@ -69,7 +71,7 @@ def in_memory(subject: Subject, order_mode: OrderMode, snapshots: list[OperatorS
     return snapshots
 
 
-MakeOperator = Callable[[RecordingOutput, HarnessProcessingTimeService, KeyGroupRange, OrderMode], PlayedOperator]
+MakeOperator = Callable[[RecordingOutput, HarnessProcessingTimeService, KeyGroupRange, OrderMode, OperatorStorage], PlayedOperator]
 
 
 class OperatorHarness:
@@ -79,6 +81,7 @@ class OperatorHarness:
         config: key_type, backend, max_parallelism and parallelism are read here.
         make: makes one subtask's operator.
         subject: what the operators run.
+        storages: opens each operator's storage.
         carry: takes snapshots from the old operators to the new ones.
 
     Attributes:
@@ -86,12 +89,12 @@ class OperatorHarness:
         operators: one a subtask.
     """
 
-    def __init__(self, config: Json, make: MakeOperator, subject: Subject, carry: CarrySnapshots) -> None:
-        self._make, self._subject, self._carry = make, subject, carry
+    def __init__(self, config: Json, make: MakeOperator, subject: Subject, storages: Storages, carry: CarrySnapshots) -> None:
+        self._make, self._subject, self._storages, self._carry = make, subject, storages, carry
         self._has_windows = isinstance(subject, WindowOperatorConfig)
         self._key_type = key_type_from_json(config["key_type"])
         self._max_parallelism: int = config["max_parallelism"]
-        self._order_mode = self._order_mode_of(config["backend"])
+        self._backend = self._known(config["backend"])
         self.out: list[Json] = []
         self.operators: list[PlayedOperator] = []
         self._start(config["parallelism"], 0, [])
@@ -114,13 +117,13 @@ class OperatorHarness:
     def snapshot_restore(self, request: Json) -> None:
         """Replace all subtasks by new ones that know what the old ones knew, but for the watermark and the clock."""
         is_canonical = request.get("format", "checkpoint") == "canonical"
-        is_legacy = self._order_mode is OrderMode.ROCKSDB_HEAP_TIMERS and not is_canonical
+        is_legacy = self._backend == "rocksdb_heap_timers" and not is_canonical
         snapshots = [take_snapshot(operator, owned, is_legacy) for operator, owned in zip(self.operators, self._ranges, strict=True)]
-        snapshots = self._carry(self._subject, self._order_mode, snapshots)
+        snapshots = self._carry(self._subject, ORDER_MODES[self._backend], snapshots)
         for operator in self.operators:
             operator.close()
         if request.get("backend") is not None:
-            self._order_mode = self._order_mode_of(request["backend"])
+            self._backend = self._known(request["backend"])
         self._start(request["parallelism"], request.get("processing_time", self._clocks[0].current_processing_time), snapshots)
 
     def inspect(self) -> Json:
@@ -187,17 +190,17 @@ class OperatorHarness:
             RecordingOutput(self.out, self._has_windows, subtask if parallelism > 1 else None) for subtask in range(parallelism)
         ]
         self.operators = [
-            self._make(output, clock, owned, self._order_mode)
+            self._make(output, clock, owned, ORDER_MODES[self._backend], self._storages.open(self._backend))
             for output, clock, owned in zip(self._outputs, self._clocks, self._ranges, strict=True)
         ]
         for operator, owned in zip(self.operators, self._ranges, strict=True):
             restore_snapshots(operator, snapshots, owned)
             operator.open()
 
-    def _order_mode_of(self, backend: str) -> OrderMode:
+    def _known(self, backend: str) -> str:
         if backend not in ORDER_MODES:
             raise TraceError(f"no state back end {backend!r}")
-        return ORDER_MODES[backend]
+        return backend
 
     def _timer(self, timestamp: int, key: Any, namespace: Any) -> list[Any]:
         timer = [timestamp, key_to_json(key)]

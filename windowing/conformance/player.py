@@ -13,6 +13,7 @@ from typing import Protocol, TextIO
 
 from windowing.conformance.harness import CarrySnapshots, in_memory
 from windowing.conformance.merging_window_set import MergingWindowSetPlayer
+from windowing.conformance.storages import BackEnd, Storages, default_back_end
 from windowing.conformance.timers import TimersPlayer
 from windowing.conformance.trace import Case, Json, read_cases
 from windowing.conformance.vectors import KeyGroupsPlayer, WindowStartPlayer
@@ -28,9 +29,9 @@ class FamilyPlayer(Protocol):
         """What the step caused, in the shape of the recorded result. A refusal is an entry `{"error": …}`, not an exception."""
 
 
-FAMILIES: dict[str, Callable[..., FamilyPlayer]] = {
-    "window": WindowPlayer,
-    "timers": TimersPlayer,
+# Families of operators, which keep state somewhere, and of vectors.
+OPERATOR_FAMILIES: dict[str, Callable[[Json, Storages, CarrySnapshots], FamilyPlayer]] = {"window": WindowPlayer, "timers": TimersPlayer}
+VECTOR_FAMILIES: dict[str, Callable[[Json], FamilyPlayer]] = {
     "key_groups": KeyGroupsPlayer,
     "window_start": WindowStartPlayer,
     "merging_window_set": MergingWindowSetPlayer,
@@ -69,23 +70,30 @@ class PlayReport:
         return f"{self.passed} passed, {self.failed} failed, {self.unplayable} unplayable"
 
 
-def play_case(case: Case, carry: CarrySnapshots = in_memory) -> Mismatch | None:
+def play_case(case: Case, back_end: BackEnd | None = None, carry: CarrySnapshots = in_memory) -> Mismatch | None:
     """Play one case to its end or to the first difference. Raises TraceError when it cannot be played.
 
     Args:
+        case: from `read_cases`.
+        back_end: where operators keep state and timers, see Storages; None for "case" where rocksdict is installed, else "heap".
         carry: takes snapshots from the operators before a restore to those after it; carrying.py has ways.
     """
-    if case.family not in FAMILIES:
-        raise TraceError(f"no player for family {case.family!r}; there are {', '.join(FAMILIES)}")
     try:
-        return _play(case, carry)
+        with Storages(back_end or default_back_end()) as storages:
+            return _play(case, _player(case, storages, carry))
     except KeyError as error:
         raise TraceError(f"the case lacks the field {error}") from error
 
 
-def _play(case: Case, carry: CarrySnapshots) -> Mismatch | None:
-    family = FAMILIES[case.family]
-    player = family(case.config, carry=carry) if family in (WindowPlayer, TimersPlayer) else family(case.config)
+def _player(case: Case, storages: Storages, carry: CarrySnapshots) -> FamilyPlayer:
+    if case.family in OPERATOR_FAMILIES:
+        return OPERATOR_FAMILIES[case.family](case.config, storages, carry)
+    if case.family in VECTOR_FAMILIES:
+        return VECTOR_FAMILIES[case.family](case.config)
+    raise TraceError(f"no player for family {case.family!r}; there are {', '.join([*OPERATOR_FAMILIES, *VECTOR_FAMILIES])}")
+
+
+def _play(case: Case, player: FamilyPlayer) -> Mismatch | None:
     for number, (step, expected) in enumerate(zip(case.steps, case.expected, strict=True)):
         got = player.play(step)
         if not _agree(expected, got):
@@ -93,8 +101,13 @@ def _play(case: Case, carry: CarrySnapshots) -> Mismatch | None:
     return None
 
 
-def play(files: Iterable[Path], out: TextIO | None = None, carry: CarrySnapshots = in_memory) -> int:
-    """Play every case of the files, print what fails or cannot be played, and last the counts. `carry` as for `play_case`.
+def play(files: Iterable[Path], out: TextIO | None = None, back_end: BackEnd | None = None, carry: CarrySnapshots = in_memory) -> int:
+    """Play every case of the files, print what fails or cannot be played, and last the counts.
+
+    Args:
+        files: recorded traces.
+        out: where to print; standard output unless named.
+        back_end, carry: as for `play_case`.
 
     Returns:
         How many cases failed or could not be played: 0 means that all passed.
@@ -103,7 +116,7 @@ def play(files: Iterable[Path], out: TextIO | None = None, carry: CarrySnapshots
     for path in files:
         for case in read_cases(path):
             try:
-                mismatch = play_case(case, carry)
+                mismatch = play_case(case, back_end, carry)
             except TraceError as error:
                 report.unplayable += 1
                 print(f"UNPLAYABLE {case.id}: {error}", file=out)

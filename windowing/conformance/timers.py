@@ -8,16 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from windowing.conformance.harness import (
-    CarrySnapshots,
-    MakeOperator,
-    OperatorHarness,
-    PlayedOperator,
-    RecordingOutput,
-    StepFailed,
-    in_memory,
-)
+from windowing.conformance.harness import CarrySnapshots, MakeOperator, OperatorHarness, PlayedOperator, RecordingOutput, StepFailed
 from windowing.conformance.keys import key_type_from_json
+from windowing.conformance.storages import Storages
 from windowing.conformance.trace import Json
 from windowing.errors import TraceError
 from windowing.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, RuntimeContext
@@ -26,6 +19,7 @@ from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import HarnessProcessingTimeService
 from windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from windowing.runtime.operator_storage import OperatorStorage
 from windowing.state.descriptors import ValueStateDescriptor
 
 Command = list[Any]
@@ -93,9 +87,9 @@ class RunCommands(KeyedProcessFunction):
 class TimersPlayer:
     """Family `timers`."""
 
-    def __init__(self, config: Json, carry: CarrySnapshots = in_memory) -> None:
+    def __init__(self, config: Json, storages: Storages, carry: CarrySnapshots) -> None:
         subject = key_type_from_json(config["key_type"])
-        self._harness = OperatorHarness(config, _maker(RunCommands({}), config), subject, carry)
+        self._harness = OperatorHarness(config, _maker(RunCommands({}), config), subject, storages, carry)
 
     def play(self, step: Json) -> Json:
         harness = self._harness
@@ -109,11 +103,23 @@ class TimersPlayer:
 
 def _maker(function: KeyedProcessFunction, config: Json) -> MakeOperator:
     def make(
-        output: RecordingOutput, clock: HarnessProcessingTimeService, key_groups: KeyGroupRange, order_mode: OrderMode
+        output: RecordingOutput,
+        clock: HarnessProcessingTimeService,
+        key_groups: KeyGroupRange,
+        order_mode: OrderMode,
+        storage: OperatorStorage,
     ) -> PlayedOperator:
         keys, parallelism = key_type_from_json(config["key_type"]), config["max_parallelism"]
         return KeyedProcessOperator(
-            function, keys, output, clock, key_groups=key_groups, max_parallelism=parallelism, order_mode=order_mode
+            function,
+            keys,
+            output,
+            clock,
+            key_groups=key_groups,
+            max_parallelism=parallelism,
+            order_mode=order_mode,
+            make_backend=storage.make_backend,
+            make_timer_queue=storage.make_timer_queue,
         )
 
     return make

@@ -9,21 +9,15 @@ from typing import cast
 
 from windowing.conformance.declarations import assigner_from_json, evictor_from_json, trigger_from_json
 from windowing.conformance.functions import with_function
-from windowing.conformance.harness import (
-    CarrySnapshots,
-    MakeOperator,
-    OperatorHarness,
-    PlayedOperator,
-    RecordingOutput,
-    StepFailed,
-    in_memory,
-)
+from windowing.conformance.harness import CarrySnapshots, MakeOperator, OperatorHarness, PlayedOperator, RecordingOutput, StepFailed
 from windowing.conformance.keys import error_to_json, key_type_from_json
+from windowing.conformance.storages import Storages
 from windowing.conformance.trace import Json
 from windowing.errors import WindowingError
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import HarnessProcessingTimeService
+from windowing.runtime.operator_storage import OperatorStorage
 from windowing.runtime.window_operator import WindowOperator, window_operator
 from windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from windowing.runtime.window_operator_config import WindowOperatorConfig
@@ -32,8 +26,8 @@ from windowing.runtime.window_operator_config import WindowOperatorConfig
 class WindowPlayer:
     """Family `window`. Declarations that are refused are refused at the first step."""
 
-    def __init__(self, config: Json, carry: CarrySnapshots = in_memory) -> None:
-        self._config, self._carry = config, carry
+    def __init__(self, config: Json, storages: Storages, carry: CarrySnapshots) -> None:
+        self._config, self._storages, self._carry = config, storages, carry
         self._harness: OperatorHarness | None = None
         self._dropped = 0
 
@@ -41,7 +35,7 @@ class WindowPlayer:
         if self._harness is None:
             try:
                 subject = _operator_config(self._config)
-                self._harness = OperatorHarness(self._config, _maker(subject, self._config), subject, self._carry)
+                self._harness = OperatorHarness(self._config, _maker(subject, self._config), subject, self._storages, self._carry)
             except WindowingError as error:
                 return {"out": [error_to_json(error)]}
         harness = self._harness
@@ -74,10 +68,21 @@ def _operator_config(config: Json) -> WindowOperatorConfig:
 
 def _maker(operator_config: WindowOperatorConfig, config: Json) -> MakeOperator:
     def make(
-        output: RecordingOutput, clock: HarnessProcessingTimeService, key_groups: KeyGroupRange, order_mode: OrderMode
+        output: RecordingOutput,
+        clock: HarnessProcessingTimeService,
+        key_groups: KeyGroupRange,
+        order_mode: OrderMode,
+        storage: OperatorStorage,
     ) -> PlayedOperator:
         return window_operator(
-            operator_config, output, clock, key_groups=key_groups, max_parallelism=config["max_parallelism"], order_mode=order_mode
+            operator_config,
+            output,
+            clock,
+            key_groups=key_groups,
+            max_parallelism=config["max_parallelism"],
+            order_mode=order_mode,
+            make_backend=storage.make_backend,
+            make_timer_queue=storage.make_timer_queue,
         )
 
     return make

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
@@ -35,12 +35,15 @@ _ABSENT: Final = object()
 class ColumnFamily:
     """Rows in the unsigned order of their keys. Made by `RocksDBDatabase.column_family`.
 
-    Writes wait in a dictionary, which reads look into first, and go to RocksDB in sorted batches.
+    Writes wait in a dictionary, which reads look into first, and go to RocksDB in sorted batches; with the first one the column family
+    is created.
     """
 
-    def __init__(self, database: Any, rows: Any, handle: Any, write_options: Any) -> None:
-        self._database, self._rows, self._handle, self._write_options = database, rows, handle, write_options
-        self._read = rows.get
+    def __init__(self, database: Any, name: str, options: Any, write_options: Any) -> None:
+        self._database, self._name, self._options, self._write_options = database, name, options, write_options
+        self._rows: Any = None
+        self._handle: Any = None
+        self._read: Callable[[bytes], Any] = _nothing
         self._pending: dict[bytes, bytes | None] = {}
 
     def get(self, key: bytes) -> bytes | None:
@@ -62,6 +65,8 @@ class ColumnFamily:
     def first(self, start: bytes, end: bytes, limit: int) -> list[Row]:
         """The first `limit` rows of [start, end). Whoever knows where live rows begin says so: deleted ones are slow to pass."""
         self.flush()
+        if self._rows is None:
+            return []
         bounds = rocksdict.ReadOptions()
         bounds.set_iterate_upper_bound(end)
         rows = []
@@ -85,6 +90,8 @@ class ColumnFamily:
         pending = self._pending
         if not pending:
             return
+        if self._rows is None:
+            self._create()
         batch = rocksdict.WriteBatch(raw_mode=True)
         batch.set_default_column_family(self._handle)
         for key in sorted(pending):
@@ -102,8 +109,14 @@ class ColumnFamily:
     def close(self) -> None:
         """Forget the waiting writes and every handle. Called by the database."""
         self._pending.clear()
-        self._rows.close()
+        if self._rows is not None:
+            self._rows.close()
         del self._database, self._handle
+
+    def _create(self) -> None:
+        self._rows = self._database.create_column_family(self._name, self._options)
+        self._handle = self._database.get_column_family_handle(self._name)
+        self._read = self._rows.get
 
 
 class RocksDBDatabase:
@@ -153,9 +166,7 @@ class RocksDBDatabase:
         """A new, empty column family. Raises StateStorageError when the name is taken."""
         if name in self._families:
             raise StateStorageError(f"The column family {name!r} of {self.path} is in use; open a database for each operator.")
-        rows = self._database.create_column_family(name, self._options())
-        handle = self._database.get_column_family_handle(name)
-        self._families[name] = family = ColumnFamily(self._database, rows, handle, self._write_options)
+        self._families[name] = family = ColumnFamily(self._database, name, self._options(), self._write_options)
         return family
 
     def close(self) -> None:
@@ -201,6 +212,10 @@ class RocksDBDatabase:
         options.set_stats_persist_period_sec(0)
         options.set_keep_log_file_num(1)
         return options
+
+
+def _nothing(key: bytes) -> None:
+    """What a column family without rows reads."""
 
 
 def _own_directory(parent: Path) -> tuple[Path, int]:

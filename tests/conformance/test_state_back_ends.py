@@ -1,0 +1,78 @@
+"""Every recorded case once more with state where the case has it not, and a player that really goes to RocksDB."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from windowing.conformance import Case, play, play_case, read_cases
+from windowing.conformance.storages import BackEnd, Storages
+from windowing.key_groups import KeyGroupRange
+from windowing.key_types import STRING
+from windowing.order_modes import OrderMode
+from windowing.runtime.key_group_index import KeyGroupIndex
+from windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
+from windowing.state.heap import HeapStateBackend
+from windowing.state.rocksdb_database import RocksDBDatabase
+
+TRACES = Path(__file__).parent / "traces"
+OPERATOR_TRACES = sorted(path for path in TRACES.glob("*.jsonl.gz") if next(read_cases(path)).family in ("window", "timers"))
+"""Families of vectors keep no state."""
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[RocksDBDatabase]:
+    """The databases that were opened."""
+    opened: list[RocksDBDatabase] = []
+    open_database = RocksDBDatabase.__init__
+
+    def note(self: RocksDBDatabase, *arguments: object) -> None:
+        opened.append(self)
+        open_database(self, *arguments)
+
+    monkeypatch.setattr(RocksDBDatabase, "__init__", note)
+    return opened
+
+
+def first_case_on(backend: str) -> Case:
+    return next(case for case in read_cases(TRACES / "timers.jsonl.gz") if case.config["backend"] == backend)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", OPERATOR_TRACES, ids=lambda path: path.name.removesuffix(".jsonl.gz"))
+def test_every_recorded_case_passes_with_state_in_the_other_back_end(path: Path) -> None:
+    out = io.StringIO()
+    failed = play([path], out, back_end="swapped")
+    assert failed == 0, out.getvalue()
+    assert not out.getvalue().startswith("0 passed")
+
+
+@pytest.mark.parametrize(
+    ("backend", "back_end", "is_in_rocksdb"),
+    [
+        ("rocksdb", "case", True),
+        ("rocksdb_heap_timers", "case", True),
+        ("hashmap", "case", False),
+        ("rocksdb", "heap", False),
+        ("rocksdb", "swapped", False),
+        ("rocksdb_heap_timers", "swapped", False),
+        ("hashmap", "swapped", True),
+    ],
+)
+def test_state_lives_where_the_option_says(backend: str, back_end: BackEnd, is_in_rocksdb: bool, opened: list[RocksDBDatabase]) -> None:
+    assert play_case(first_case_on(backend), back_end) is None
+    assert bool(opened) is is_in_rocksdb
+    assert not any(database.path.exists() for database in opened)
+
+
+def test_timers_of_a_case_on_rocksdb_live_there_too() -> None:
+    index = KeyGroupIndex(STRING, KeyGroupRange(0, 127), 128)
+    with Storages("case") as storages:
+        storage = storages.open("rocksdb")
+        assert type(storage.make_timer_queue("event", index, OrderMode.ROCKSDB)) is RocksDBTimerQueue
+        assert type(storages.open("hashmap").make_backend(index, OrderMode.HEAP, None)) is HeapStateBackend
+    with Storages("swapped") as storages:
+        assert type(storages.open("rocksdb").make_timer_queue("event", index, OrderMode.ROCKSDB)) is KeyGroupPartitionedPriorityQueue

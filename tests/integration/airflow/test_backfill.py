@@ -3,6 +3,8 @@
 One story on one Airflow, told in the order of the file: each test goes on where the one before it ended.
 """
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from tests.integration.airflow.conftest import Airflow, Task, await_, start
 from tests.model.brute_force import replay
 from tests.model.flights import departures_rules, flights
 
-FROM, TO = "2013-01-01", "2013-01-04"
+FROM, TO, NEXT_DAY = "2013-01-01", "2013-01-04", "2013-01-05"
 RUNS = [f"backfill__2013-01-0{day}T00:00:00+00:00" for day in (2, 3, 4)]  # Airflow names a run by the end of its interval
 
 
@@ -25,7 +27,9 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("warehouse")
     slackwater = Path(sys.executable).with_name("slackwater")
     subprocess.run(
-        [slackwater, "examples", "load", "departures", "--from", FROM, "--to", TO, "--warehouse", folder], check=True, capture_output=True
+        [slackwater, "examples", "load", "departures", "--from", FROM, "--to", NEXT_DAY, "--warehouse", folder],
+        check=True,
+        capture_output=True,
     )
     return folder
 
@@ -47,8 +51,8 @@ def published(warehouse: Path) -> dict[tuple[str, datetime], tuple[int, float, f
     return found
 
 
-def expected() -> dict[tuple[str, datetime], tuple[int, float, float]]:
-    outcome = replay(flights(FROM, TO), departures_rules(FROM, TO))
+def expected(to: str = TO) -> dict[tuple[str, datetime], tuple[int, float, float]]:
+    outcome = replay(flights(FROM, to), departures_rules(FROM, to))
     return {
         (str(pane.key), datetime.fromtimestamp(pane.window.start / 1000, tz=UTC)): tuple(
             pane.results[name]
@@ -112,3 +116,42 @@ def test_a_run_by_hand_covers_what_its_parameter_says(airflow: Airflow, warehous
     covered = airflow.ask("dags/departures/dagRuns", {"logical_date": None, "conf": {"to": "2013-01-03T00:00:00Z"}})["dag_run_id"]
     assert airflow.ended("departures", covered) == "success"
     assert versions(warehouse) == before
+
+
+def test_a_replay_that_is_killed_changes_nothing_and_its_next_try_does_all_of_it(airflow: Airflow, warehouse: Path) -> None:
+    run = airflow.ask("dags/departures/dagRuns", {"logical_date": None, "conf": {"to": f"{NEXT_DAY}T00:00:00Z"}})["dag_run_id"]
+    os.kill(await_(lambda: jvm_of_a_claimed_slice(warehouse), "a replay that has claimed its slice"), signal.SIGKILL)
+    await_(lambda: True if airflow.tasks("departures", run)["replay"] == Task("up_for_retry", 1) else None, "the end of the first try")
+    assert published(warehouse) == expected()
+    # The next try would wait until the source can have settled; a person who clears the task need not.
+    airflow.ask("dags/departures/clearTaskInstances", {"dag_run_id": run, "dry_run": False, "only_failed": False, "task_ids": ["replay"]})
+    assert airflow.ended("departures", run) == "success", airflow.log("departures", run, "replay")
+    assert airflow.tasks("departures", run) == {
+        "replay": Task("success", 2),
+        "validate": Task("success", 1),
+        "publish": Task("success", 1),
+        "announce": Task("success", 1),
+    }
+    assert published(warehouse) == expected(NEXT_DAY)
+
+
+def jvm_of_a_claimed_slice(warehouse: Path) -> int | None:
+    """The process id of Spark's driver on this warehouse once its job is at work on a slice."""
+    attempts = DeltaTable(warehouse / "departures" / "attempts").to_pyarrow_table().to_pylist()
+    ended = {row["run_id"] for row in attempts if row["outcome"] != "claimed"}
+    if all(row["run_id"] in ended for row in attempts):
+        return None
+    drivers = [
+        int(process.name)
+        for process in Path("/proc").glob("[0-9]*")
+        if all(part in command_line(process) for part in ("/java\0", "SparkSubmit", str(warehouse)))
+    ]
+    assert len(drivers) == 1
+    return drivers[0]
+
+
+def command_line(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_text()
+    except OSError:  # it has ended
+        return ""

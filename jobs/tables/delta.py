@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
@@ -164,6 +164,15 @@ class Folder:
             return table
         try:
             return DeltaTable.create(self.uri, schema=self.schema, mode="ignore", partition_by=list(self.partition_by) or None)
+        except (OSError, DeltaError) as error:
+            raise _not_writable(self.uri, error) from error
+
+    def add_columns(self, fields: Sequence[pa.Field]) -> None:
+        """Add columns at the end of the table; they are null in its rows so far. Those that it has already are left alone."""
+        if not fields:
+            return
+        try:
+            self.open().alter.add_columns(list(Schema.from_arrow(pa.schema(fields)).fields))
         except (OSError, DeltaError) as error:
             raise _not_writable(self.uri, error) from error
 

@@ -83,18 +83,24 @@ class Tables:
         return AttemptsReader(self.folders["attempts"])
 
     def ensure(self) -> None:
-        """Make every table that isn't there.
+        """Make every table that isn't there. A column that the source has gained becomes one of `late_events`; one that it lost stays there.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
             NewerFormat: a newer version of the product has written here.
             WarehouseNotWritable: the warehouse can't be written.
         """
-        for folder in self.folders.values():
+        for name, folder in self.folders.items():
             stored = pa.schema(folder.ensure().schema())
-            if not stored.equals(folder.schema):
-                self._refuse_newer()
-                raise _shape_changed(folder, stored)
+            if stored.equals(folder.schema):
+                continue
+            if name == "late_events" and all(
+                stored.field(field.name).equals(field) for field in folder.schema if field.name in stored.names
+            ):
+                folder.add_columns([field for field in folder.schema if field.name not in stored.names])
+                continue
+            self._refuse_newer()
+            raise _shape_changed(folder, stored)
 
     def _refuse_newer(self) -> None:
         columns = ["seq", "run_id", "format_version", "version"]

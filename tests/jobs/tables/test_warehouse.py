@@ -10,7 +10,8 @@ import pytest
 from jobs.tables.errors import NewerFormat, NoRuns, ShapeChanged, WarehouseNotWritable
 from jobs.tables.ledger import LedgerWriter
 from jobs.tables.schemas import Shape, table_columns
-from jobs.tables.warehouse import Warehouse
+from jobs.tables.staging import read_staged, write_staged
+from jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.tables.ledger_rows import clock, run_row
 
 SHAPE = Shape(
@@ -88,6 +89,37 @@ def test_other_columns_than_the_stored_ones_are_refused(
     with pytest.raises(ShapeChanged, match=rf"/p/{table}: .*{told}.*give the pipeline another name") as refused:
         warehouse.tables("p", changed).ensure()
     assert (refused.value.table, refused.value.differing) == (table, differing)  # type: ignore[attr-defined]
+
+
+def test_a_column_that_the_source_gains_or_loses_stops_no_pipeline(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    origin, gate, delay = ("origin", pa.string()), ("gate", pa.string()), ("delay", pa.int64())
+
+    def late_events(*source: tuple[str, pa.DataType]) -> list[str]:
+        tables = warehouse.tables("p", replace(SHAPE, source=source))
+        tables.ensure()
+        names = [name for name, _ in source if name != "origin"]
+        files = stage_late_event(tables, {name: 1 if name == "delay" else "x" for name in names})
+        assert read_staged(tables, "late_events", files).select(names).num_rows == 1
+        assert tables["late_events"].read(names).num_rows == len(seen) + 1
+        seen.append(names)
+        return list(tables["late_events"].open().to_pyarrow_table().column_names)
+
+    seen: list[list[str]] = []
+    assert late_events(origin, delay)[-2:] == ["late_by_ms", "watermark"]
+    assert late_events(origin, gate, delay)[-2:] == ["watermark", "gate"]
+    assert late_events(origin, delay)[-1] == "gate"
+    with pytest.raises(ShapeChanged, match=r"/p/late_events: .*delay \(stored int64, declared string\)"):
+        late_events(origin, gate, ("delay", pa.string()))
+
+
+def stage_late_event(tables: Tables, values: dict[str, object]) -> tuple[str, ...]:
+    """Write one late event as a run does; returns its file."""
+    folder = tables["late_events"]
+    row = {**dict.fromkeys(folder.schema.names), "run_id": "r1", **values}
+    written = write_staged(folder.uri, "r1", "driver", pa.Table.from_pylist([row], schema=folder.schema))
+    folder.commit_files([written])
+    return (written.path,)
 
 
 def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:

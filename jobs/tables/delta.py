@@ -169,12 +169,14 @@ class Folder:
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns at the end of the table; they are null in its rows so far. Those that it has already are left alone."""
-        if not fields:
+        while fields:
+            try:
+                self.open().alter.add_columns(list(Schema.from_arrow(pa.schema(fields)).fields))
+            except CommitFailedError:
+                continue
+            except (OSError, DeltaError) as error:
+                raise _not_writable(self.uri, error) from error
             return
-        try:
-            self.open().alter.add_columns(list(Schema.from_arrow(pa.schema(fields)).fields))
-        except (OSError, DeltaError) as error:
-            raise _not_writable(self.uri, error) from error
 
     def read(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes are not read."""

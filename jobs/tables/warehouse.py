@@ -83,7 +83,7 @@ class Tables:
         return AttemptsReader(self.folders["attempts"])
 
     def ensure(self) -> None:
-        """Make every table that isn't there. A column that the source has gained becomes one of `late_events`; one that it lost stays there.
+        """Make every table that isn't there. A column that the source has gained becomes one of `late_events`; one that it lost stays.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
@@ -94,10 +94,9 @@ class Tables:
             stored = pa.schema(folder.ensure().schema())
             if stored.equals(folder.schema):
                 continue
-            if name == "late_events" and all(
-                stored.field(field.name).equals(field) for field in folder.schema if field.name in stored.names
-            ):
-                folder.add_columns([field for field in folder.schema if field.name not in stored.names])
+            known = [field for field in folder.schema if field.name in stored.names]
+            if name == "late_events" and all(stored.field(field.name).equals(field) for field in known):
+                folder.add_columns([field for field in folder.schema if field not in known])
                 continue
             self._refuse_newer()
             raise _shape_changed(folder, stored)

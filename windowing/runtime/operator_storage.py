@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = Literal["memory", "rocksdb"]
 
-MakeBackend: TypeAlias = Callable[[KeyGroupIndex, OrderMode, UndoJournal | None], StateBackend]
 # (name, keys, order mode) → an empty queue; the name is unique among an operator's queues
 MakeTimerQueue: TypeAlias = Callable[[str, KeyGroupIndex, OrderMode], TimerQueue]
 
@@ -35,16 +34,6 @@ def queue_in_memory(name: str, key_groups: KeyGroupIndex, order_mode: OrderMode)
     if order_mode.has_heap_timers:
         return HeapPriorityQueueSet(key_groups.key_groups, key_groups.__getitem__, key_groups.key_type.hash_code)
     return KeyGroupPartitionedPriorityQueue(key_groups.key_groups, key_groups.__getitem__, key_groups.key_type.serialize)
-
-
-def rocksdb_backend(parent: Path, *, memory_mb: int = 256, pickles: bool = False) -> MakeBackend:
-    """A MakeBackend with a database for each operator, which the operator's back end closes. Timers are elsewhere; arguments as below."""
-
-    def make(key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None) -> StateBackend:
-        storage = OperatorStorage(state="rocksdb", parent=parent, memory_mb=memory_mb, pickles=pickles)
-        return storage.make_backend(key_groups, order_mode, journal)
-
-    return make
 
 
 class OperatorStorage:

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 420
+PATIENCE_S = 300
+BROKEN_OFF = pytest.StashKey[str]()
 
 Found = TypeVar("Found")
 
@@ -30,6 +31,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.airflow)
             item.add_marker(pytest.mark.timeout(1200))
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception) and item.parent is not None:
+        item.parent.stash.setdefault(BROKEN_OFF, item.name)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Each module tells one story: what comes after a failure would only wait for what never happens."""
+    if item.parent is not None and BROKEN_OFF in item.parent.stash:
+        pytest.fail(f"the story broke off at {item.parent.stash[BROKEN_OFF]}", pytrace=False)
 
 
 @dataclass(frozen=True)

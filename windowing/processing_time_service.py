@@ -1,4 +1,4 @@
-"""Processing time without a wall clock: clocks that are moved from outside and call back what has come due on the way.
+"""Processing time: what a clock with timers promises, and the two clocks that are moved from outside. No wall clock is read here.
 
 Two rules of "due": a test harness's and a production job's. No element, key or window here.
 """
@@ -9,68 +9,191 @@ import heapq
 from collections.abc import Callable
 from typing import Protocol
 
-from windowing.errors import ConfigurationError
-from windowing.java import LONG_MAX
+from windowing.errors import ConfigurationError, WindowingError
 
 TimerCallback = Callable[[int], None]
 
+_SWEEP_FROM = 64
+
+
+class ClockStoppedError(WindowingError):
+    """A timer was registered with a clock that is shut down."""
+
+    fault = "bug"
+    flink = "IllegalStateException"
+
 
 class ScheduledTimer:
-    """One registration. `cancel` keeps it from being called; later cancels do nothing."""
+    """One registration. `cancel` keeps it from being called (again); later cancels do nothing.
 
-    __slots__ = ("callback", "timestamp")
+    Attributes:
+        timestamp: what its callback is handed.
+        due: the moment of its next call; set by the schedule.
+    """
+
+    __slots__ = ("callback", "due", "timestamp")
 
     def __init__(self, timestamp: int, callback: TimerCallback) -> None:
-        self.timestamp = timestamp
+        self.timestamp = self.due = timestamp
         self.callback: TimerCallback | None = callback
 
     def cancel(self) -> None:
         self.callback = None
 
+    def next_timestamp(self, now: int) -> int | None:
+        """When it is due again, asked at the end of a call; None for never."""
+        return None
+
+
+class _PeriodicTimer(ScheduledTimer):
+    __slots__ = ("period_ms",)
+
+    def __init__(self, timestamp: int, callback: TimerCallback, period_ms: int) -> None:
+        if period_ms <= 0:
+            raise ConfigurationError(f"The period of a processing-time task must be at least 1 ms, got {period_ms} ms.")
+        super().__init__(timestamp, callback)
+        self.period_ms = period_ms
+
+
+class FixedRateTimer(_PeriodicTimer):
+    """Due every `period_ms`, however late a call was: calls that were missed follow each other at once."""
+
+    __slots__ = ()
+
+    def next_timestamp(self, now: int) -> int:
+        return self.timestamp + self.period_ms
+
+
+class FixedDelayTimer(_PeriodicTimer):
+    """Due `period_ms` after the end of its last call."""
+
+    __slots__ = ()
+
+    def next_timestamp(self, now: int) -> int:
+        return now + self.period_ms
+
 
 class ProcessingTimeService(Protocol):
-    """A clock with timers (Flink: ProcessingTimeService). Times are milliseconds."""
+    """A clock with timers (Flink: ProcessingTimeService). Times are milliseconds.
+
+    No callback is called inside a registration, two due at the same moment are called in order of registration, and a callback may
+    register, cancel, quiesce and shut down.
+    """
 
     @property
     def current_processing_time(self) -> int: ...
 
     def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
-        """Have `callback(timestamp)` called once when the timer is due, in order of time, equal ones in order of registration."""
+        """Have `callback(timestamp)` called once when the timer is due, by the clock's own rule."""
+
+    def schedule_at_fixed_rate(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+        """Have `callback(t)` called at each t = now + initial delay + k·period, k = 0, 1, …, whatever the rule for single timers.
+
+        Raises ConfigurationError for a period below 1 ms.
+        """
+
+    def schedule_with_fixed_delay(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+        """Have `callback(t)` called at t = now + initial delay, then at each t = end of the call before + period.
+
+        Raises ConfigurationError for a period below 1 ms.
+        """
+
+    def pending(self) -> int:
+        """Registrations that wait for a call, cancelled ones left out."""
+
+    def quiesce(self) -> None:
+        """Call nothing back from now on, as at the end of a Flink job's input; a callback that is running comes to its end.
+
+        What is pending stays so. Later registrations give a timer that is never due and not counted (Flink: NeverCompleteFuture).
+        """
+
+    def shutdown(self) -> None:
+        """Quiesce and drop what is pending. Later registrations raise ClockStoppedError. Again: nothing happens."""
+
+
+class TimerSchedule:
+    """A clock's timers in the order in which they are due, and whether any are to be called still. It does not know what time it is."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, ScheduledTimer]] = []
+        self._registrations = 0
+        self._sweep_at = _SWEEP_FROM
+        self._is_shut_down = False
+        self.is_alive = True
+
+    def add(self, due: int, timer: ScheduledTimer) -> ScheduledTimer:
+        """A new registration. Raises ClockStoppedError after `shutdown`."""
+        if self._is_shut_down:
+            raise ClockStoppedError(
+                f"The clock is shut down and takes no timer for {timer.timestamp}; close what registers timers before its clock."
+            )
+        if self.is_alive:
+            self._push(due, timer)
+        return timer
+
+    def repeat(self, timer: ScheduledTimer, now: int) -> None:
+        """Take back a timer whose call has ended at `now`, if it is due again; a cancelled one is dropped like all others."""
+        timestamp = timer.next_timestamp(now)
+        if timestamp is not None and self.is_alive:
+            timer.timestamp = timestamp
+            self._push(timestamp, timer)
+
+    def next_due(self) -> int | None:
+        """The moment at which the next timer is due; None when there is none to be called."""
+        while self._heap and self._heap[0][2].callback is None:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap and self.is_alive else None
+
+    def pop_due(self, moment: int) -> ScheduledTimer | None:
+        """The next timer due at or before `moment`, earliest first, equal ones in order of registration."""
+        due = self.next_due()
+        return heapq.heappop(self._heap)[2] if due is not None and due <= moment else None
+
+    def pending(self) -> int:
+        return sum(timer.callback is not None for _, _, timer in self._heap)
+
+    def quiesce(self) -> None:
+        self.is_alive = False
+
+    def shutdown(self) -> None:
+        self.is_alive, self._is_shut_down = False, True
+        self._heap.clear()
+
+    def _push(self, due: int, timer: ScheduledTimer) -> None:
+        # A timer service that moves its physical timer forward again and again would else keep every cancelled one until it is due.
+        if len(self._heap) >= self._sweep_at:
+            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+            heapq.heapify(self._heap)
+            self._sweep_at = max(_SWEEP_FROM, 2 * len(self._heap))
+        self._registrations += 1
+        timer.due = due
+        heapq.heappush(self._heap, (due, self._registrations, timer))
 
 
 class _ManualClock:
-    """Timers by the moment at which they are due. After `quiesce` nothing is called back, as at the end of a Flink job's input."""
+    """A clock that stands still between two moves. What a callback raises goes to whoever moved it; a periodic one is not due again."""
 
     def __init__(self, start_ms: int) -> None:
         self.current_processing_time = start_ms
-        self._due: list[tuple[int, int, ScheduledTimer]] = []
-        self._registrations = 0
-        self._is_quiesced = False
+        self._timers = TimerSchedule()
 
-    def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
-        timer = ScheduledTimer(timestamp, callback)
-        self._registrations += 1
-        heapq.heappush(self._due, (self._due_at(timestamp), self._registrations, timer))
-        return timer
+    def schedule_at_fixed_rate(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+        timestamp = self.current_processing_time + initial_delay_ms
+        return self._timers.add(timestamp, FixedRateTimer(timestamp, callback, period_ms))
 
     def pending(self) -> int:
-        """Registrations that are neither called nor cancelled."""
-        return sum(timer.callback is not None for _, _, timer in self._due)
+        return self._timers.pending()
 
     def quiesce(self) -> None:
-        """Call nothing back from now on. Pending timers stay pending."""
-        self._is_quiesced = True
+        self._timers.quiesce()
 
-    def _due_at(self, timestamp: int) -> int:
-        raise NotImplementedError
+    def shutdown(self) -> None:
+        self._timers.shutdown()
 
-    def _pop_due(self, moment: int) -> ScheduledTimer | None:
-        """The next timer due at or before `moment`."""
-        while not self._is_quiesced and self._due and self._due[0][0] <= moment:
-            timer = heapq.heappop(self._due)[2]
-            if timer.callback is not None:
-                return timer
-        return None
+    def _call(self, timer: ScheduledTimer) -> None:
+        if timer.callback is not None:
+            timer.callback(timer.timestamp)
+            self._timers.repeat(timer, self.current_processing_time)
 
 
 class HarnessProcessingTimeService(_ManualClock):
@@ -82,35 +205,43 @@ class HarnessProcessingTimeService(_ManualClock):
     def __init__(self, start_ms: int = 0) -> None:
         super().__init__(start_ms)
 
+    def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
+        return self._timers.add(timestamp, ScheduledTimer(timestamp, callback))
+
+    def schedule_with_fixed_delay(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+        """As `schedule_at_fixed_rate`: the harness knows no difference."""
+        return self.schedule_at_fixed_rate(callback, initial_delay_ms, period_ms)
+
     def advance_to(self, timestamp: int) -> None:
         """Set the clock, forwards or backwards, then call back what is due, earliest first."""
         self.current_processing_time = timestamp
-        while (timer := self._pop_due(timestamp)) is not None:
-            assert timer.callback is not None
-            timer.callback(timer.timestamp)
-
-    def _due_at(self, timestamp: int) -> int:
-        return timestamp
+        while (timer := self._timers.pop_due(timestamp)) is not None:
+            self._call(timer)
 
 
 class ReplayProcessingTimeService(_ManualClock):
-    """The clock of a replay: a timer for t, registered when the clock read c, is due at max(t, c) + 1 ms, Flink's production rule.
+    """The clock of a replay: a timer for t, registered when the clock read c, is due at max(t, c) + 1 ms.
 
-    The clock stops at each due moment m on its way, and callbacks see it. A callback is handed m - 1, the newest time that has passed
-    completely: all timers up to it are due, so what one key sees does not depend on the timers of another.
+    That is Flink's production rule, but that a live job calls a timer for the past (t < c) at once. Here the clock moves on
+    between a registration and its call, or a callback that registers for the past would hold it forever.
+
+    The clock stops at each due moment m on its way, and callbacks see it. The callback of a single timer is handed m - 1, the newest time
+    that has passed completely: all timers up to it are due, so what one key sees does not depend on the timers of another.
     """
+
+    def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
+        passed = max(timestamp, self.current_processing_time)
+        return self._timers.add(passed + 1, ScheduledTimer(passed, callback))
+
+    def schedule_with_fixed_delay(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+        timestamp = self.current_processing_time + initial_delay_ms
+        return self._timers.add(timestamp, FixedDelayTimer(timestamp, callback, period_ms))
 
     def advance_to(self, timestamp: int) -> None:
         """Move the clock on to `timestamp`, calling back on the way. Raises ConfigurationError when it would go back."""
         if timestamp < self.current_processing_time:
             raise ConfigurationError(f"The clock of a replay cannot go back from {self.current_processing_time} to {timestamp}.")
-        while self._due and not self._is_quiesced and self._due[0][0] <= timestamp:
-            moment = self._due[0][0]
-            timer = self._pop_due(moment)
-            if timer is not None and timer.callback is not None:
-                self.current_processing_time = moment
-                timer.callback(moment - 1)
+        while (timer := self._timers.pop_due(timestamp)) is not None:
+            self.current_processing_time = max(timer.due, self.current_processing_time)
+            self._call(timer)
         self.current_processing_time = timestamp
-
-    def _due_at(self, timestamp: int) -> int:
-        return min(max(timestamp, self.current_processing_time), LONG_MAX) + 1

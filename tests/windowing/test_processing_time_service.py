@@ -1,9 +1,11 @@
-"""The two clocks that are moved by hand, and what is due when."""
+"""The two clocks that are moved by hand: what is due when, where they stand meanwhile, and who hears of a callback that raises."""
 
 import pytest
 
 from windowing.errors import ConfigurationError
-from windowing.processing_time_service import HarnessProcessingTimeService, ReplayProcessingTimeService
+from windowing.processing_time_service import ClockStoppedError, HarnessProcessingTimeService, ReplayProcessingTimeService
+
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 def test_the_harness_clock_calls_back_at_the_time_itself_and_reads_where_it_was_moved_to() -> None:
@@ -21,6 +23,30 @@ def test_a_harness_timer_for_the_past_waits_for_the_next_move() -> None:
     assert calls == []
     clock.advance_to(50)
     assert calls == [10]
+
+
+def test_the_harness_clock_may_go_back_and_calls_what_is_due_there_alone() -> None:
+    clock, calls = HarnessProcessingTimeService(50), []
+    for timestamp in (20, 40):
+        clock.register_timer(timestamp, calls.append)
+    clock.advance_to(30)
+    assert (calls, clock.pending(), clock.current_processing_time) == ([20], 1, 30)
+
+
+def test_the_harness_clock_reaches_long_max() -> None:
+    clock, calls = HarnessProcessingTimeService(LONG_MIN), []
+    clock.register_timer(LONG_MAX, calls.append)
+    clock.advance_to(LONG_MAX - 1)
+    assert calls == []
+    clock.advance_to(LONG_MAX)
+    assert calls == [LONG_MAX]
+
+
+def test_the_harness_gives_a_fixed_delay_the_nominal_times_of_a_fixed_rate() -> None:
+    clock, calls = HarnessProcessingTimeService(), []
+    clock.schedule_with_fixed_delay(lambda time: calls.append((time, clock.current_processing_time)), 10, 10)
+    clock.advance_to(35)
+    assert calls == [(10, 35), (20, 35), (30, 35)]
 
 
 def test_the_replay_clock_calls_back_one_millisecond_later_and_stops_at_each_moment() -> None:
@@ -43,6 +69,25 @@ def test_a_replay_timer_for_the_past_is_due_one_millisecond_after_its_registrati
     assert calls == [(100, 101)]
 
 
+def test_a_replay_callback_that_registers_for_the_past_lets_the_clock_go_on() -> None:
+    clock, moments = ReplayProcessingTimeService(0), []
+
+    def again(time: int) -> None:
+        moments.append(clock.current_processing_time)
+        clock.register_timer(0, again)
+
+    clock.register_timer(0, again)
+    clock.advance_to(4)
+    assert moments == [1, 2, 3, 4]
+
+
+def test_a_replay_timer_at_long_max_is_never_due() -> None:
+    clock, calls = ReplayProcessingTimeService(0), []
+    clock.register_timer(LONG_MAX, calls.append)
+    clock.advance_to(LONG_MAX)
+    assert (calls, clock.pending()) == ([], 1)
+
+
 def test_a_callback_may_register_again_on_the_way() -> None:
     clock, moments = ReplayProcessingTimeService(0), []
 
@@ -53,6 +98,17 @@ def test_a_callback_may_register_again_on_the_way() -> None:
     clock.register_timer(9, again)
     clock.advance_to(35)
     assert moments == [10, 20, 30]
+
+
+@pytest.mark.parametrize("schedule, expected", [("schedule_at_fixed_rate", [(70, 100), (90, 100), (110, 110)]),
+                                                ("schedule_with_fixed_delay", [(70, 100), (120, 120)])])  # fmt: skip
+def test_a_replay_task_that_should_have_begun_in_the_past_catches_up_by_rate_and_not_by_delay(
+    schedule: str, expected: list[tuple[int, int]]
+) -> None:
+    clock, calls = ReplayProcessingTimeService(100), []
+    getattr(clock, schedule)(lambda time: calls.append((time, clock.current_processing_time)), -30, 20)
+    clock.advance_to(125)
+    assert calls == expected
 
 
 def test_the_replay_clock_never_goes_back() -> None:
@@ -75,3 +131,29 @@ def test_cancelled_timers_are_not_called_and_none_after_quiescing(
     clock.advance_to(50)
     assert calls == [2]
     assert clock.pending() == 1
+
+
+@pytest.mark.parametrize("clock", [HarnessProcessingTimeService(), ReplayProcessingTimeService(0)])
+def test_what_a_callback_raises_goes_to_who_moved_the_clock_and_the_next_move_goes_on(
+    clock: HarnessProcessingTimeService | ReplayProcessingTimeService,
+) -> None:
+    calls: list[int] = []
+
+    def fails(time: int) -> None:
+        raise ZeroDivisionError(f"at {time}")
+
+    clock.schedule_at_fixed_rate(fails, 5, 1)
+    clock.register_timer(6, calls.append)
+    with pytest.raises(ZeroDivisionError, match="at 5"):
+        clock.advance_to(20)
+    assert clock.pending() == 1
+    clock.advance_to(20)
+    assert (calls, clock.pending()) == ([6], 0)
+
+
+def test_a_stopped_clock_says_whose_fault_a_registration_is_and_what_flink_throws() -> None:
+    clock = ReplayProcessingTimeService(0)
+    clock.shutdown()
+    with pytest.raises(ClockStoppedError) as raised:
+        clock.register_timer(7, lambda time: None)
+    assert (raised.value.fault, raised.value.flink, raised.value.retryable) == ("bug", "IllegalStateException", False)

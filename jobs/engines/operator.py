@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.engines import parked
 from jobs.engines.accumulators import Accumulator, SelectFunction, bind
-from jobs.engines.content_hash import ContentHash
 from jobs.engines.keys import Keys
+from jobs.engines.parked import codec_of
 from jobs.engines.python_values import to_arrow, to_python
 from jobs.engines.replay import Outcome, Replay
 from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, Judge, in_order
@@ -23,10 +22,13 @@ from jobs.engines.transport import Batches, Transport
 from jobs.tables.delta import WrittenFile, filesystem
 from jobs.tables.schemas import table_schemas
 from jobs.tables.staging import write_staged
+from windowing.java import LONG_MAX, LONG_MIN
 from windowing.order_modes import OrderMode
 from windowing.runtime.key_group_runner import KeyGroupRunner
 from windowing.runtime.window_log import LateElement, Pane
 from windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from windowing.runtime.window_operator_config import WindowOperatorConfig
+from windowing.state.snapshot import ContentHash, SnapshotTables, bounds, times
 
 _NAME = b"slackwater.table"
 _ELEMENTS = "elements"
@@ -144,6 +146,11 @@ def _counts(counts: dict[str, int]) -> pa.Table:
     return named("counts", pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())}))
 
 
+def _watermarks(values: Iterable[int]) -> pa.Array:
+    """As times; null before the first watermark, and for the final one."""
+    return times([None if watermark in (LONG_MIN, LONG_MAX) else watermark for watermark in values], "watermark")
+
+
 class _RangeWork:
     """One range of one slice: what it restores, replays and stages."""
 
@@ -156,17 +163,16 @@ class _RangeWork:
         types = {field.name: field.type for field in replay.scan.source.schema}
         self.accumulators: list[Accumulator] = [bind(name, item, types) for name, item in self.pipeline.select.items()]
         self.schemas = table_schemas(replay.shape)
+        self.order_mode = OrderMode(self.pipeline.order_mode)
+        self.config = self._operator_config()
+        self.codec = codec_of(keys, replay.shape.parts, self.accumulators, self.config, self.order_mode)
 
     def run(self) -> Iterator[pa.Table]:
         runner = self._runner()
         if self.elements is not None:
             self._feed(runner, self.elements)
         runner.finish(self.replay.scan.to_ms)
-        tables = {
-            "panes": self._panes(runner.panes),
-            "window_state": parked.window_rows(runner.parked_windows(), self.keys, self.replay.shape, self.accumulators),
-            "timers": parked.timer_rows(runner.parked_timers(), self.keys),
-        }
+        tables = {"panes": self._panes(runner.panes), **self.codec.to_tables(runner.snapshot())._asdict()}
         hashes = {"output": ContentHash(), "state": ContentHash()}
         for name, rows in tables.items():
             hashes[_HASHED[name]].add(name, self._conform(name, rows), without=("run_id",))
@@ -177,20 +183,21 @@ class _RangeWork:
         yield named("hashes", pa.table({"kind": list(hashes), "hash": [str(item) for item in hashes.values()]}))
         yield _counts({**runner.counts(), "rows_read": 0 if self.elements is None else self.elements.num_rows})
 
-    def _runner(self) -> KeyGroupRunner:
+    def _operator_config(self) -> WindowOperatorConfig:
         columns = [self._values(item.column) for item in self.pipeline.select.values()]
         builder = WindowOperatorBuilder(self.keys.type, self.pipeline.window).trigger(self.pipeline.effective_trigger)
-        config = builder.allowed_lateness(self.pipeline.allowed_lateness).aggregate(SelectFunction(self.accumulators, columns))
+        return builder.allowed_lateness(self.pipeline.allowed_lateness).aggregate(SelectFunction(self.accumulators, columns))
+
+    def _runner(self) -> KeyGroupRunner:
         runner = KeyGroupRunner(
-            config,
+            self.config,
             key_groups=self.keys.range(self.number, self.replay.ranges),
             max_parallelism=self.keys.max_parallelism,
-            order_mode=OrderMode(self.pipeline.order_mode),
+            order_mode=self.order_mode,
             timeline=self.replay.timeline,
             from_ms=self.replay.scan.from_ms,
         )
-        windows = parked.restore_windows(self._parked("window_state"), self.keys, self.replay.shape, self.accumulators)
-        runner.restore(windows, parked.restore_timers(self._parked("timers"), self.keys))
+        runner.restore(self.codec.from_tables(SnapshotTables(*map(self._parked, SnapshotTables._fields))))
         return runner
 
     def _values(self, column: str | None) -> list[Any] | None:
@@ -218,7 +225,7 @@ class _RangeWork:
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
     def _panes(self, panes: Sequence[Pane]) -> pa.Table:
-        start, end = parked.bounds(pane.window for pane in panes)
+        start, end = bounds(pane.window for pane in panes)
         nothing = (None,) * len(self.accumulators)  # a withdrawal has no results
         results = list(zip(*(pane.result or nothing for pane in panes), strict=True)) or [()] * len(self.accumulators)
         return pa.table(
@@ -232,9 +239,9 @@ class _RangeWork:
                 "kind": pa.array([pane.kind for pane in panes], pa.string()),
                 **{name: to_arrow(values, kind) for (name, kind), values in zip(self.replay.shape.results, results, strict=True)},
                 "elements": pa.array([pane.elements for pane in panes], pa.int64()),
-                "watermark": parked.times([pane.watermark for pane in panes]),
-                "tick_end": parked.times([pane.tick_end for pane in panes]),
-                "cause_arrival": parked.times([pane.cause_arrival for pane in panes]),
+                "watermark": _watermarks(pane.watermark for pane in panes),
+                "tick_end": times([pane.tick_end for pane in panes], "tick_end"),
+                "cause_arrival": times([pane.cause_arrival for pane in panes], "cause_arrival"),
             }
         )
 
@@ -245,16 +252,16 @@ class _RangeWork:
         names = [name for name, _ in self.replay.shape.source]
         kept = {name: rows.column(name) for name in names}
         kept["key_group"] = rows.column(KEY_GROUP)
-        kept["event_time"] = parked.times(rows.column(EVENT).to_pylist())
-        kept["arrival_time"] = parked.times(rows.column(ARRIVAL).to_pylist())
+        kept["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")
+        kept["arrival_time"] = times(rows.column(ARRIVAL).to_pylist(), "arrival_time")
         kept["windows"] = self._missed(late)
         kept["late_by_ms"] = pa.array([item.watermark - item.timestamp for item in late], pa.int64())
-        kept["watermark"] = parked.times([item.watermark for item in late])
+        kept["watermark"] = _watermarks(item.watermark for item in late)
         wanted = [field.name for field in self.schemas["late_events"] if field.name != "run_id"]
         return pa.table({name: kept[name] for name in wanted})
 
     def _missed(self, late: Sequence[LateElement]) -> pa.Array:
-        start, end = parked.bounds(window for item in late for window in item.windows)
+        start, end = bounds(window for item in late for window in item.windows)
         offsets = [0]
         for item in late:
             offsets.append(offsets[-1] + len(item.windows))

@@ -9,12 +9,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from jobs.engines.content_hash import ContentHash
 from jobs.engines.transport import SliceScan, Transport
 from jobs.pipelines import Pipeline
 from jobs.tables.delta import WrittenFile
 from jobs.tables.schemas import Shape
 from windowing.columnar.timeline import Timeline
+from windowing.state.snapshot import ContentHash
 
 
 @dataclass(frozen=True)

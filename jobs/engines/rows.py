@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.content_hash import row_digests
 from jobs.engines.inputs import SourceBatch, SourceColumnError
 from jobs.pipelines import Pipeline
 from jobs.tables import schemas
+from windowing.state.snapshot import row_digests
 
 Int64s = npt.NDArray[np.int64]
 

@@ -25,7 +25,7 @@ TABLE_COLUMNS = frozenset({
     "firings", "first_arrival", "key_group", "kind", "last_arrival", "last_fired_at", "late_by_ms", "map_key", "namespace_end",
     "namespace_start", "new", "next_firing", "old", "op", "ordinal", "purpose", "revision", "run_id", "run_seq", "seq", "service",
     "state_name", "state_window_end", "state_window_start", "tick_end", "time", "timestamp", "trigger_state", "user_state",
-    "watermark", "window_date", "window_end", "window_start", "windows",
+    "value_json", "watermark", "window_date", "window_end", "window_start", "windows",
 })
 # fmt: on
 # Beyond this a declared duration is a slip of the unit, and no time plus it could be stored.

@@ -141,12 +141,14 @@ class Shape:
         results: the result columns.
         parts: the accumulator columns, `<result>__<part>`.
         source: all columns of the source.
+        states: the columns of declared state with a SQL type, `<state>__value`.
     """
 
     keys: Columns
     results: Columns
     parts: Columns
     source: Columns
+    states: Columns = ()
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -193,6 +195,8 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
             ("namespace_start", TIME),
             ("namespace_end", TIME),
             ("map_key", TEXT),
+            *shape.states,
+            ("value_json", TEXT),
         ),
         "timers": (
             ("run_id", TEXT),

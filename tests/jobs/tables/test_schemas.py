@@ -15,9 +15,10 @@ SHAPE = Shape(
     results=(("n", pa.int64()), ("mean", pa.float64())),
     parts=(("n__count", pa.int64()), ("mean__sum", pa.float64()), ("mean__sum_exact", pa.binary())),
     source=(("event_time", UTC), ("origin", pa.string()), ("Windows", pa.string()), ("tailnum", pa.string()), ("at", UTC)),
+    states=(("last_seen__value", UTC),),
 )
 
-# The design of the tables. K are the key columns, R the results, P the accumulators' parts, S the source's other columns.
+# The design of the tables. K are the key columns, R the results, P the accumulators' parts, S the source's other columns, V typed state.
 DOCUMENTED = {
     "runs": """
         seq run_id kind branch parent_seq live slice_start slice_end attempt engine watermark_in watermark_out inputs config_hash code_hash
@@ -29,7 +30,7 @@ DOCUMENTED = {
     "window_state": """
         run_id key_group K window_start window_end state_window_start state_window_end elements firings last_fired_at next_firing
         cleanup_time first_arrival last_arrival P contents trigger_state user_state""",
-    "keyed_state": "run_id key_group K state_name namespace_start namespace_end map_key",
+    "keyed_state": "run_id key_group K state_name namespace_start namespace_end map_key V value_json",
     "timers": "run_id key_group K window_start window_end service domain time purpose",
     "source_progress": "run_id source_partition max_event_time last_arrival idle unfinished_tick_start watermark clock",
     "panes": "run_id key_group K window_start window_end firing ordinal timestamp kind R elements watermark tick_end cause_arrival",
@@ -41,7 +42,7 @@ DOCUMENTED = {
     "validations": "run_id expectation column_name severity passed observed unexpected checked sample_json",
     "overrides": "row_hash arrival_time reason at",
 }
-MEANT = {"K": "origin day", "R": "n mean", "P": "n__count mean__sum mean__sum_exact", "S": "tailnum at"}
+MEANT = {"K": "origin day", "R": "n mean", "P": "n__count mean__sum mean__sum_exact", "S": "tailnum at", "V": "last_seen__value"}
 
 
 @pytest.mark.parametrize("table", DOCUMENTED)

@@ -14,6 +14,7 @@ from windowing.state.snapshot.files import read_rows, read_tables, write_rows, w
 from windowing.state.snapshot.json_values import JsonValues
 from windowing.state.snapshot.key_columns import KeyColumns
 from windowing.state.snapshot.layout import ContentsColumns, SnapshotLayout, WindowLayout
+from windowing.state.snapshot.times import bounds, times
 from windowing.state.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
 
 __all__ = [
@@ -32,10 +33,12 @@ __all__ = [
     "SnapshotValueError",
     "SnapshotVersionError",
     "WindowLayout",
+    "bounds",
     "migrate",
     "read_rows",
     "read_tables",
     "row_digests",
+    "times",
     "write_rows",
     "write_tables",
 ]

@@ -60,7 +60,7 @@ class ContentsColumns(Protocol):
         """One array a column; None, for a window without contents, is null in each."""
 
     def values(self, rows: pa.Table) -> list[Any]:
-        """The inverse of `arrays`; anything where the window had no contents."""
+        """The inverse of `arrays`, of rows that all have contents."""
 
 
 @dataclass(frozen=True, eq=False)

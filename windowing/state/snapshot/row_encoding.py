@@ -173,7 +173,7 @@ def _digits(value: Decimal) -> str:
 
 
 def _shortest(value: int) -> bytes:
-    return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+    return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
 
 
 def _sized(tag: bytes, data: bytes) -> bytes:

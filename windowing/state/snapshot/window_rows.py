@@ -215,17 +215,16 @@ class _Restoring:
     def _restore_contents(self, state_windows: list[Any]) -> None:
         texts: list[str | None] = self._rows.column("contents").to_pylist()
         if self._windows.columns is not None:
-            values = self._windows.columns.values(self._rows)
-            has_contents = [text != _NO_CONTENTS for text in texts]
+            owners = [number for number, text in enumerate(texts) if text != _NO_CONTENTS]
+            whole = len(owners) == len(texts)
+            values = self._windows.columns.values(self._rows if whole else self._rows.take(owners)) if owners else []
         else:
-            loads = self._layout.json.loads
-            values = [None if text is None else loads(text) for text in texts]
-            has_contents = [text is not None for text in texts]
-        name, kind = self._windows.contents.name, self._windows.contents.kind
+            owners = [number for number, text in enumerate(texts) if text is not None]
+            values = [self._layout.json.loads(texts[number] or "") for number in owners]
+        name, kind, groups, keys = self._windows.contents.name, self._windows.contents.kind, self._groups, self._keys
         self._entries += [
-            StateEntry(name, kind, group, key, namespace, value)
-            for group, key, namespace, value, has in zip(self._groups, self._keys, state_windows, values, has_contents, strict=True)
-            if has
+            StateEntry(name, kind, groups[number], keys[number], state_windows[number], value)
+            for number, value in zip(owners, values, strict=True)
         ]
 
     def _restore_states(self, column: str) -> None:

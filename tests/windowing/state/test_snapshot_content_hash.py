@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.content_hash import ContentHash, encode_value, row_digests
+from windowing.state.snapshot import ContentHash, row_digests
+from windowing.state.snapshot.row_encoding import encode_rows, encode_value
 
 rows = st.lists(st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-3, 3), st.none() | st.floats(width=16)), max_size=8)
 
@@ -58,7 +59,7 @@ def test_a_known_row_has_the_hash_made_by_hand() -> None:
     table = pa.table(
         {"run_id": ["r1"], "origin": ["EWR"], "flights": [3], "mean": [1.5], "late": pa.nulls(1, pa.int64())},
     )
-    encoded = b"s\0\0\0\5panes" + b"s\0\0\0\3EWR" + b"i\0\0\0\1\3" + b"d\x3f\xf8\0\0\0\0\0\0" + b"n"
+    encoded = b"s\0\0\0\5panes" + b"s\0\0\0\3EWR" + b"i\0\0\0\0\0\0\0\3" + b"d\x3f\xf8\0\0\0\0\0\0" + b"n"
     content = ContentHash()
     content.add("panes", table, without=("run_id",))
     assert str(content) == "1:" + hashlib.sha256(encoded).hexdigest()
@@ -77,10 +78,13 @@ def test_no_rows_have_the_hash_zero() -> None:
         (None, b"n"),
         (True, b"t"),
         (False, b"f"),
-        (0, b"i\0\0\0\1\0"),
-        (-1, b"i\0\0\0\1\xff"),
-        (255, b"i\0\0\0\2\0\xff"),
-        (-256, b"i\0\0\0\2\xff\0"),
+        (0, b"i" + bytes(8)),
+        (-1, b"i" + b"\xff" * 8),
+        (255, b"i" + bytes(7) + b"\xff"),
+        (2**63 - 1, b"i\x7f" + b"\xff" * 7),
+        (-(2**63), b"i\x80" + bytes(7)),
+        (2**63, b"I\0\0\0\x09\0\x80" + bytes(7)),
+        (-(2**71), b"I\0\0\0\x09\x80" + bytes(8)),
         (-0.0, b"d" + bytes(8)),
         (1.0, b"d\x3f\xf0" + bytes(6)),
         (math.nan, b"d\x7f\xf8" + bytes(6)),
@@ -90,11 +94,12 @@ def test_no_rows_have_the_hash_zero() -> None:
         (Decimal("1.50"), b"m\0\0\0\0031.5"),
         (Decimal("-0.00"), b"m\0\0\0\0010"),
         (Decimal("1E+2"), b"m\0\0\0\003100"),
-        (datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC), b"i\0\0\0\1\1"),
-        (date(1970, 1, 2), b"i\0\0\0\1\1"),
+        (datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC), b"i" + bytes(7) + b"\1"),
+        (date(1970, 1, 2), b"i" + bytes(7) + b"\1"),
+        (time(0, 0, 1), b"i" + bytes(5) + b"\x0f\x42\x40"),
         ([], b"[]"),
-        ([1, None], b"[i\0\0\0\1\1n]"),
-        ({"start": 1, "end": None}, b"{i\0\0\0\1\1n}"),
+        ([1, None], b"[i" + bytes(7) + b"\1n]"),
+        ({"start": 1, "end": None}, b"{i" + bytes(7) + b"\1n}"),
     ],
     ids=repr,
 )
@@ -152,7 +157,48 @@ def test_a_time_in_a_struct_is_encoded_like_one_in_a_column() -> None:
         head = encode_value("")
         stored = plain.column("x")[0].cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).as_py()
         assert of_plain == hashlib.sha256(head + encode_value(stored)).digest()
-        assert next(row_digests(nested, ["x"])) == hashlib.sha256(head + b"[" + encode_value(stored) + b"]").digest()
+        [of_nested] = row_digests(nested, ["x"])
+        assert of_nested == hashlib.sha256(head + b"[" + encode_value(stored) + b"]").digest()
+
+
+COLUMNS = [
+    (pa.bool_(), st.booleans()),
+    (pa.int8(), st.integers(-128, 127)),
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.uint64(), st.integers(0, 2**64 - 1)),
+    (pa.float32(), st.floats(width=32)),
+    (pa.float64(), st.floats()),
+    (pa.string(), st.text(max_size=4)),
+    (pa.large_string(), st.text(max_size=4)),
+    (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["a", "bc", ""])),
+    (pa.binary(), st.binary(max_size=4)),
+    (pa.binary(2), st.binary(min_size=2, max_size=2)),
+    (pa.date32(), st.dates()),
+    (pa.time64("us"), st.times()),
+    (pa.timestamp("us", tz="UTC"), st.datetimes(timezones=st.just(UTC))),
+    (pa.timestamp("ms"), st.datetimes().map(lambda moment: moment.replace(microsecond=0))),
+    (pa.decimal128(38, 0), st.integers(-(10**38) + 1, 10**38 - 1).map(Decimal)),
+    (pa.decimal128(12, 9), st.integers(-(10**12) + 1, 10**12 - 1).map(lambda number: Decimal(number).scaleb(-9))),
+    (pa.list_(pa.int32()), st.lists(st.none() | st.integers(-3, 3), max_size=3)),
+    (pa.struct([("a", pa.string()), ("b", pa.float64())]), st.fixed_dictionaries({"a": st.text(max_size=2), "b": st.floats()})),
+]
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_columns_are_encoded_as_their_values_are_one_by_one(data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4))
+    rows = data.draw(st.integers(0, 5))
+    columns = [pa.array(data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind) for kind, values in chosen]
+    sliced = [pa.concat_arrays([column[:1], column]).slice(min(1, rows)) for column in columns]
+    expected = [b"head" + b"".join(map(encode_value, row)) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+    assert encode_rows(columns, b"head").to_pylist() == expected
+    assert encode_rows(sliced, b"head").to_pylist() == expected
+
+
+def test_a_hash_over_no_column_is_refused() -> None:
+    with pytest.raises(ValueError, match="panes: no column is left to hash"):
+        ContentHash().add("panes", pa.table({"run_id": ["r"]}), without=("run_id",))
 
 
 def test_equal_rows_of_two_tables_are_apart() -> None:

@@ -3,10 +3,11 @@
 A task reads Parquet itself. Where that is impossible (deletion vectors, column mapping) Spark scans instead; `why_not_direct` says why.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -32,6 +33,10 @@ class VersionGone(PermanentError):
     """A version of the source that a run was pinned to has been cleaned up."""
 
 
+class SourceRewritten(UsageError):
+    """Rows that runs have already read were changed or removed in the source."""
+
+
 class SourceColumnError(UsageError):
     """The source lacks a column, or it has a type that can't play its role."""
 
@@ -54,14 +59,14 @@ class InputFile:
         path: relative to the source's folder.
         partition: values of the partition columns, which the file itself lacks.
         rows, bytes: its size; rows is None where the log doesn't say.
-        may_lack_arrival: whether rows without an arrival time may stand in it that no earlier run has seen.
+        may_hold_unread: whether rows may stand in it that arrived before the slice, or without an arrival time, and that no run has read.
     """
 
     path: str
     partition: tuple[tuple[str, Any], ...]
     rows: int | None
     bytes: int
-    may_lack_arrival: bool
+    may_hold_unread: bool
 
 
 @dataclass(frozen=True)
@@ -80,25 +85,88 @@ class PinnedSource:
     schema: pa.Schema
     why_not_direct: str | None
 
-    def rewrites(self, before: "PinnedSource", arrival: str) -> bool:
-        """Whether a file of `before` that may hold rows without an arrival time is gone: its rows may stand in files that are new."""
-        remaining = {file.path for file, _ in _with_bounds(self, arrival)}
-        return any(file.may_lack_arrival and file.path not in remaining for file, _ in _with_bounds(before, arrival))
-
     def files(self, from_ms: int, to_ms: int, arrival: str, before: "PinnedSource | None") -> list[InputFile]:
-        """Files that may hold rows of the slice, by partition values and statistics, in path order; and files that may hold rows without
-        an arrival time and were not yet in the version `before` (the parent run's; None: none was)."""
-        known = set() if before is None else {file.path for file, _ in _with_bounds(before, arrival)}
+        """Files that may hold rows of the slice, by partition values and statistics, in path order; and files that the parent run's version
+        `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without an arrival time."""
+        new = None if before is None else self._new_since(before)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
         for file, bounds in _with_bounds(self, arrival):
-            if file.path in known:
-                file = replace(file, may_lack_arrival=False)
+            is_new = new is None or file.path in new
+            is_earlier = before is not None and (bounds is None or bounds[0] < low)  # a lineage reads nothing from before its start
+            unread = is_new and (file.may_hold_unread or is_earlier)
             # The log may cut a time to milliseconds, so the greatest may be up to 999 µs more than it says.
             in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
-            if in_slice or file.may_lack_arrival:
-                chosen.append(file)
+            if in_slice or unread:
+                chosen.append(replace(file, may_hold_unread=unread))
         return chosen
+
+    def check_kept(self, before: "PinnedSource", from_ms: int, arrival: str) -> None:
+        """Refuse a source that has lost or changed rows which runs before `from_ms` have read. Mere rewrites (compaction) are no change.
+
+        Raises:
+            SourceRewritten: it has.
+        """
+        changes = self._changes_since(before)
+        if changes is None:
+            return
+        gone = [
+            file.path
+            for file, bounds in _with_bounds(before, arrival)
+            if file.path in changes.removed and (file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000)
+        ]
+        if gone:
+            raise rewritten(self, before, f"{len(gone)} files, e.g. {gone[0]}")
+
+    def is_certain_since(self, before: "PinnedSource") -> bool:
+        """Whether the log still says which files brought new rows since `before`, and which only rewrote old ones."""
+        return self._changes_since(before) is not None
+
+    def _new_since(self, before: "PinnedSource") -> set[str]:
+        """Paths of files with rows that `before` lacks; where the log is gone, all that `before` did not have."""
+        changes = self._changes_since(before)
+        if changes is not None:
+            return changes.added
+        return _paths(self) - _paths(before)
+
+    def _changes_since(self, before: "PinnedSource") -> "_Changes | None":
+        """What the commits after `before` have added and removed, mere rewrites left out; None where the log can't say it."""
+        log = filesystem(self.uri)
+        added: set[str] = set()
+        removed: set[str] = set()
+        for version in range(before.version + 1, self.version + 1):
+            path = f"_delta_log/{version:020d}.json"
+            try:
+                with log.open_input_stream(path) as commit:
+                    actions = [json.loads(line) for line in commit.read().splitlines() if line.strip()]
+            except FileNotFoundError:
+                return None
+            for action in actions:
+                for kind, paths in (("add", added), ("remove", removed)):
+                    if kind in action and action[kind].get("dataChange", True):
+                        paths.add(unquote(action[kind]["path"]))
+        if added - removed - _paths(self):
+            return None  # new rows were compacted since, perhaps together with old ones
+        return _Changes(added, removed)
+
+
+def rewritten(source: PinnedSource, before: PinnedSource, seen_by: str) -> SourceRewritten:
+    """The error for a source whose covered rows have changed between two versions."""
+    return SourceRewritten(
+        f"source {source.uri}: rows that runs have already read were changed or removed between version {before.version}, which the run "
+        f"before was pinned to, and version {source.version} ({seen_by}). Put them back (RESTORE version {before.version}, append only), "
+        "or begin a new lineage under another pipeline name.",
+        uri=source.uri,
+        before=before.version,
+        version=source.version,
+    )
+
+
+class _Changes(NamedTuple):
+    """Paths of files that commits have added and removed."""
+
+    added: set[str]
+    removed: set[str]
 
 
 def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSource:
@@ -179,12 +247,12 @@ class SourceBatch:
     Attributes:
         rows: the wanted columns.
         path: the file they stand in; None where Spark scanned.
-        may_lack_arrival: whether rows without an arrival time are this run's to quarantine; else they are an earlier run's.
+        may_hold_unread: whether rows that arrived before the slice, or without an arrival time, are this run's; else an earlier run's.
     """
 
     rows: pa.Table
     path: str | None
-    may_lack_arrival: bool
+    may_hold_unread: bool
 
 
 def read(uri: str, file: InputFile, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
@@ -204,6 +272,11 @@ def read(uri: str, file: InputFile, schema: pa.Schema, columns: Sequence[str]) -
         else:  # a column that was added to the table after the file was written
             arrays.append(pa.chunked_array([pa.nulls(table.num_rows, kind)]))
     return pa.table(arrays, names=list(columns))
+
+
+def _paths(source: PinnedSource) -> set[str]:
+    actions = pa.table(DeltaTable(source.uri, version=source.version).get_add_actions())
+    return set(map(unquote, _list(actions.column("path"))))
 
 
 Bounds = tuple[int, int]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -69,7 +70,7 @@ class OperatorEngine:
     name = "operator"
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
-        judge = Judge(replay.pipeline, replay.scan.from_ms, replay.scan.to_ms)
+        judge = Judge(replay.pipeline, replay.scan.from_ms, replay.scan.to_ms, replay.scan.start_ms)
         keys = Keys.of(replay.pipeline, replay.scan.source.schema)
         results = transport.shuffle(replay.scan, MapElements(judge, keys, replay.ranges), replay.ranges, ReplayRange(replay, keys))
         outcome = Outcome(counts=dict.fromkeys(COUNTS, 0))
@@ -139,7 +140,13 @@ class ReplayRange:
         yield from quarantined
         yield from work.run()
         lost = sum(table.num_rows for table in quarantined)
-        yield _counts({"rows_read": lost, "rows_quarantined": lost})
+        folded = sum(self._folded(table.column("arrival_time")) for table in quarantined)
+        yield _counts({"rows_read": lost, "rows_quarantined": lost, "rows_folded": folded})
+
+    def _folded(self, arrivals: pa.ChunkedArray) -> int:
+        """How many of these arrivals lie before the slice."""
+        earlier = pc.less(arrivals, pa.scalar(self.replay.scan.from_ms * 1000, pa.int64()).cast(arrivals.type))
+        return int(pc.sum(earlier).as_py() or 0)
 
 
 def _counts(counts: dict[str, int]) -> pa.Table:
@@ -181,7 +188,13 @@ class _RangeWork:
             if rows.num_rows:
                 yield self._hand_over(name, rows)
         yield named("hashes", pa.table({"kind": list(hashes), "hash": [str(item) for item in hashes.values()]}))
-        yield _counts({**runner.counts(), "rows_read": 0 if self.elements is None else self.elements.num_rows})
+        yield _counts({**runner.counts(), **self._read()})
+
+    def _read(self) -> dict[str, int]:
+        if self.elements is None:
+            return {}
+        folded = np.count_nonzero(self.elements.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
+        return {"rows_read": self.elements.num_rows, "rows_folded": int(folded)}
 
     def _operator_config(self) -> WindowOperatorConfig:
         columns = [self._values(item.column) for item in self.pipeline.select.values()]
@@ -206,9 +219,11 @@ class _RangeWork:
         return [] if self.elements is None else to_python(self.elements.column(column))
 
     def _feed(self, runner: KeyGroupRunner, elements: pa.Table) -> None:
+        """Elements in order of arrival; those folded from before the slice come first, at its start."""
+        from_ms = self.replay.scan.from_ms
         rows = zip(self.keys.values(elements), elements.column(EVENT).to_pylist(), elements.column(ARRIVAL).to_pylist(), strict=True)
         for number, (key, timestamp, arrival) in enumerate(rows):
-            runner.process_element(key, number, timestamp, arrival)
+            runner.process_element(key, number, timestamp, max(arrival, from_ms))
 
     def _parked(self, name: str) -> pa.Table:
         """This range's rows of the parent's snapshot; row groups of other key groups are not read."""

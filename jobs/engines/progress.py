@@ -103,8 +103,9 @@ class AggregateTicks:
             if not elements.num_rows:
                 continue
             names = partition_names(elements, column).dictionary_encode().combine_chunks()
+            arrivals = np.maximum(elements.column(ARRIVAL).to_numpy(), self.judge.from_ms)  # a folded row counts as of the slice's start
             ticks = TickAggregates.of_elements(
-                names.indices.to_numpy(), elements.column(ARRIVAL), elements.column(EVENT), interval_ms=max(strategy.interval_ms, 1)
+                names.indices.to_numpy(), arrivals, elements.column(EVENT), interval_ms=max(strategy.interval_ms, 1)
             )
             yield (
                 0,

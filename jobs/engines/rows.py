@@ -32,7 +32,7 @@ class Prepared:
     """One batch of the source, judged.
 
     Attributes:
-        elements: the usable rows of the slice: the batch's columns and, as int64, `__arrival_ms` and `__event_ms`.
+        elements: the usable rows of the slice and those folded into it: the batch's columns and, as int64, `__arrival_ms`, `__event_ms`.
         quarantined: rows of `quarantine`, without run_id and source version.
     """
 
@@ -46,11 +46,16 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Judge:
-    """Decides on rows for one pipeline and one slice [from_ms, to_ms) of arrival time."""
+    """Decides on rows for one pipeline and one slice [from_ms, to_ms) of arrival time.
+
+    Rows that arrived since the lineage's start (`start_ms`; None: the slice's own) and before the slice are folded into it, where they
+    stand in a file that no earlier run has read.
+    """
 
     pipeline: Pipeline
     from_ms: int
     to_ms: int
+    start_ms: int | None = None
 
     def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
         """Judge every row of `batch`. A row that breaks several rules is quarantined for the first of: arrival, key, event time, range,
@@ -60,12 +65,13 @@ class Judge:
         rows = batch.rows
         arrival, no_arrival = _milliseconds(rows.column(source.arrival_time))
         event, no_event = _milliseconds(rows.column(source.event_time))
-        in_slice = ~no_arrival & (arrival >= self.from_ms) & (arrival < self.to_ms)
+        first = self.from_ms if self.start_ms is None or not batch.may_hold_unread else self.start_ms
+        in_slice = ~no_arrival & (arrival >= first) & (arrival < self.to_ms)
         reason = np.zeros(rows.num_rows, np.int8)
         for number, broken in reversed(list(enumerate(self._broken(rows, arrival, event, no_event), 1))):
             reason[broken] = number
         reason[no_arrival] = len(_REASONS)
-        concerned = in_slice | (no_arrival & batch.may_lack_arrival)
+        concerned = in_slice | (no_arrival & batch.may_hold_unread)
         usable = in_slice & (reason == 0)
         elements = rows.filter(pa.array(usable))
         elements = elements.append_column(ARRIVAL, pa.array(arrival[usable])).append_column(EVENT, pa.array(event[usable]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, read, to_datetime
+from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, read, rewritten, to_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +36,7 @@ class SliceScan:
     arrival: str
     from_ms: int
     to_ms: int
+    start_ms: int
     before: PinnedSource | None = None
 
     def groups(self) -> list[tuple[InputFile, ...]]:
@@ -52,15 +53,18 @@ class SliceScan:
 
     def why_not_direct(self) -> str | None:
         """Why tasks can't read the files themselves; None when they can."""
-        before = self.before
-        if before is not None and any(file.may_lack_arrival for file in self.files) and self.source.rewrites(before, self.arrival):
-            return "files that hold rows without an arrival time were rewritten"
+        if self.before is not None and self.holds_unread() and not self.source.is_certain_since(self.before):
+            return "a log that no longer says which rows are new"
         return self.source.why_not_direct
+
+    def holds_unread(self) -> bool:
+        """Whether any file may hold rows of earlier arrival that no run has read."""
+        return any(file.may_hold_unread for file in self.files)
 
     def read(self, group: Sequence[InputFile]) -> Batches:
         """Each file of `group` as one batch."""
         for file in group:
-            yield SourceBatch(read(self.source.uri, file, self.source.schema, self.columns), file.path, file.may_lack_arrival)
+            yield SourceBatch(read(self.source.uri, file, self.source.schema, self.columns), file.path, file.may_hold_unread)
 
 
 class Transport(Protocol):
@@ -146,10 +150,17 @@ class OnSpark:
 
         arrival = col(scan.arrival)
         rows = rows_of(scan.source)
-        without = rows.where(arrival.isNull())
+        in_slice = rows.where((arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms)))
+        if not scan.holds_unread():
+            return in_slice
+        earlier = arrival.isNull() | ((arrival >= to_datetime(scan.start_ms)) & (arrival < to_datetime(scan.from_ms)))
+        unread = rows.where(earlier)
         if scan.before is not None:
-            without = without.exceptAll(rows_of(scan.before).where(arrival.isNull()))
-        return rows.where((arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))).unionByName(without)
+            read_before = rows_of(scan.before).where(earlier)
+            if not scan.source.is_certain_since(scan.before) and not read_before.exceptAll(unread).isEmpty():
+                raise rewritten(scan.source, scan.before, "a comparison of both versions")
+            unread = unread.exceptAll(read_before)
+        return in_slice.unionByName(unread)
 
 
 def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:

@@ -93,7 +93,8 @@ class CatchUp:
         parent = prepared.parent()
         if parent.row is not None and self.request.start_ms is not None:
             raise UsageError(f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out.")
-        slices = self._slices(runner.pipeline, prepared.lineage(parent, self.request.start_ms))
+        lineage = prepared.lineage(parent, self.request.start_ms)
+        slices = self._slices(runner.pipeline, lineage)
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
         committed: list[LedgerRow] = []
@@ -106,9 +107,9 @@ class CatchUp:
             if self.request.publish:
                 [row] = publish.commit([staged.attempt], [staged.row], None if parent.row is None else parent.row.seq)
                 committed.append(row)
-                parent = Parent(row, row)
             else:
-                parent = Parent(staged.row, staged.row)
+                row = staged.row
+            parent = Parent(row, row, lineage.start_ms)
         return committed
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:

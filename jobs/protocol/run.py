@@ -21,7 +21,7 @@ from jobs.engines.progress import Progress, columns_of_pass, moment, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge, check_key_types, columns_read
 from jobs.engines.transport import SliceScan, Transport
-from jobs.errors import LostRaceError, RetryableError, SlackwaterError
+from jobs.errors import LostRaceError, RetryableError, SlackwaterError, UsageError
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
 from jobs.protocol.shapes import check_parkable, shape_of
@@ -37,6 +37,10 @@ log = logging.getLogger("slackwater")
 
 class TooEarly(RetryableError):
     """The slice has not settled: its source version may not be pinned yet."""
+
+
+class SourceChanged(UsageError):
+    """The pipeline reads another table than its lineage so far."""
 
 
 class LeaseHeld(LostRaceError):
@@ -115,10 +119,12 @@ class Parent:
     Attributes:
         row: the parent's ledger row, bound or only staged.
         owner: the row that owns the snapshot; the same but after a publish of a branch.
+        start_ms: where the lineage begins.
     """
 
     row: LedgerRow | None
     owner: LedgerRow | None
+    start_ms: int | None
 
     @property
     def end_ms(self) -> int | None:
@@ -140,15 +146,17 @@ class Prepared:
     def parent(self) -> Parent:
         """The head of main as the parent of the next slice."""
         head = self.tables.ledger.head()
-        return Parent(head, None if head is None else self.tables.ledger.snapshot_owner(head))
+        if head is None:
+            return Parent(None, None, None)
+        first = self.tables.ledger.row(head.live[0].first_seq)
+        assert first.slice_start is not None
+        return Parent(head, self.tables.ledger.snapshot_owner(head), to_ms(first.slice_start))
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
         """Where the branch that ends at `parent` begins and how far it has come. `start_ms` counts only while it is empty."""
-        if parent.row is None:
+        if parent.start_ms is None:
             return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
-        first = self.tables.ledger.row(parent.row.live[0].first_seq)
-        assert first.slice_start is not None
-        return Lineage(to_ms(first.slice_start), parent.end_ms)
+        return Lineage(parent.start_ms, parent.end_ms)
 
     def stage(self, parent: Parent, slice_: Slice) -> Staged:
         """Run one slice on `parent`, stage its rows and validate them.
@@ -290,9 +298,18 @@ class _StageOfSlice:
         inputs = self.parent.owner.inputs if self.parent.owner is not None else ()
         before = next((pin(pipeline.source, uri, item.version) for item in inputs if item.table == pipeline.source.table), None)
         arrival = pipeline.source.arrival_time
+        if inputs and before is None:
+            raise SourceChanged(
+                f"{pipeline.name}: the run before read {inputs[0].table}, the pipeline now declares {pipeline.source.table}. A lineage "
+                "keeps its source: undo the change, or give the pipeline another name (it then starts a lineage of its own).",
+                table=pipeline.source.table,
+            )
+        if before is not None:
+            source.check_kept(before, self.slice.from_ms, arrival)
         files = tuple(source.files(self.slice.from_ms, self.slice.to_ms, arrival, before))
-        scan = SliceScan(source, files, tuple(source.schema.names), arrival, self.slice.from_ms, self.slice.to_ms, before)
-        return scan, Judge(pipeline, self.slice.from_ms, self.slice.to_ms), source
+        start_ms = self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms
+        scan = SliceScan(source, files, tuple(source.schema.names), arrival, self.slice.from_ms, self.slice.to_ms, start_ms, before)
+        return scan, Judge(pipeline, self.slice.from_ms, self.slice.to_ms, start_ms), source
 
     def _progress(self) -> Progress:
         if self.parent.owner is None:

@@ -6,7 +6,7 @@ Not a test: the part that the properties share. Parked state goes from slice to 
 import itertools
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -97,29 +97,35 @@ def replay_slices(
     ranges: Sequence[int],
     purging: bool = False,
     file_rows: int = 1000,
+    appears: Sequence[int] | None = None,
 ) -> Replayed:
     """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges.
 
-    From `file_rows` rows on, a task writes its rows of a table as a file of its own.
+    From `file_rows` rows on, a task writes its rows of a table as a file of its own. `appears[j]` is the slice whose run is the first to
+    find event j in the source; by default all are there from the start.
     """
     with tempfile.TemporaryDirectory() as folder:
-        return _Replaying(events, rules, purging, file_rows, Path(folder)).run([rules.start, *cuts, rules.to], ranges)
+        replaying = _Replaying(events, rules, purging, file_rows, appears or [0] * len(events), Path(folder))
+        return replaying.run([rules.start, *cuts, rules.to], ranges)
 
 
 class _Replaying:
-    def __init__(self, events: Sequence[model.Event], rules: model.Replay, purging: bool, file_rows: int, folder: Path) -> None:
+    def __init__(
+        self, events: Sequence[model.Event], rules: model.Replay, purging: bool, file_rows: int, appears: Sequence[int], folder: Path
+    ) -> None:
         self.folder = folder
         self.file_rows = file_rows
         self.pipeline = pipeline_of(rules, purging)
         source = folder / "events"
         source.mkdir()
-        rows = pa.Table.from_pylist([_row(event) for event in events], schema=SCHEMA)
-        files = []
-        for number, part in enumerate((rows.slice(0, len(rows) // 2), rows.slice(len(rows) // 2))):
-            path = f"part-{number}.parquet"
-            pq.write_table(part, source / path)
-            files.append(InputFile(path, (), part.num_rows, 1, True))
-        self.files = tuple(files)
+        self.start = rules.start
+        self.files: list[tuple[int, InputFile]] = []
+        for first in sorted(set(appears)):
+            for half in (0, 1):
+                there = [_row(event) for number, event in enumerate(events) if appears[number] == first and number % 2 == half]
+                path = f"since-{first}-{half}.parquet"
+                pq.write_table(pa.Table.from_pylist(there, schema=SCHEMA), source / path)
+                self.files.append((first, InputFile(path, (), len(there), 1, True)))
         self.source = PinnedSource(str(source), 0, SCHEMA, None)
         self.shape = shape_of(self.pipeline, SCHEMA)
         self.schemas = table_schemas(self.shape)
@@ -129,10 +135,10 @@ class _Replaying:
         result = Replayed()
         progress, state = Progress.none(), {}
         for number, (from_ms, to_ms) in enumerate(itertools.pairwise(bounds)):
-            files = self.files if number == 0 else tuple(InputFile(f.path, (), f.rows, 1, False) for f in self.files)
-            scan = SliceScan(self.source, files, tuple(SCHEMA.names), "arrival_time", from_ms, to_ms)
-            judge = Judge(self.pipeline, from_ms, to_ms)
-            narrow = SliceScan(self.source, files, columns_of_pass(judge), "arrival_time", from_ms, to_ms)
+            files = tuple(replace(file, may_hold_unread=first == number) for first, file in self.files if first <= number)
+            scan = SliceScan(self.source, files, tuple(SCHEMA.names), "arrival_time", from_ms, to_ms, self.start)
+            judge = Judge(self.pipeline, from_ms, to_ms, self.start)
+            narrow = replace(scan, columns=columns_of_pass(judge))
             timeline, progress = timeline_of(InProcess(), narrow, judge, progress)
             progress = Progress.from_table(progress.to_table("r"))
             parallelism = ranges[number % len(ranges)]

@@ -2,6 +2,7 @@
 and one run over the range is what the brute-force model says.
 """
 
+import dataclasses
 from collections import Counter
 
 from hypothesis import given, settings
@@ -101,13 +102,41 @@ def test_cuts_and_parallelism_do_not_show(replay, data):
 @settings(max_examples=150)
 def test_one_run_is_what_the_model_says(replay):
     rules, events = replay
-    ours = replay_slices(events, rules, [], [2])
+    check_against_model(replay_slices(events, rules, [], [2]), events, rules)
+
+
+@given(replays(), st.data())
+@settings(max_examples=100)
+def test_rows_that_appear_after_their_slice_are_folded_into_a_later_one_at_its_start(replay, data):
+    rules, events = replay
+    rules = dataclasses.replace(rules, max_ahead=100_000)  # that rule looks at the true arrival, which the model is not told
+    bounds = [rules.start, *data.draw(cuts_of(rules), label="cuts")]
+    appears = data.draw(st.lists(st.integers(0, len(bounds) - 1), min_size=len(events), max_size=len(events)), label="appears")
+    ours = replay_slices(events, rules, bounds[1:], [1, 3], appears=appears)
+    # The model is told what folding means: the row arrives at the slice's start, before all that really arrive then.
+    moved = [_moved(event, bounds[first], rules.start) for event, first in zip(events, appears, strict=True)]
+    check_against_model(ours, moved, rules)
+    late = sum(rules.start <= (event.arrival or 0) < bounds[first] for event, first in zip(events, appears, strict=True))
+    assert ours.counts["rows_folded"] == late
+
+
+def _moved(event, from_ms, start):
+    is_folded = event.arrival is not None and start <= event.arrival < from_ms
+    order = (event.arrival or 0, event.order)
+    return event._replace(arrival=from_ms if is_folded else event.arrival, order=order)
+
+
+def _row_of(order):
+    return order[1] if isinstance(order, tuple) else order
+
+
+def check_against_model(ours, events, rules):
     theirs = brute_force.replay([event._replace(source=event.source or "") for event in events], rules)
     assert Counter(map(_our_pane, ours.panes)) == Counter(map(_their_pane, theirs.panes))
     assert Counter(
         (row["row"], tuple((w["start"], w["end"]) for w in row["windows"]), row["late_by_ms"], row["watermark"]) for row in ours.late
     ) == Counter(
-        (row.event.order, tuple(row.windows), row.late_by_ms, None if row.watermark == brute_force.LONG_MIN else row.watermark)
+        (_row_of(row.event.order), tuple(row.windows), row.late_by_ms, None if row.watermark == brute_force.LONG_MIN else row.watermark)
         for row in theirs.late
     )
     assert Counter(row["reason_code"] for row in ours.quarantined) == Counter(row.reason for row in theirs.quarantined)

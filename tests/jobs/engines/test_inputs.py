@@ -19,6 +19,7 @@ from jobs.engines.inputs import (
     EmptySource,
     PinnedSource,
     SourceColumnError,
+    SourceRewritten,
     VersionGone,
     check_roles,
     pin,
@@ -61,7 +62,7 @@ def rows_read(source: PinnedSource, low: datetime, high: datetime, before: Pinne
     for file in source.files(ms(low), ms(high), "a", before):
         for row in read(source.uri, file, source.schema, ("a", "row")).to_pylist():
             if row["a"] is None:
-                without += [row["row"]] if file.may_lack_arrival else []
+                without += [row["row"]] if file.may_hold_unread else []
             elif low <= to_datetime(ms(row["a"])) < high:
                 inside.append(row["row"])
     return sorted(inside), sorted(without)
@@ -186,19 +187,50 @@ class TestRowsWithoutAnArrival:
         assert rows_read(second, after(900), after(901), before=first) == ([], [2])
         assert second.files(ms(after(900)), ms(after(901)), "a", second) == []
 
-    def test_a_rewrite_of_their_files_is_noticed(self, tmp_path: Path) -> None:
+    def test_compaction_brings_no_new_rows(self, tmp_path: Path) -> None:
         commit(tmp_path, {1: after(1), 2: None})
         before = commit(tmp_path, {3: after(2)})
-        later = commit(tmp_path, {4: after(3), 5: None})
-        assert not later.rewrites(before, "a")
         DeltaTable(str(tmp_path)).optimize.compact()
-        assert pin(SOURCE, str(tmp_path)).rewrites(before, "a")
+        later = commit(tmp_path, {4: after(30), 5: None})
+        later.check_kept(before, ms(after(24)), "a")
+        assert rows_read(later, after(24), after(48), before=before) == ([4], [5])
 
-    def test_a_rewrite_of_other_files_does_not_matter(self, tmp_path: Path) -> None:
-        commit(tmp_path, {1: after(1)})
-        before = commit(tmp_path, {3: after(2)})
-        DeltaTable(str(tmp_path)).optimize.compact()
-        assert not pin(SOURCE, str(tmp_path)).rewrites(before, "a")
+
+class TestRowsThatComeAfterTheirSlice:
+    def unread(self, source: PinnedSource, low: datetime, high: datetime, before: PinnedSource) -> list[int]:
+        """Row numbers in files that may hold unread rows."""
+        files = [file for file in source.files(ms(low), ms(high), "a", before) if file.may_hold_unread]
+        return sorted(row for file in files for row in read(source.uri, file, source.schema, ("row",)).column("row").to_pylist())
+
+    def test_their_files_are_read_by_the_next_run_and_no_later_one(self, tmp_path: Path) -> None:
+        first = commit(tmp_path, {1: after(1)})
+        second = commit(tmp_path, {2: after(2), 3: after(30)})
+        third = commit(tmp_path, {4: after(50)})
+        assert self.unread(second, after(24), after(48), first) == [2, 3]
+        assert self.unread(third, after(48), after(72), second) == []
+
+    def test_a_file_of_the_slice_itself_or_of_later_ones_is_none_of_them(self, tmp_path: Path) -> None:
+        first = commit(tmp_path, {1: after(1)})
+        second = commit(tmp_path, {2: after(30), 3: after(90)})
+        assert self.unread(second, after(24), after(48), first) == []
+
+    def test_where_the_log_is_gone_new_files_are_told_by_their_paths_and_it_is_said(self, tmp_path: Path) -> None:
+        first = commit(tmp_path, {1: after(1)})
+        second = commit(tmp_path, {2: after(2)})
+        DeltaTable(str(tmp_path)).create_checkpoint()
+        (tmp_path / "_delta_log" / f"{second.version:020d}.json").unlink()
+        second = pin(SOURCE, str(tmp_path))
+        assert not second.is_certain_since(first)
+        assert self.unread(second, after(24), after(48), first) == [2]
+
+    def test_rows_that_runs_have_read_may_not_be_removed(self, tmp_path: Path) -> None:
+        before = commit(tmp_path, {1: after(1)})
+        commit(tmp_path, {2: after(2)})
+        DeltaTable(str(tmp_path)).delete("row = 1")
+        later = pin(SOURCE, str(tmp_path))
+        with pytest.raises(SourceRewritten, match="RESTORE version"):
+            later.check_kept(before, ms(after(24)), "a")
+        later.check_kept(before, ms(after(0)), "a")  # no run has read that far
 
 
 class TestPinning:

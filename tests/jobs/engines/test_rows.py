@@ -43,7 +43,7 @@ def times(values: list[int | None], unit: str = "us", tz: str | None = "UTC") ->
 
 
 def batch_of(
-    arrivals: list[int | None], events: list[int | None], unit: str = "us", may_lack_arrival: bool = True, **columns: list[Any]
+    arrivals: list[int | None], events: list[int | None], unit: str = "us", may_hold_unread: bool = True, **columns: list[Any]
 ) -> SourceBatch:
     """Rows with the given times, in the unit's own numbers; row numbers count from 0."""
     size = len(arrivals)
@@ -56,7 +56,7 @@ def batch_of(
             "row": pa.array(range(size), pa.int64()),
         }
     )
-    return SourceBatch(rows, "day=1/part.parquet", may_lack_arrival)
+    return SourceBatch(rows, "day=1/part.parquet", may_hold_unread)
 
 
 # Around the slice, around the ends of the calendar, between milliseconds, and null.
@@ -71,11 +71,11 @@ event_us = st.none() | st.sampled_from(edges).flatmap(near) | arrival_us
 Row = tuple[int | None, int | None, str | None, int | None]
 
 
-def verdict(row: Row, low: int, high: int, may_lack_arrival: bool, pipeline: Pipeline) -> str | None:
+def verdict(row: Row, low: int, high: int, may_hold_unread: bool, pipeline: Pipeline) -> str | None:
     """What a row is: "element", a reason code, or None for no concern of this slice. Floors in exact integers."""
     arrival, event, key, part = row
     if arrival is None:
-        return "null_arrival" if may_lack_arrival else None
+        return "null_arrival" if may_hold_unread else None
     if not low <= arrival // 1000 < high:
         return None
     if key is None or part is None:
@@ -97,17 +97,15 @@ def verdict(row: Row, low: int, high: int, may_lack_arrival: bool, pipeline: Pip
     st.booleans(),
     st.sampled_from([timedelta(0), HOUR]),
 )
-def test_a_row_is_what_it_is_when_judged_alone(
-    rows: list[Row], start: int, hours: int, may_lack_arrival: bool, lateness: timedelta
-) -> None:
+def test_a_row_is_what_it_is_when_judged_alone(rows: list[Row], start: int, hours: int, may_hold_unread: bool, lateness: timedelta) -> None:
     low, high = START_MS + start * HOUR_MS, START_MS + (start + hours) * HOUR_MS
     pipeline = declared(allowed_lateness=lateness)
     arrivals, events, keys, parts = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
-    batch = batch_of(arrivals, events, may_lack_arrival=may_lack_arrival, k=keys, part=parts)
+    batch = batch_of(arrivals, events, may_hold_unread=may_hold_unread, k=keys, part=parts)
 
     prepared = Judge(pipeline, low, high).prepare(batch)
 
-    expected = [verdict(row, low, high, may_lack_arrival, pipeline) for row in rows]
+    expected = [verdict(row, low, high, may_hold_unread, pipeline) for row in rows]
     elements = [number for number, what in enumerate(expected) if what == "element"]
     assert prepared.elements.column("row").to_pylist() == elements
     assert prepared.elements.column(ARRIVAL).to_pylist() == [(arrivals[number] or 0) // 1000 for number in elements]

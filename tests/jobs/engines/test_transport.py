@@ -34,7 +34,7 @@ def commit(uri: Path, rows: dict[int, float | None]) -> PinnedSource:
 
 def scan_of(source: PinnedSource, before: PinnedSource | None = None, hours: tuple[int, int] = (0, 48)) -> SliceScan:
     low, high = (to_ms(START + timedelta(hours=hour)) for hour in hours)
-    return SliceScan(source, tuple(source.files(low, high, "a", before)), tuple(SCHEMA.names), "a", low, high, before)
+    return SliceScan(source, tuple(source.files(low, high, "a", before)), tuple(SCHEMA.names), "a", low, high, low, before)
 
 
 def judging(low: int, high: int) -> Callable[[Batches], Iterator[tuple[int, pa.Table]]]:
@@ -47,7 +47,7 @@ def judging(low: int, high: int) -> Callable[[Batches], Iterator[tuple[int, pa.T
             inside = batch.rows.filter(pc.and_(pc.greater_equal(ms, low * 1000), pc.less(ms, high * 1000)))
             for number in (0, 1):
                 yield number, inside.filter(pc.equal(pc.bit_wise_and(inside.column("row"), 1), number))
-            if batch.may_lack_arrival:
+            if batch.may_hold_unread:
                 yield 0, batch.rows.filter(pc.is_null(arrival))
 
     return task
@@ -123,12 +123,15 @@ class TestWhoReads:
         assert scan_of(source).why_not_direct() is None
         assert scan_of(replace(source, why_not_direct="column mapping")).why_not_direct() == "column mapping"
 
-    def test_rewritten_rows_without_an_arrival_are_left_to_spark_where_new_files_may_hold_them(self, tmp_path: Path) -> None:
+    def test_unread_rows_that_were_compacted_with_others_are_left_to_spark(self, tmp_path: Path) -> None:
         commit(tmp_path, {1: None})
         before = commit(tmp_path, {2: None, 3: 1.0})
         DeltaTable(str(tmp_path)).optimize.compact()
-        after = commit(tmp_path, {4: 2.0})
-        assert scan_of(after, before).why_not_direct() == "files that hold rows without an arrival time were rewritten"
+        after = commit(tmp_path, {4: None, 5: 2.0})
+        assert scan_of(after, before).why_not_direct() is None
+        DeltaTable(str(tmp_path)).optimize.compact()
+        after = pin(DeltaSource("t", event_time="a", arrival_time="a"), str(tmp_path))
+        assert scan_of(after, before).why_not_direct() == "a log that no longer says which rows are new"
         assert scan_of(after).why_not_direct() is None
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from jobs.engines.inputs import pin
+from jobs.examples.departures import departures
 from tests.integration.command import here
 from tests.integration.facts import Facts, assert_equal, facts_of_model, facts_of_tables
 from tests.integration.stored import Stored

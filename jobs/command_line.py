@@ -94,6 +94,8 @@ def run(work: Callable[[], Any]) -> int:
     except WindowingError as error:
         click.echo(f"slackwater: {error}", err=True)
         return 3 if error.retryable else 2 if isinstance(error, ConfigurationError) else 1
+    except SystemExit as exit_:  # whoever reads our output has gone: click and rich end the process so
+        return exit_.code if isinstance(exit_.code, int) else 1
     return code if isinstance(code, int) else 0
 
 
@@ -107,11 +109,13 @@ def finish(work: Callable[[], Any]) -> NoReturn:
     except BaseException:
         logging.exception("a fault of slackwater, or something that it did not foresee")
         code = 1
-    stop_spark()
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    try:
+        stop_spark()
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # whatever this meets, the work is done and its code stands
+        os._exit(code)
 
 
 def main() -> NoReturn:

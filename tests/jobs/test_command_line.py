@@ -1,5 +1,6 @@
 """The command line as a whole: its verbs and their help, how errors become exit codes, and what happens when our packages are not ours."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import click
 import pytest
 
 from jobs import command_line, errors
-from tests.integration.command import environment, here, slackwater
+from tests.integration.command import SCRIPT, environment, here, slackwater
 from tests.integration.stored import ROOT
 from windowing.errors import ConfigurationError, WindowingError
 
@@ -134,6 +135,30 @@ def test_a_fault_of_ours_shows_its_traceback_and_exits_1() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT, env=environment())
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr and "a fault of slackwater" in done.stderr
+
+
+@pytest.mark.parametrize("verb", [("pipelines",), ("pipelines", "--output", "json")], ids=["table", "json"])
+def test_a_reader_that_has_gone_is_no_fault_of_ours(verb: tuple[str, ...]) -> None:
+    """As in `slackwater pipelines | true`."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run([SCRIPT, *verb], stdout=write, stderr=subprocess.PIPE, text=True, check=False, env=environment())
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_the_exit_code_stands_whatever_the_end_of_the_process_meets() -> None:
+    program = """
+from jobs import command_line
+def stop():
+    raise OSError("the JVM is gone")
+command_line.stop_spark = stop
+command_line.finish(lambda: 4)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT, env=environment())
+    assert done.returncode == 4
 
 
 def test_the_command_line_imports_no_verb_before_it_is_asked_for() -> None:

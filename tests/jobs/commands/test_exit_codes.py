@@ -1,10 +1,13 @@
 """Each exit code by a real command line, in a process of its own, and no JVM before it is needed."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.integration.command import environment, slackwater
+from tests.integration.facts import iso
+from tests.integration.stored import ROOT, Stored
 from tests.jobs.commands.conftest import Hourly
 
 
@@ -80,3 +83,19 @@ def test_the_whole_way_in_processes_of_their_own(tmp_path: Path) -> None:
     [run_id] = hourly.attempts()
     assert slackwater("publish", "hourly", run_id, "--accept", "seen", *hourly.where).returncode == 0
     assert hourly.stored.ledger()[0]["verdict"] == "accepted: seen"
+
+
+@pytest.mark.slow
+def test_the_readmes_commands_do_what_it_says(tmp_path: Path) -> None:
+    """The block under "Run it": a month is loaded, a day run, the rest caught up, one more day staged and then published."""
+    readme = (ROOT / "README.md").read_text()
+    block = re.search(r"^## Run it\n+```\w*\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)[1]
+    commands = [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
+    assert [command.split()[:2] for command in commands] == [["slackwater", verb] for verb in ("examples", "run", "run", "run", "publish")]
+    ends = []
+    for command in commands:
+        done = slackwater(*command.replace(" W", f" {tmp_path}").split()[1:], timeout=500)
+        assert done.returncode == 0, done.stderr
+        ledger = Stored(tmp_path, "departures").ledger() if command is not commands[0] else []
+        ends.append(iso(ledger[-1]["slice_end"]) if ledger else None)
+    assert ends == [None, "2013-01-02T00:00:00", "2013-02-01T00:00:00", "2013-02-01T00:00:00", "2013-02-02T00:00:00"]

@@ -36,7 +36,12 @@ def open_files() -> list[str]:
 
 def rocksdb_threads() -> list[str]:
     """Names of RocksDB's threads among this process's."""
-    names = [(Path("/proc/self/task") / task / "comm").read_text().strip() for task in os.listdir("/proc/self/task")]
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            names.append((Path("/proc/self/task") / task / "comm").read_text().strip())
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended meanwhile
     return sorted(name for name in names if name.startswith("rocksdb"))
 
 

@@ -6,7 +6,6 @@ The content hash of a table is (number of rows, sum mod 2**256 of SHA-256 over e
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 from windowing.state.snapshot.row_encoding import encode_rows, encode_value
 
 _MODULUS = 1 << 256
-_ROWS_AT_ONCE = 1 << 15  # encodings of so many rows stay in the cache
+_ROWS_AT_ONCE = 1 << 16  # encodings of so many rows stay in the cache
 
 
 def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list[bytes]:
@@ -25,13 +24,8 @@ def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list
 
 def _digests(table: pa.Table, names: Sequence[str], prefix: str) -> Iterator[list[bytes]]:
     head = encode_value(prefix)
-    sha256 = hashlib.sha256
     for batch in table.select(names).to_batches(max_chunksize=_ROWS_AT_ONCE):
-        rows = encode_rows(batch.columns, head)
-        _, offsets, data = rows.buffers()
-        bounds = np.frombuffer(offsets, np.int32)[rows.offset : rows.offset + len(rows) + 1].tolist()
-        encoded = memoryview(data)
-        yield [sha256(encoded[start:end]).digest() for start, end in itertools.pairwise(bounds)]
+        yield [row.digest() for row in map(hashlib.sha256, encode_rows(batch.columns, head).to_pylist())]
 
 
 class ContentHash:

@@ -66,14 +66,17 @@ def encode_value(value: Any) -> bytes:
 
 def encode_rows(columns: Sequence[pa.Array], prefix: bytes) -> pa.Array:
     """The rows over equally long `columns`, as one binary array: `prefix`, then the encodings of the row's values."""
-    blocks: list[Bytes | pa.Array] = []
+    pieces: list[pa.Array] = []
+    adjacent: list[Bytes] = []
     for column in columns:
         for encoded in _encode_column(column):
-            if isinstance(encoded, np.ndarray) and blocks and isinstance(blocks[-1], np.ndarray):
-                blocks[-1] = np.hstack([blocks[-1], encoded])
-            else:
-                blocks.append(encoded)
-    pieces = [_binary_of(block) if isinstance(block, np.ndarray) else block for block in blocks]
+            if isinstance(encoded, np.ndarray):
+                adjacent.append(encoded)
+                continue
+            pieces += _binary_of(adjacent)
+            adjacent.clear()
+            pieces.append(encoded)
+    pieces += _binary_of(adjacent)
     return pc.binary_join_element_wise(pa.scalar(prefix, pa.binary()), *pieces, pa.scalar(b"", pa.binary()))
 
 
@@ -118,7 +121,7 @@ def _tagged_words(tag: str, words: npt.NDArray[Any], column: pa.Array) -> Any:
     encoded = np.empty((len(words), 9), np.uint8)
     encoded[:, 0] = ord(tag)
     encoded[:, 1:] = words.view(np.uint8).reshape(-1, 8)
-    return encoded if column.null_count == 0 else _ragged(encoded, np.asarray(column.is_valid()))
+    return encoded if column.null_count == 0 else _ragged(encoded, column)
 
 
 def _encode_sized(tag: str, column: pa.Array) -> list[Bytes | pa.Array]:
@@ -129,21 +132,21 @@ def _encode_sized(tag: str, column: pa.Array) -> list[Bytes | pa.Array]:
     heads[:, 1:] = lengths.view(np.uint8).reshape(-1, 4)
     if column.null_count == 0:
         return [heads, column]
-    return [_ragged(heads, np.asarray(column.is_valid())), column.fill_null(b"")]
+    return [_ragged(heads, column), column.fill_null(b"")]
 
 
-def _ragged(encoded: Bytes, is_valid: npt.NDArray[np.bool_]) -> pa.Array:
-    """`encoded` as byte strings, where not `is_valid` the null's tag alone."""
-    encoded[~is_valid, 0] = ord("n")
-    kept = np.repeat(is_valid[:, None], encoded.shape[1], axis=1)
-    kept[:, 0] = True
-    ends = np.cumsum(np.where(is_valid, encoded.shape[1], 1))
-    return _binary_from(encoded[kept], np.insert(ends, 0, 0))
+def _ragged(encoded: Bytes, column: pa.Array) -> pa.Array:
+    """`encoded` as byte strings, where `column` is null the null's tag alone."""
+    return pc.if_else(column.is_valid(), _binary_of([encoded])[0], pa.scalar(b"n", pa.binary()))
 
 
-def _binary_of(block: Bytes) -> pa.Array:
+def _binary_of(blocks: list[Bytes]) -> list[pa.Array]:
+    """Equally long byte strings that stand side by side, as one binary array; none for none."""
+    if not blocks:
+        return []
+    block = np.ascontiguousarray(blocks[0]) if len(blocks) == 1 else np.concatenate(blocks, axis=1)
     rows, width = block.shape
-    return _binary_from(np.ascontiguousarray(block), np.arange(0, rows * width + 1, width))
+    return [_binary_from(block, np.arange(0, rows * width + 1, width))]
 
 
 def _binary_from(data: Bytes, offsets: npt.NDArray[Any]) -> pa.Array:

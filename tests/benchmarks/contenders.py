@@ -139,7 +139,6 @@ def replay(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome]
             timeline=_Timeline(rows),
             from_ms=START,
         )
-        runner.restore((), ())
         process_element = runner.process_element
         for key, timestamp, value, arrival in zip(rows.keys, rows.timestamps, rows.values, rows.arrivals, strict=True):
             process_element(key, value, timestamp, arrival)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from windowing.java import LONG_MIN
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import ReplayProcessingTimeService
@@ -17,6 +18,8 @@ from windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot, re
 from windowing.runtime.window_log import LateElement, Pane, WindowLog
 from windowing.runtime.window_operator import TIMER_SERVICE, window_operator
 from windowing.runtime.window_operator_config import WindowOperatorConfig
+
+_NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
 
 
 class Timeline(Protocol):
@@ -71,7 +74,9 @@ class KeyGroupRunner:
         self._group_of = KeyGroupIndex(config.key_type, key_groups, max_parallelism)
         self._timers = self._operator.time_services.get_internal_timer_service(TIMER_SERVICE, self._operator)
         self._rises: Iterator[tuple[int, int]] = iter(zip(timeline.tick_ends.tolist(), timeline.watermarks.tolist(), strict=True))
-        self._next_rise = next(self._rises, None)
+        self._next_tick_end, self._next_watermark = next(self._rises, _NO_RISE)
+        self._add_element = self._operator.process_element  # bound here, because it is called for every element
+        self._processed = 0
         self._log.clock, self._log.watermark = from_ms, timeline.initial
         self._operator.open()
         self._operator.initialize_watermark(timeline.initial)
@@ -90,16 +95,17 @@ class KeyGroupRunner:
         """Take back what earlier runs parked; what is of other key groups is left alone."""
         for key_group, key, window, life in snapshot.windows or ():
             if key_group in self._key_groups:
-                self._log.lives[key, window] = life
+                self._log.open_window(key, window, life)
         restore_snapshots(self._operator, [snapshot], self._key_groups)
 
     def process_element(self, key: Any, value: Any, timestamp: int, arrival: int) -> None:
         """One element; the clock and the watermark move to its arrival first. `value` is whatever the aggregate function takes."""
-        if self._next_rise is not None and self._next_rise[0] <= arrival:
+        if self._next_tick_end <= arrival:
             self._rise_until(arrival)
-        self._move_clock(arrival)
-        self._operator.process_element(key, value, timestamp)
-        self._log.processed += 1
+        if arrival != self._log.clock:
+            self._move_clock(arrival)
+        self._add_element(key, value, timestamp)
+        self._processed += 1
 
     def finish(self, to_ms: int) -> None:
         """Finish the ticks that end by `to_ms`, and leave the clock there."""
@@ -109,22 +115,24 @@ class KeyGroupRunner:
     def counts(self) -> dict[str, int]:
         """What the run did, under the names of the ledger's columns."""
         timers = len(self._timers.event_timers) + len(self._timers.processing_timers)
-        accepted = self._log.processed - self._log.tally.rows_late - self._log.tally.rows_unassigned
-        return {**asdict(self._log.tally), "rows_accepted": accepted, "windows_open": len(self._log.lives), "timers_pending": timers}
+        accepted = self._processed - self._log.tally.rows_late - self._log.tally.rows_unassigned
+        windows_open = sum(map(len, self._log.lives.values()))
+        return {**asdict(self._log.tally), "rows_accepted": accepted, "windows_open": windows_open, "timers_pending": timers}
 
     def snapshot(self) -> OperatorSnapshot:
         """What is to be parked. Taken when the run is over: values are shared with the operator."""
         taken = take_snapshot(self._operator, self._key_groups)
-        windows = tuple(OpenWindow(self._group_of[key], key, window, life) for (key, window), life in self._log.lives.items())
-        return replace(taken, windows=windows)
+        windows = [
+            OpenWindow(self._group_of[key], key, window, life) for window, lives in self._log.lives.items() for key, life in lives.items()
+        ]
+        return replace(taken, windows=tuple(windows))
 
     def _rise_until(self, moment: int) -> None:
         """Emit the watermarks of the ticks that end at or before `moment`; at each the clock stands at the tick's end."""
-        while self._next_rise is not None and self._next_rise[0] <= moment:
-            tick_end, watermark = self._next_rise
-            self._next_rise = next(self._rises, None)
-            self._move_clock(tick_end)
-            self._log.watermark = watermark
+        while self._next_tick_end <= moment:
+            self._move_clock(self._next_tick_end)
+            self._log.watermark = watermark = self._next_watermark
+            self._next_tick_end, self._next_watermark = next(self._rises, _NO_RISE)
             self._operator.process_watermark(watermark)
 
     def _move_clock(self, moment: int) -> None:

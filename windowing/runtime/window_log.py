@@ -97,35 +97,40 @@ class WindowLog:
     """Keeps the life of every open window and the panes of every firing. The runner sets `clock` and `watermark` before it acts.
 
     Attributes:
-        lives: (key, window) → life, for windows from their first element to their cleanup, purged ones included.
+        lives: window → key → life, for windows from their first element to their cleanup, purged ones included; no inner dict is empty.
         panes, late_elements: in the order in which they came about.
-        processed: elements so far, counted by the runner.
         tally: counts since the log was made.
     """
 
     def __init__(self, *, accumulates: bool, is_event_time: bool) -> None:
         self.clock = 0
         self.watermark = 0
-        self.lives: dict[tuple[Any, Window], WindowLife] = {}
+        self.lives: dict[Window, dict[Any, WindowLife]] = {}
         self.panes: list[Pane] = []
         self.late_elements: list[LateElement] = []
         self.tally = Tally()
-        self.processed = 0
         self._accumulates = accumulates
         self._is_event_time = is_event_time
         self._firing: tuple[WindowLife, str, int | None, int | None] | None = None
         self._ordinal = 0
 
+    def open_window(self, key: Any, window: Window, life: WindowLife) -> None:
+        """A window is open from now on, with what it has been through."""
+        self.lives.setdefault(window, {})[key] = life
+
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
-        life = self.lives.get((key, window))
+        clock = self.clock
+        lives = self.lives.get(window)
+        life = None if lives is None else lives.get(key)
         if life is None:
-            life = self.lives[key, window] = WindowLife(first_arrival=self.clock)
             self.tally.windows_opened += 1
-        elif life.first_arrival is None:
-            life.first_arrival = self.clock
+            self.open_window(key, window, WindowLife(1, 0, 1, None, clock, clock))
+            return
         life.elements += 1
         life.unfired += 1
-        life.last_arrival = self.clock
+        life.last_arrival = clock
+        if life.first_arrival is None:
+            life.first_arrival = clock
 
     def element_skipped(self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]) -> None:
         if reason is SkipReason.LATE and timestamp is not None:
@@ -140,7 +145,7 @@ class WindowLog:
     def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
         if not has_contents:
             return
-        life = self.lives[key, window]
+        life = self.lives[window][key]
         life.firings += 1
         life.unfired = 0
         life.last_fired_at = self.clock
@@ -176,7 +181,8 @@ class WindowLog:
         """`result` begins a life of its own, with what was in those absorbed, and counts its firings from 1."""
         whole = WindowLife()
         for window in absorbed:
-            life = self.lives.pop((key, window))
+            life = self._close_window(key, window)
+            assert life is not None
             whole.elements += life.elements
             whole.unfired += life.unfired
             whole.first_arrival = _least(whole.first_arrival, life.first_arrival)
@@ -185,16 +191,25 @@ class WindowLog:
                 self.panes.append(Pane(key, window, life.firings + 1, 0, WITHDRAWN, None, 0, self.watermark, None, self.clock))
         self.tally.windows_merged += len(absorbed)
         self.tally.windows_opened += 1
-        self.lives[key, result] = whole
+        self.open_window(key, result, whole)
 
     def window_cleared(self, key: Any, window: Window) -> None:
-        life = self.lives.pop((key, window), None)
+        life = self._close_window(key, window)
         if life is not None:
             self.tally.windows_cleaned += 1
             self.tally.elements_never_fired += life.unfired
 
+    def _close_window(self, key: Any, window: Window) -> WindowLife | None:
+        lives = self.lives.get(window)
+        if lives is None:
+            return None
+        life = lives.pop(key, None)
+        if not lives:
+            del self.lives[window]
+        return life
+
     def _kind(self, window: Window, by: FiredBy | None) -> str:
-        if window == GLOBAL_WINDOW:
+        if window is GLOBAL_WINDOW:
             return COUNT
         last = window.max_timestamp()
         if by is not None:

@@ -14,7 +14,6 @@ from windowing.runtime.heap_priority_queue import HeapPriorityQueue
 from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
 from windowing.state.rocksdb_rows import RowLayout, key_group_start, timer_timestamp
 
-DEFAULT_CACHE_SIZE = 128
 _NOTHING = b""
 
 
@@ -157,8 +156,8 @@ class RocksDBTimerQueue:
         key_group_of: Callable[[Any], int],
         rows: TimerRows,
         layout: RowLayout,
-        cache_size: int = DEFAULT_CACHE_SIZE,
-        is_flink_exact: bool = False,
+        cache_size: int,
+        is_flink_exact: bool,
     ) -> None:
         self._key_group_of, self._rows = key_group_of, rows
         self._row, self._timer = layout.timer_row, layout.read_timer_row

@@ -122,7 +122,8 @@ class ColumnFamily:
 class RocksDBDatabase:
     """One open RocksDB in a directory of its own. Open it inside the task and close it there: it must not cross a fork.
 
-    While any is open, the process's RocksDB threads run; closing the last one ends them.
+    While any is open, the process's RocksDB threads run; closing the last one ends them, also for anybody else in the process who uses
+    RocksDB.
 
     Args:
         parent: folder on a local disk, made when it is not there. The directory gets a unique name in it. What killed processes

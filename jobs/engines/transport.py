@@ -3,6 +3,7 @@
 What crosses is opaque: one Arrow stream per (task, key-group range) into the shuffle, Arrow tables out of it. The JVM sees no single row.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, read, rewritten, to_datetime
+from jobs.errors import PermanentError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -187,5 +189,20 @@ def _decode(data: Any) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
 
 
+class TaskFailed(PermanentError):
+    """A task raised; the message is that of the task's error, the whole trace is in `trace`."""
+
+
+_RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)+\w+: .+", re.MULTILINE)
+
+
 def _tables(frame: "DataFrame") -> list[pa.Table]:
-    return [_decode(data.as_buffer()) for data in frame.toArrow().column("data")]
+    from pyspark.errors import PythonException
+
+    try:
+        collected = frame.toArrow()
+    except PythonException as error:
+        # Spark hands over a task's error as text: the last line of its trace that names an error of a module is the one that was raised.
+        raised = [line for line in _RAISED.findall(str(error)) if not line.startswith(("pyspark.", "org.", "py4j."))]
+        raise TaskFailed(f"a task failed: {raised[-1] if raised else error}", trace=str(error)) from error
+    return [_decode(data.as_buffer()) for data in collected.column("data")]

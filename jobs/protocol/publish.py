@@ -70,7 +70,8 @@ class Publisher:
         return self.commit([attempt for attempt, _ in chain], [_accepted(row, accept) for _, row in chain], self._parent_seq(chain[0][0]))
 
     def commit(self, attempts: list[Attempt], rows: list[LedgerRow], parent_seq: int | None) -> list[LedgerRow]:
-        """Commit `rows` on main if its head is still `parent_seq`, record it and roll forward.
+        """Commit `rows` on main if its head is still `parent_seq`, record it and roll forward. Returns no rows where another publisher
+        of the same ones was first: they are live.
 
         Raises:
             LostRaceError: the head has moved; nothing was changed but `attempts`, which say so.
@@ -79,6 +80,9 @@ class Publisher:
         try:
             bound = LedgerWriter(self.tables["runs"]).commit(MAIN, parent_seq, rows, self.clock)
         except LostRaceError as error:
+            if self.tables.ledger.by_run_id(rows[-1].run_id) is not None:
+                self.roll_forward.finish()
+                return []
             for attempt in attempts:
                 log_of.record(attempt, self.clock(), outcome="lost", exit_code=error.exit_code, step="publish", error=str(error))
             raise

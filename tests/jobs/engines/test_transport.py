@@ -13,8 +13,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from jobs.engines import transport
 from jobs.engines.inputs import PinnedSource, pin, to_ms
-from jobs.engines.transport import Batches, InProcess, OnSpark, SliceScan, Transport
+from jobs.engines.transport import Batches, InProcess, OnSpark, SliceScan, TaskFailed, Transport
 from jobs.pipelines import DeltaSource
+from windowing.errors import UserCodeError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -164,6 +165,16 @@ class TestOnSpark:
         source = pin(DeltaSource("t", event_time="a", arrival_time="a"), f"{tmp_path}/t")
         assert source.why_not_direct == "deletion vectors and column mapping"
         assert [row["row"] for row in gathered(OnSpark(spark), scan_of(source))] == [0, 1, 3]
+
+    def test_the_error_of_a_task_is_what_the_user_reads(self, spark: "SparkSession", tmp_path: Path) -> None:
+        def failing(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+            for _ in batches:
+                raise UserCodeError("the sum does not fit bigint")
+            yield 0, pa.table({})
+
+        with pytest.raises(TaskFailed, match=r"^a task failed: windowing.errors.UserCodeError: the sum does not fit bigint") as error:
+            OnSpark(spark).gather(scan_of(commit(tmp_path, ROWS)), failing)
+        assert "Traceback" in error.value.trace
 
 
 class TestBlobs:

@@ -107,6 +107,7 @@ def test_every_reader_reads_published_as_it_is(stored: Stored, spark: "SparkSess
     assert there and [sorted(rows, key=repr) for rows in (by_spark, by_polars, by_duckdb)] == [there] * 3
 
 
+@pytest.mark.slow
 def test_spark_reads_the_ledger_and_every_other_table(stored: Stored, spark: "SparkSession") -> None:
     for table in (*TABLES, "attempts", "validations", "corrections", "overrides"):
         assert spark.read.format("delta").load(stored.uri(table)).count() == len(stored.rows(table)), table

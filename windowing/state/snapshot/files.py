@@ -72,4 +72,3 @@ def read_tables(files: tuple[Any, ...]) -> tuple[SnapshotTables, int]:
     if len(versions) > 1:
         raise SnapshotFormatError(f"The files of one snapshot have the formats {', '.join(map(str, sorted(versions)))}.")
     return SnapshotTables(*(rows for rows, _ in read)), versions.pop()
-

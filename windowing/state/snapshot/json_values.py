@@ -39,7 +39,7 @@ class JsonValues:
     | `$bytes` | base64 |
     | `$tuple`, `$set`, `$frozenset` | items; those of a set in the order of their texts |
     | `$dict` | [key, value] pairs in order, of a dict whose keys are not all plain text or begin with `$` |
-    | `$decimal`, `$date`, `$time`, `$datetime`, `$timedelta` | text; ISO 8601; [local time, zone, fold] for a named zone; microseconds |
+    | `$decimal`, `$date`, `$time`, `$datetime`, `$timedelta` | text; ISO 8601, or [that, named zone or null, fold]; microseconds |
     | `$window` | [start, end], or "global" |
     | `$timestamped` | [element, timestamp] as an evictor keeps them |
     | `$record` | [name of a declared named tuple, its fields] |
@@ -68,8 +68,8 @@ class JsonValues:
             bytes: lambda value, careful: {"$bytes": base64.b64encode(value).decode()},
             Decimal: lambda value, careful: {"$decimal": str(value)},
             date: lambda value, careful: {"$date": value.isoformat()},
-            time: self._encode_time,
-            datetime: self._encode_datetime,
+            time: self._encode_moment,
+            datetime: self._encode_moment,
             timedelta: lambda value, careful: {"$timedelta": value // _MICROSECOND},
             TimeWindow: lambda value, careful: {"$window": list(value)},
             GlobalWindow: lambda value, careful: {"$window": "global"},
@@ -119,18 +119,14 @@ class JsonValues:
             return dict(items)
         return {"$dict": [[self._encode(key, careful), item] for key, item in items]}
 
-    def _encode_time(self, value: time, careful: bool) -> Any:
-        if value.fold or not (value.tzinfo is None or type(value.tzinfo) is timezone):
-            return self._encode_other(value, careful)
-        return {"$time": value.isoformat()}
-
-    def _encode_datetime(self, value: datetime, careful: bool) -> Any:
+    def _encode_moment(self, value: datetime | time, careful: bool) -> Any:
         zone = value.tzinfo
-        if type(zone) is ZoneInfo and zone.key is not None:
-            return {"$datetime": [value.replace(tzinfo=None, fold=0).isoformat(), zone.key, value.fold]}
-        if value.fold or not (zone is None or type(zone) is timezone):
+        is_named = type(zone) is ZoneInfo and zone.key is not None
+        if not (zone is None or is_named or type(zone) is timezone):
             return self._encode_other(value, careful)
-        return {"$datetime": value.isoformat()}
+        tag = "$datetime" if isinstance(value, datetime) else "$time"
+        text = value.replace(tzinfo=None if is_named else zone, fold=0).isoformat()
+        return {tag: [text, zone.key if isinstance(zone, ZoneInfo) else None, value.fold] if is_named or value.fold else text}
 
     def _encode_record(self, value: Any, careful: bool) -> Any:
         return {"$record": [type(value).__name__, self._encode_dict(value._asdict(), careful)]}
@@ -188,11 +184,12 @@ def _is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _decode_datetime(item: Any) -> datetime:
+def _decode_moment(kind: Any, item: Any) -> Any:
     if isinstance(item, str):
-        return datetime.fromisoformat(item)
-    local, zone, fold = item
-    return datetime.fromisoformat(local).replace(tzinfo=ZoneInfo(zone), fold=fold)
+        return kind.fromisoformat(item)
+    text, zone, fold = item
+    moment = kind.fromisoformat(text)
+    return moment.replace(tzinfo=moment.tzinfo if zone is None else ZoneInfo(zone), fold=fold)
 
 
 def _pickle(value: Any) -> bytes:
@@ -218,8 +215,8 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "$dict": dict,
     "$decimal": Decimal,
     "$date": date.fromisoformat,
-    "$time": time.fromisoformat,
-    "$datetime": _decode_datetime,
+    "$time": lambda item: _decode_moment(time, item),
+    "$datetime": lambda item: _decode_moment(datetime, item),
     "$timedelta": lambda item: item * _MICROSECOND,
     "$window": lambda item: GLOBAL_WINDOW if item == "global" else TimeWindow(*item),
     "$timestamped": lambda item: TimestampedValue(*item),

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from windowing.state.backend import StateEntry
 from windowing.state.snapshot.layout import UNTYPED_VALUE, ContentsColumns, SnapshotLayout
-from windowing.state.snapshot.named_values import tagged, untagged
+from windowing.state.snapshot.named_values import dump_value, tagged, untagged
 from windowing.state.snapshot.sql_types import to_column, to_values
 from windowing.state.snapshot.times import bounds, sort_rows, windows_of
 from windowing.windows import Window
@@ -29,7 +29,7 @@ class _Row(NamedTuple):
 
 
 def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
-    """Rows of `keyed_state`, sorted.
+    """Rows of `keyed_state`, sorted; the entries of a map as they stand in it.
 
     Raises:
         SnapshotValueError: a value is not of its state's declared type, or has no JSON form.
@@ -50,10 +50,9 @@ def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
     typed = layout.value_columns()
     for name, (column, kind) in typed.items():
         columns[column] = to_column([row.value if row.entry.state_name == name else None for row in rows], kind, name)
-    texts = [None if row.entry.state_name in typed else layout.json.dumps(_untyped(row, layout)) for row in rows]
+    texts = [None if row.entry.state_name in typed else _text(row, layout) for row in rows]
     columns[UNTYPED_VALUE] = pa.array(texts, pa.string())
-    order = ["key_group", *layout.keys.names, "state_name", "namespace_start", "namespace_end", "map_key"]
-    return sort_rows(pa.table(columns, schema=schema), order)
+    return sort_rows(pa.table(columns, schema=schema), ["key_group", *layout.keys.names, "state_name", "namespace_start", "namespace_end"])
 
 
 def _rows_of(entry: StateEntry, layout: SnapshotLayout) -> Iterator[_Row]:
@@ -62,6 +61,10 @@ def _rows_of(entry: StateEntry, layout: SnapshotLayout) -> Iterator[_Row]:
         return
     for key, value in entry.value.items():
         yield _Row(entry, layout.json.dumps(key), value)
+
+
+def _text(row: _Row, layout: SnapshotLayout) -> str:
+    return dump_value(layout.json, _untyped(row, layout), row.entry.state_name, row.entry.key, row.entry.namespace)
 
 
 def _untyped(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from windowing.state.snapshot.errors import SnapshotFormatError
+from windowing.state.snapshot.errors import SnapshotFormatError, SnapshotValueError
 from windowing.state.snapshot.json_values import JsonValues
+from windowing.windows import Window
 
 KINDS: Final = frozenset({"value", "list", "map", "reducing", "aggregating"})
 
@@ -31,9 +32,19 @@ def untagged(tagged_value: Mapping[str, Any], name: str) -> KindAndValue:
     return kind, dict(value) if kind == "map" else value
 
 
-def dump_states(json: JsonValues, states: Mapping[str, Mapping[str, Any]]) -> str | None:
+def dump_value(json: JsonValues, value: Any, state_name: str, key: Any, namespace: Window | None) -> str:
+    """The text of a value. Raises SnapshotValueError that says whose it is."""
+    try:
+        return json.dumps(value)
+    except SnapshotValueError as error:
+        error.state_name = state_name
+        error.locate(key, namespace, None)
+        raise
+
+
+def dump_states(json: JsonValues, states: Mapping[str, Mapping[str, Any]], key: Any, window: Window) -> str | None:
     """The text of state name → tagged values; None for none."""
-    return json.dumps({name: states[name] for name in sorted(states)}) if states else None
+    return dump_value(json, {name: states[name] for name in sorted(states)}, ", ".join(states), key, window) if states else None
 
 
 def load_states(json: JsonValues, text: str | None) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -63,7 +63,10 @@ def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.A
 
 def to_values(column: pa.ChunkedArray) -> list[Any]:
     """The inverse of `to_column`."""
-    return list(column.to_pylist())
+    values = column.to_pylist()
+    if pa.types.is_timestamp(column.type):
+        return [None if moment is None else moment.replace(tzinfo=UTC) for moment in values]
+    return list(values)
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
@@ -76,7 +79,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
             return bool(abs(value) <= (2**53 if is_double else 2**24))
         return python is float and (is_double or value != value or _is_single(value))
     if pa.types.is_timestamp(kind):
-        return python is datetime and value.tzinfo is not None
+        return python is datetime and str(value.tzinfo) == "UTC"  # in another zone it would come back as another text
     if pa.types.is_list(kind):
         return python is list and all(item is None or _fits(item, kind.value_type) for item in value)
     for fits, expected in _PYTHON_TYPES:

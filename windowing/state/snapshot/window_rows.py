@@ -16,7 +16,7 @@ from windowing.runtime.window_log import WindowLife
 from windowing.runtime.window_operator import MERGING_WINDOW_SET
 from windowing.state.backend import StateEntry
 from windowing.state.snapshot.layout import SnapshotLayout, WindowLayout, trigger_states
-from windowing.state.snapshot.named_values import dump_states, load_states, tagged, untagged
+from windowing.state.snapshot.named_values import dump_states, dump_value, load_states, tagged, untagged
 from windowing.state.snapshot.times import bounds, due_times, milliseconds, sort_rows, times, windows_of
 from windowing.windows import GLOBAL_WINDOW, Window
 
@@ -129,15 +129,18 @@ def window_table(rows: list[WindowRow], layout: SnapshotLayout, next_firing: Map
         "first_arrival": times([None if life is None else life.first_arrival for life in lives], "first_arrival"),
         "last_arrival": times([None if life is None else life.last_arrival for life in lives], "last_arrival"),
         **_contents_columns(rows, windows, layout),
-        "trigger_state": pa.array([dump_states(layout.json, _trigger_state(row, windows)) for row in rows], pa.string()),
-        "user_state": pa.array([dump_states(layout.json, row.user) for row in rows], pa.string()),
+        "trigger_state": pa.array(
+            [dump_states(layout.json, _trigger_state(row, windows), row.key, row.window) for row in rows], pa.string()
+        ),
+        "user_state": pa.array([dump_states(layout.json, row.user, row.key, row.window) for row in rows], pa.string()),
     }
     return sort_rows(pa.table(columns, schema=schema), ["key_group", *layout.keys.names, "window_start", "window_end"])
 
 
 def _contents_columns(rows: list[WindowRow], windows: WindowLayout, layout: SnapshotLayout) -> dict[str, pa.Array]:
     if windows.columns is None:
-        texts = [None if row.contents is _ABSENT else layout.json.dumps(row.contents) for row in rows]
+        name = windows.contents.name
+        texts = [None if row.contents is _ABSENT else dump_value(layout.json, row.contents, name, row.key, row.window) for row in rows]
         return {"contents": pa.array(texts, pa.string())}
     arrays = windows.columns.arrays([None if row.contents is _ABSENT else row.contents for row in rows])
     texts = [_NO_CONTENTS if row.contents is _ABSENT else None for row in rows]

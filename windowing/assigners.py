@@ -91,25 +91,26 @@ class _Aligned(WindowAssigner):
             start = wrap_long(start - slide)
         return windows
 
-    def remembering(self) -> Callable[[int], Sequence[TimeWindow]]:
-        """`aligned_windows` that hands out the same objects again for times that have the same windows."""
+    def remembering(self, assign: Assign) -> Assign:
+        """`assign`, which depends on time alone, but with the same windows again, as the same objects, for times that have the same."""
         size, slide, offset = self.size_ms, self.slide_ms, self.offset_ms
-        is_regular = size % slide == 0 and size < _UNWRAPPED
-        known: dict[int, list[TimeWindow]] = {}
+        if size % slide or size >= _UNWRAPPED:
+            return assign
+        known: dict[int, Sequence[Window]] = {}
         find = known.get
 
-        def windows_of(time: int) -> Sequence[TimeWindow]:
-            if not is_regular or not -_UNWRAPPED < time < _UNWRAPPED:
-                return self.aligned_windows(time)
+        def assign_known(element: Any, time: int) -> Sequence[Window]:
+            if not -_UNWRAPPED < time < _UNWRAPPED:
+                return assign(element, time)
             last_start = time - (time - offset) % slide
             windows = find(last_start)
             if windows is None:
                 if len(known) >= _REMEMBERED:
                     known.clear()
-                windows = known[last_start] = self.aligned_windows(time)
+                windows = known[last_start] = assign(element, time)
             return windows
 
-        return windows_of
+        return assign_known
 
 
 class _AlignedEventTime(_Aligned):
@@ -118,14 +119,7 @@ class _AlignedEventTime(_Aligned):
         return self.aligned_windows(timestamp)
 
     def bind(self, context: AssignerContext) -> Assign:
-        windows_of = self.remembering()
-
-        def assign(element: Any, timestamp: int) -> Sequence[TimeWindow]:
-            if timestamp == LONG_MIN:
-                _check_timestamp(self, timestamp)
-            return windows_of(timestamp)
-
-        return assign
+        return self.remembering(super().bind(context))
 
 
 def _check_timestamp(assigner: Any, timestamp: int) -> None:
@@ -142,8 +136,8 @@ class _AlignedProcessingTime(_Aligned):
         return self.aligned_windows(context.current_processing_time)
 
     def bind(self, context: AssignerContext) -> Assign:
-        windows_of = self.remembering()
-        return lambda element, timestamp: windows_of(context.current_processing_time)
+        assign = self.remembering(lambda element, now: self.aligned_windows(now))
+        return lambda element, timestamp: assign(element, context.current_processing_time)
 
 
 class _Tumbling(_Aligned):

@@ -15,7 +15,6 @@ from windowing.runtime.heap_priority_queue import HeapPriorityQueue
 from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
 
 Owner = tuple[Any, Any]  # key and namespace
-Order = Callable[[Owner], bytes]
 
 _ABSENT: Final = object()
 _TOLERATED_STALE = 64
@@ -24,10 +23,10 @@ _TOLERATED_STALE = 64
 class _Drain:
     """A bucket that is being polled: its owners in order from `head` on. Owners whose timer was removed meanwhile are still in the list."""
 
-    __slots__ = ("head", "owners")
+    __slots__ = ("bucket", "head", "owners", "timestamp")
 
-    def __init__(self, owners: list[Owner]) -> None:
-        self.owners = owners
+    def __init__(self, timestamp: int, bucket: dict[Any, Any], owners: list[Owner]) -> None:
+        self.timestamp, self.bucket, self.owners = timestamp, bucket, owners
         self.head = 0
 
 
@@ -38,19 +37,21 @@ class KeyGroupTimers:
     million windows have two million timers.
 
     Args:
-        order: the bytes of a key and namespace.
+        serialize_key: the key's bytes, as Flink's serializer writes them. No key's bytes begin with another's, so keys alone order timers,
+            but for those of one key.
 
     Attributes:
         priority: timestamp of the first timer, EMPTY_PRIORITY when there is none.
         heap_index: kept by the heap of queues.
     """
 
-    __slots__ = ("_buckets", "_drains", "_order", "_times", "heap_index", "priority")
+    __slots__ = ("_buckets", "_drain", "_drains", "_serialize_key", "_times", "heap_index", "priority")
 
-    def __init__(self, order: Order) -> None:
-        self._order = order
+    def __init__(self, serialize_key: Callable[[Any], bytes]) -> None:
+        self._serialize_key = serialize_key
         self._buckets: dict[int, dict[Any, Any]] = {}
         self._drains: dict[int, _Drain] = {}
+        self._drain: _Drain | None = None  # the one polled last, if it is still there
         self._times: list[int] = []  # a heap; may hold timestamps whose bucket is gone
         self.priority = EMPTY_PRIORITY
         self.heap_index = 0
@@ -97,13 +98,12 @@ class KeyGroupTimers:
 
     def poll(self) -> Timer:
         """Remove and return the first timer; there must be one."""
-        timestamp = self.priority
-        bucket = self._buckets[timestamp]
-        drain = self._drains.get(timestamp)
-        if drain is None:
-            drain = self._drains[timestamp] = _Drain(self._owners(bucket))
+        timestamp, drain = self.priority, self._drain
+        if drain is None or drain.timestamp != timestamp:
+            drain = self._drain = self._drain_of(timestamp)
+        bucket, owners = drain.bucket, drain.owners
         while True:
-            key, namespace = drain.owners[drain.head]
+            key, namespace = owners[drain.head]
             drain.head += 1
             if _discard(bucket, key, namespace):
                 break
@@ -115,22 +115,32 @@ class KeyGroupTimers:
         """Every timer, in order."""
         return [(timestamp, *owner) for timestamp in sorted(self._buckets) for owner in self._owners(self._buckets[timestamp])]
 
+    def _drain_of(self, timestamp: int) -> _Drain:
+        if timestamp not in self._drains:
+            bucket = self._buckets[timestamp]
+            self._drains[timestamp] = _Drain(timestamp, bucket, self._owners(bucket))
+        return self._drains[timestamp]
+
     def _owners(self, bucket: dict[Any, Any]) -> list[Owner]:
         """Keys and namespaces of a bucket, in order."""
         owners: list[Owner] = []
-        for key, known in bucket.items():
+        for key in sorted(bucket, key=self._serialize_key) if len(bucket) > 1 else bucket:
+            known = bucket[key]
             if type(known) is list:
-                owners += [(key, namespace) for namespace in known]
+                owners += sorted([(key, namespace) for namespace in known], key=self._order)
             else:
                 owners.append((key, known))
-        if len(owners) > 1:
-            owners.sort(key=self._order)
         return owners
+
+    def _order(self, owner: Owner) -> bytes:
+        key, namespace = owner
+        return self._serialize_key(key) if namespace is None else self._serialize_key(key) + namespace.serialize()
 
     def _drop_bucket(self, timestamp: int) -> None:
         buckets, times = self._buckets, self._times
         del buckets[timestamp]
         self._drains.pop(timestamp, None)
+        self._drain = None
         if len(times) > 2 * len(buckets) + _TOLERATED_STALE:
             times[:] = buckets
             heapq.heapify(times)
@@ -144,7 +154,7 @@ def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
     """Take one timer out of a bucket; False when it is not there."""
     known = bucket.get(key, _ABSENT)
     if type(known) is not list:
-        if known is _ABSENT or known != namespace:
+        if known is not namespace and (known is _ABSENT or known != namespace):
             return False
         del bucket[key]
         return True
@@ -166,10 +176,10 @@ class KeyGroupPartitionedPriorityQueue:
     """
 
     def __init__(self, key_groups: KeyGroupRange, key_group_of: Callable[[Any], int], serialize_key: Callable[[Any], bytes]) -> None:
-        self._key_group_of, self._serialize_key = key_group_of, serialize_key
+        self._key_group_of = key_group_of
         self._first_key_group = key_groups.first
         self._size = 0
-        self._groups = [KeyGroupTimers(self._order) for _ in key_groups]
+        self._groups = [KeyGroupTimers(serialize_key) for _ in key_groups]
         self._heap = self._heap_of_groups()
 
     def __len__(self) -> int:
@@ -233,7 +243,3 @@ class KeyGroupPartitionedPriorityQueue:
         for group in self._groups:
             heap.add(group)
         return heap
-
-    def _order(self, owner: Owner) -> bytes:
-        key, namespace = owner
-        return self._serialize_key(key) if namespace is None else self._serialize_key(key) + namespace.serialize()

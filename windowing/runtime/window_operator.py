@@ -95,6 +95,7 @@ class WindowOperator:
         self._assign = config.assigner.bind(self._context)
         self._ends: dict[Window, tuple[int, int]] = {}
         self._is_emitting = False
+        self._fired_by = FiredBy("event", LONG_MIN)  # the last one: many timers in a row have the same time
 
     def open(self) -> None:
         """Open the user's function. Called once, before anything else but restoring."""
@@ -178,18 +179,19 @@ class WindowOperator:
     def _add_to_windows(self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]) -> list[Window] | None:
         """Returns the windows that the element missed; None when every one took it."""
         missed: list[Window] | None = None if windows else []
-        watermark, is_event_time, ends = self._timers.current_watermark, self._is_event_time, self._ends
+        contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
+        watermark, is_event_time, must_ask = self._timers.current_watermark, self._is_event_time, self._must_ask
         stored = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         for window in windows:
             last_instant, cleanup = ends.get(window) or self._remember_ends(window)
             if cleanup <= watermark and is_event_time:
                 missed = [window] if missed is None else [*missed, window]
                 continue
-            self._context.window = window
-            is_new = self._contents.add(key, window, stored)
-            if self._listener is not None:
-                self._listener.element_added(key, window, value, timestamp)
-            if is_new or last_instant <= watermark or self._must_ask:
+            context.window = window
+            is_new = contents.add(key, window, stored)
+            if listener is not None:
+                listener.element_added(key, window, value, timestamp)
+            if is_new or last_instant <= watermark or must_ask:
                 self._ask_trigger(key, window, window, cleanup, value, time)
         return missed
 
@@ -288,7 +290,10 @@ class WindowOperator:
             else:
                 result = self._trigger.on_processing_time(timestamp, window, context)
             if result is not CONTINUE:
-                self._obey(result, key, window, state_window, None if self._listener is None else FiredBy(domain, timestamp))
+                by = self._fired_by
+                if timestamp != by.timestamp or domain != by.domain:
+                    by = self._fired_by = FiredBy(domain, timestamp)
+                self._obey(result, key, window, state_window, by)
             if self._is_event_time == (domain == "event") and timestamp == self._cleanup_time(window):
                 self._clear_all_state(key, window, state_window, sessions)
             if sessions is not None:

@@ -1,0 +1,68 @@
+"""Every recorded case that restores a snapshot goes on as Flink did when the snapshot has been rows of tables, or files, in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windowing.conformance import BACK_ENDS, BackEnd, Case, play_case, read_cases
+from windowing.conformance.carrying import as_files, as_rows
+from windowing.conformance.harness import Subject
+from windowing.order_modes import OrderMode
+from windowing.runtime.operator_snapshot import OperatorSnapshot
+
+TRACES = Path(__file__).parents[2] / "conformance" / "traces"
+RESTORING = {
+    "timers": 88,
+    "window_edge_cases": 11,
+    "window_flink_tests": 6,
+    "window_processing_time": 26,
+    "window_restore": 147,
+}
+
+
+def restores(case: Case) -> int:
+    return sum("snapshot_restore" in step for step in case.steps)
+
+
+def restoring_cases(name: str) -> list[Case]:
+    return [case for case in read_cases(TRACES / f"{name}.jsonl.gz") if restores(case)]
+
+
+class Counting:
+    """Carries as files, and counts."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]) -> list[OperatorSnapshot]:
+        self.calls += 1
+        return as_files(subject, order_mode, snapshots)
+
+
+def test_every_case_that_restores_is_listed() -> None:
+    found = {path.name.removesuffix(".jsonl.gz") for path in TRACES.glob("*.jsonl.gz")}
+    assert {name: len(cases) for name in sorted(found) if (cases := restoring_cases(name))} == RESTORING
+
+
+@pytest.mark.parametrize("back_end", BACK_ENDS)
+@pytest.mark.parametrize("name", RESTORING)
+def test_a_snapshot_in_files_is_the_snapshot(name: str, back_end: BackEnd) -> None:
+    for case in restoring_cases(name):
+        carry = Counting()
+        assert play_case(case, back_end, carry) is None
+        assert carry.calls == restores(case), case.id
+
+
+@pytest.mark.parametrize("name", RESTORING)
+def test_a_snapshot_in_rows_is_the_snapshot(name: str) -> None:
+    assert [case.id for case in restoring_cases(name) if play_case(case, "heap", as_rows) is not None] == []
+
+
+def test_a_carrier_that_loses_something_is_noticed() -> None:
+    def forgetful(subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]) -> list[OperatorSnapshot]:
+        return [OperatorSnapshot(snapshot.entries[1:], snapshot.timers, snapshot.watermark) for snapshot in snapshots]
+
+    noticed = [play_case(case, "heap", forgetful) is not None for case in restoring_cases("window_restore")]
+    assert sum(noticed) > len(noticed) / 2

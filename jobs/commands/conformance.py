@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     type=click.Choice(["case", "heap", "swapped"]),
     help="where state and timers live: as each case says (default; needs rocksdict), in memory, or the other way round",
 )
-def command(files: tuple[Path, ...], engine: str, back_end: "BackEnd | None") -> None:
+@click.option(
+    "--snapshots",
+    type=click.Choice(["memory", "rows", "files"]),
+    default="memory",
+    help="what a snapshot is between its operators: Python objects (default), rows of our tables, or files of them",
+)
+def command(files: tuple[Path, ...], engine: str, back_end: "BackEnd | None", snapshots: str) -> None:
     """Play .jsonl and .jsonl.gz traces; the last line is `N passed, N failed, N unplayable`. Exits 1 when a case fails."""
     from windowing.conformance import play
+    from windowing.conformance.carrying import CARRIERS
 
-    failed = play(files, back_end=back_end)
+    failed = play(files, back_end=back_end, carry=CARRIERS[snapshots])
     if failed:
         raise click.exceptions.Exit(1)

@@ -5,7 +5,7 @@ What engines do between two runs, so that the codec is held by the recorded trac
 
 from __future__ import annotations
 
-from windowing.conformance.harness import Subject
+from windowing.conformance.harness import CarrySnapshots, Subject, in_memory
 from windowing.key_types import KeyType
 from windowing.order_modes import OrderMode
 from windowing.runtime.operator_snapshot import OperatorSnapshot
@@ -28,3 +28,6 @@ def _codec(subject: Subject, order_mode: OrderMode) -> SnapshotCodec:
     if isinstance(subject, KeyType):
         return SnapshotCodec(SnapshotLayout.of_process(subject, order_mode=order_mode))
     return SnapshotCodec(SnapshotLayout.of_windows(subject, order_mode=order_mode))
+
+
+CARRIERS: dict[str, CarrySnapshots] = {"memory": in_memory, "rows": as_rows, "files": as_files}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from windowing.conformance import BACK_ENDS, BackEnd, Case, play_case, read_cases
-from windowing.conformance.carrying import as_files, as_rows
+from windowing.conformance.carrying import CARRIERS, as_files, as_rows
 from windowing.conformance.harness import Subject
 from windowing.order_modes import OrderMode
 from windowing.runtime.operator_snapshot import OperatorSnapshot
@@ -66,3 +68,11 @@ def test_a_carrier_that_loses_something_is_noticed() -> None:
 
     noticed = [play_case(case, "heap", forgetful) is not None for case in restoring_cases("window_restore")]
     assert sum(noticed) > len(noticed) / 2
+
+
+@pytest.mark.parametrize("snapshots", CARRIERS)
+def test_the_command_carries_snapshots_as_it_is_told(snapshots: str) -> None:
+    trace = TRACES / "window_flink_tests.jsonl.gz"
+    command = [sys.executable, "-m", "windowing.conformance", "--back-end", "heap", "--snapshots", snapshots, str(trace)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "20 passed, 0 failed, 0 unplayable\n"), run.stderr

@@ -1,0 +1,97 @@
+"""What the runtime leaves out does not show: a trigger that has armed itself, and an element that has been taken back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.windowing_choices import Choice, choices
+from tests.properties.windowing_replays import Outcome, Play, Step, elements, play, scripts, windows_of
+from windowing import EventTimeTrigger, OrderMode, PurgingTrigger, Trigger, TriggerResult
+from windowing.windows import Window
+
+SCRIPTS = scripts(elements(st.integers(-5, 60)))
+CUTS = st.dictionaries(st.integers(1, 25), st.integers(1, 4), max_size=2)
+POISON = 13
+
+
+class AskedEveryTime(EventTimeTrigger):
+    """The default trigger without its promise that it need not be asked again."""
+
+    arms_once = False
+
+
+@settings(max_examples=120)
+@given(choice=choices(), script=SCRIPTS, cuts=CUTS, purges=st.booleans())
+def test_a_trigger_that_is_not_asked_again_would_have_changed_nothing(
+    choice: Choice, script: list[Step], cuts: dict[int, int], purges: bool
+) -> None:
+    def plays(trigger: Trigger) -> list[Outcome]:
+        declared = replace(choice, trigger=PurgingTrigger.of(trigger) if purges else trigger)
+        return play(windows_of(declared.config(), OrderMode.ROCKSDB), script, cuts)
+
+    assert plays(EventTimeTrigger()) == plays(AskedEveryTime())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisonable(Trigger):
+    """Raises on the poisoned value in about half of all windows, after the inner trigger has done its part."""
+
+    inner: Trigger
+
+    @property
+    def can_merge(self) -> bool:  # type: ignore[override]
+        return self.inner.can_merge
+
+    @property
+    def purges(self) -> bool:  # type: ignore[override]
+        return self.inner.purges
+
+    def on_element(self, element: Any, timestamp: int, window: Window, context: Any) -> TriggerResult:
+        result = self.inner.on_element(element, timestamp, window, context)
+        if element == POISON and window.max_timestamp() // 7 % 2:
+            raise ValueError("poison")
+        return result
+
+    def on_event_time(self, timestamp: int, window: Window, context: Any) -> TriggerResult:
+        return self.inner.on_event_time(timestamp, window, context)
+
+    def on_processing_time(self, timestamp: int, window: Window, context: Any) -> TriggerResult:
+        return self.inner.on_processing_time(timestamp, window, context)
+
+    def on_merge(self, window: Window, context: Any) -> None:
+        self.inner.on_merge(window, context)
+
+    def clear(self, window: Window, context: Any) -> None:
+        self.inner.clear(window, context)
+
+
+POISONED = scripts(elements(st.integers(-5, 60), st.integers(0, 9) | st.just(POISON)), min_size=10)
+
+
+@settings(max_examples=150)
+@given(choice=choices(), script=POISONED)
+def test_a_quarantined_element_has_never_been(choice: Choice, script: list[Step]) -> None:
+    trigger = choice.trigger or choice.assigner.get_default_trigger()
+    config = replace(choice, trigger=Poisonable(inner=trigger)).config()
+    playing = Play(windows_of(config, OrderMode.ROCKSDB, on_error="quarantine"))
+    good: list[Step] = []
+    outcomes: list[Outcome] = []
+    for step in script:
+        before = playing.held()
+        outcome = playing.step(step)
+        if outcome.error == "UserCodeError":
+            assert playing.held() == before
+            continue
+        good.append(step)
+        outcomes.append(outcome)
+        if outcome.error is not None:
+            break
+    playing.close()
+    assume(len(good) < len(script))
+    without = play(windows_of(config, OrderMode.ROCKSDB), good)
+    assert [outcome.by_key_group() for outcome in outcomes] == [outcome.by_key_group() for outcome in without]
+    assert [(outcome.held, outcome.error) for outcome in outcomes] == [(outcome.held, outcome.error) for outcome in without]

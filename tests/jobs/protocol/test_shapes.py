@@ -9,10 +9,19 @@ import pytest
 
 from jobs.pipelines import DeltaSource, Pipeline, count, expect, max_, mean, sum
 from jobs.pipelines.errors import PipelineError
-from jobs.protocol.shapes import shape_of
+from jobs.protocol.shapes import check_parkable, shape_of
 from jobs.tables.schemas import TIME
 from jobs.tables.warehouse import Warehouse
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from windowing import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
 
 SOURCE = pa.schema(
     [("e", TIME), ("a", TIME), ("origin", pa.string()), ("delay", pa.int32()), ("local", pa.timestamp("us")), ("x", pa.float32())]
@@ -66,3 +75,30 @@ def test_times_without_a_zone_do_not_make_a_table_that_some_readers_lack(tmp_pat
 def test_what_does_not_suit_the_types_is_refused_before_a_run(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(PipelineError, match=told):
         shape_of(declared(**changes), SOURCE)
+
+
+class OwnWindows(TumblingEventTimeWindows):
+    """A user's own assigner: code that would have to travel to executors."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"window": GlobalWindows.create()}, "window GlobalWindows can't be parked between runs yet; use one of TumblingEventTimeWindows"),
+        ({"window": OwnWindows.of(timedelta(hours=1))}, "window OwnWindows can't be parked"),
+        ({"trigger": CountTrigger.of(3)}, r"trigger CountTrigger\(.*3\) can't be parked between runs yet"),
+        ({"watermarks": WatermarkStrategy.monotonous().with_interval(timedelta(0))}, "watermarks must be periodic"),
+        ({"watermarks": WatermarkStrategy.punctuated(max)}, "watermarks must be periodic"),
+    ],
+)
+def test_what_the_snapshot_tables_cannot_hold_yet_is_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(PipelineError, match=told):
+        check_parkable(declared(**changes))
+
+
+def test_what_they_can_hold_is_taken() -> None:
+    for window in (
+        SlidingEventTimeWindows.of(timedelta(hours=2), timedelta(hours=1)),
+        EventTimeSessionWindows.with_gap(timedelta(hours=1)),
+    ):
+        check_parkable(declared(window=window, trigger=PurgingTrigger.of(EventTimeTrigger())))

@@ -59,8 +59,10 @@ class KeyGroupRunner:
         timeline: Timeline,
         from_ms: int,
     ) -> None:
-        self._log = WindowLog(accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time)
         self._clock = ReplayProcessingTimeService(from_ms)
+        self._log = WindowLog(
+            accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time, processing_time=self._clock
+        )
         self._operator = window_operator(
             config,
             self._log,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from windowing.processing_time_service import ProcessingTimeService
 from windowing.runtime.operator_output import FiredBy, SkipReason
 from windowing.windows import GLOBAL_WINDOW, Window
 
@@ -96,13 +97,18 @@ class Tally:
 class WindowLog:
     """Keeps the life of every open window and the panes of every firing. The runner sets `clock` and `watermark` before it acts.
 
+    Args:
+        accumulates: whether a firing replaces the one before it.
+        is_event_time: the domain of the windows.
+        processing_time: the operator's clock, which stops at timers on its way to `clock`.
+
     Attributes:
         lives: window → key → life, for windows from their first element to their cleanup, purged ones included; no inner dict is empty.
         panes, late_elements: in the order in which they came about.
         tally: counts since the log was made.
     """
 
-    def __init__(self, *, accumulates: bool, is_event_time: bool) -> None:
+    def __init__(self, *, accumulates: bool, is_event_time: bool, processing_time: ProcessingTimeService) -> None:
         self.clock = 0
         self.watermark = 0
         self.lives: dict[Window, dict[Any, WindowLife]] = {}
@@ -111,6 +117,7 @@ class WindowLog:
         self.tally = Tally()
         self._accumulates = accumulates
         self._is_event_time = is_event_time
+        self._processing_time = processing_time
         self._firing: tuple[WindowLife, str, int | None, int | None] | None = None
         self._ordinal = 0
 
@@ -148,7 +155,7 @@ class WindowLog:
         life = self.lives[window][key]
         life.firings += 1
         life.unfired = 0
-        life.last_fired_at = self.clock
+        life.last_fired_at = self._processing_time.current_processing_time
         kind = self._kind(window, by)
         if kind == LATE:
             self.tally.windows_refired += 1

@@ -20,7 +20,7 @@ def race(folder: Path, work: Callable[..., str], *arguments: object, processes: 
     for process in started:
         process.start()
     for process in started:
-        process.join(60)
+        process.join(300)
     return [outcome.read_text() for outcome in outcomes]
 
 

@@ -91,7 +91,7 @@ def test_every_public_declaration_is_tested_as_a_value() -> None:
         ),
         (lambda: WindowOperatorBuilder(STRING, "tumbling"), "must be a WindowAssigner, got 'tumbling'"),
         (lambda: WindowOperatorBuilder(STRING, windowing.GlobalWindows.create()).aggregate(sum), "needs an AggregateFunction"),
-        (lambda: WindowOperatorBuilder(STRING, windowing.GlobalWindows.create()).process(len), "Not a window function"),
+        (lambda: WindowOperatorBuilder(STRING, windowing.GlobalWindows.create()).process(len), "process needs a ProcessWindowFunction"),
     ],
 )
 def test_what_cannot_work_is_refused_with_class_value_and_rule(make: Any, message: str) -> None:

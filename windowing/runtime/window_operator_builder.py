@@ -45,8 +45,8 @@ class WindowOperatorBuilder:
     """
 
     def __init__(self, key_type: KeyType, assigner: WindowAssigner, key_selector: Callable[[Any], Any] | None = None) -> None:
-        if not isinstance(assigner, WindowAssigner):
-            raise ConfigurationError(f"The assigner must be a WindowAssigner, got {assigner!r}.")
+        _check_kind("The key type", key_type, KeyType)
+        _check_kind("The assigner", assigner, WindowAssigner)
         self._key_type, self._assigner, self._key_selector = key_type, assigner, key_selector
         self._trigger = assigner.get_default_trigger()
         self._evictor: Evictor | None = None
@@ -71,6 +71,7 @@ class WindowOperatorBuilder:
 
     def trigger(self, trigger: Trigger) -> WindowOperatorBuilder:
         """Use this trigger. Raises UnsupportedCombinationError when windows merge and the trigger cannot."""
+        _check_kind("The trigger", trigger, Trigger)
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge:
             raise UnsupportedCombinationError(
                 f"{type(self._assigner).__name__} merges windows, and {trigger!r} cannot merge; use a trigger that implements on_merge."
@@ -80,6 +81,7 @@ class WindowOperatorBuilder:
 
     def evictor(self, evictor: Evictor) -> WindowOperatorBuilder:
         """Keep all elements, and let the evictor thin them out at each firing."""
+        _check_kind("The evictor", evictor, Evictor)
         self._evictor = evictor
         return self
 
@@ -109,9 +111,11 @@ class WindowOperatorBuilder:
     ) -> WindowOperatorConfig:
         """Fold elements as they come; a window function, if any, gets the one value."""
         if not isinstance(function, ReduceFunction):
+            if not callable(function):
+                raise ConfigurationError(f"reduce needs a ReduceFunction or a callable of two values, got {function!r}.")
             function = CallableReduce(function)
         _check_not_rich(function)
-        inner = _inner(window_function, AnyWindowFunction)
+        inner = _inner("reduce", window_function)
         if self._evictor is not None:
             return self._config(ListStateDescriptor(CONTENTS), FoldAtFiring(function, inner))
         return self._config(ReducingStateDescriptor(CONTENTS, function.reduce), inner)
@@ -121,19 +125,21 @@ class WindowOperatorBuilder:
         if not isinstance(function, AggregateFunction):
             raise ConfigurationError(f"aggregate needs an AggregateFunction, got {function!r}.")
         _check_not_rich(function)
-        inner = _inner(window_function, AnyWindowFunction)
+        inner = _inner("aggregate", window_function)
         if self._evictor is not None:
             return self._config(ListStateDescriptor(CONTENTS), FoldAtFiring(function, inner))
         return self._config(AggregatingStateDescriptor(CONTENTS, function), inner)
 
     def process(self, function: ProcessWindowFunction | ProcessAllWindowFunction) -> WindowOperatorConfig:
         """Keep all elements and hand them to the function at each firing."""
-        _inner(function, ProcessWindowFunction | ProcessAllWindowFunction)
+        if not isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction):
+            raise ConfigurationError(f"process needs a ProcessWindowFunction or ProcessAllWindowFunction, got {function!r}.")
         return self._config(ListStateDescriptor(CONTENTS), IterableProcess(function))
 
     def apply(self, function: WindowFunction | AllWindowFunction) -> WindowOperatorConfig:
         """As `process`, with the older kind of function."""
-        _inner(function, WindowFunction | AllWindowFunction)
+        if not isinstance(function, WindowFunction | AllWindowFunction):
+            raise ConfigurationError(f"apply needs a WindowFunction or AllWindowFunction, got {function!r}.")
         return self._config(ListStateDescriptor(CONTENTS), IterableProcess(function))
 
     def _config(self, contents: StateDescriptor, function: InternalWindowFunction) -> WindowOperatorConfig:
@@ -155,12 +161,18 @@ def _the_one_key(element: Any) -> int:
     return 0
 
 
-def _inner(function: Any, expected: Any) -> InternalWindowFunction:
+def _check_kind(what: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ConfigurationError(f"{what} must be {article} {kind.__name__}, got {value!r}.")
+
+
+def _inner(call: str, function: Any) -> InternalWindowFunction:
     """How a folded value is handed on: as it is, or to a window function."""
     if function is None:
         return PassThrough()
-    if not isinstance(function, expected):
-        raise ConfigurationError(f"Not a window function: {function!r}.")
+    if not isinstance(function, AnyWindowFunction):
+        raise ConfigurationError(f"{call} hands its value to a ProcessWindowFunction or WindowFunction, got {function!r}.")
     return SingleValue(IterableProcess(function))
 
 

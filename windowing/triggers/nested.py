@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from windowing.durations import milliseconds
+from windowing.errors import ConfigurationError
 from windowing.java import wrap_long
 from windowing.state.descriptors import ValueStateDescriptor
 from windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
@@ -25,6 +26,9 @@ class PurgingTrigger(Trigger):
     purges: ClassVar[bool] = True
 
     trigger: Trigger
+
+    def __post_init__(self) -> None:
+        _check_inner(self, self.trigger)
 
     @classmethod
     def of(cls, trigger: Trigger) -> PurgingTrigger:
@@ -54,6 +58,11 @@ class PurgingTrigger(Trigger):
         self.trigger.clear(window, context)
 
 
+def _check_inner(outer: Trigger, inner: object) -> None:
+    if not isinstance(inner, Trigger):
+        raise ConfigurationError(f"{type(outer).__name__} goes around a Trigger, got {inner!r}.")
+
+
 def _purging(result: TriggerResult) -> TriggerResult:
     return TriggerResult.FIRE_AND_PURGE if result.is_fire else result
 
@@ -74,6 +83,9 @@ class ProcessingTimeoutTrigger(Trigger):
     timeout_ms: int
     resets_timer_on_new_record: bool = False
     clears_on_timeout: bool = True
+
+    def __post_init__(self) -> None:
+        _check_inner(self, self.trigger)
 
     @classmethod
     def of(

@@ -24,9 +24,22 @@ from windowing.windows import Window
 
 
 class InternalWindowFunction:
-    """Turns contents into rows (Flink: InternalWindowFunction). `function` is the operator's own copy of what the user gave."""
+    """Turns contents into rows (Flink: InternalWindowFunction). A value, as far as the user's function is one.
+
+    Attributes:
+        function: what the user gave; None for none. An operator runs a copy.
+    """
 
     function: Function | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def open(self, runtime_context: RuntimeContext) -> None:
         if self.function is not None:

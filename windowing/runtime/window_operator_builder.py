@@ -118,7 +118,8 @@ class WindowOperatorBuilder:
         inner = _inner("reduce", window_function)
         if self._evictor is not None:
             return self._config(ListStateDescriptor(CONTENTS), FoldAtFiring(function, inner))
-        return self._config(ReducingStateDescriptor(CONTENTS, function.reduce), inner)
+        fold = function.function if isinstance(function, CallableReduce) else function.reduce
+        return self._config(ReducingStateDescriptor(CONTENTS, fold), inner)
 
     def aggregate(self, function: AggregateFunction, window_function: AnyWindowFunction | None = None) -> WindowOperatorConfig:
         """Fold elements into an accumulator as they come; a window function, if any, gets the one result."""

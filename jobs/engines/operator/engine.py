@@ -1,0 +1,76 @@
+"""The operator engine's tasks: rows are judged and sent to their key-group range, where one `RangeWork` replays them.
+
+How a range is replayed, and what its rows look like, stands in the files beside this one.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.engines.keys import Keys
+from jobs.engines.operator.range_work import RangeWork
+from jobs.engines.replay import Outcome, Replay
+from jobs.engines.results import collect, counted, name_of, named
+from jobs.engines.rows import KEY_GROUP, Judge, in_order
+from jobs.engines.transport import Batches, Transport
+
+_ELEMENTS = "elements"
+
+
+class OperatorEngine:
+    """Exact for every pipeline."""
+
+    name = "operator"
+
+    def replay(self, replay: Replay, transport: Transport) -> Outcome:
+        judge = Judge(replay.pipeline, replay.scan.from_ms, replay.scan.to_ms, replay.scan.start_ms)
+        keys = Keys.of(replay.pipeline, replay.scan.source.schema)
+        return collect(transport.shuffle(replay.scan, MapElements(judge, keys, replay.ranges), replay.ranges, ReplayRange(replay, keys)))
+
+
+@dataclass(frozen=True)
+class MapElements:
+    """Map task: judge the rows of the slice; send elements to the range of their key group, and quarantined rows along to range 0."""
+
+    judge: Judge
+    keys: Keys
+    ranges: int
+
+    def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        for batch in batches:
+            prepared = self.judge.prepare(batch)
+            if prepared.quarantined.num_rows:
+                yield 0, named("quarantine", prepared.quarantined)
+            elements = prepared.elements
+            if not elements.num_rows:
+                continue
+            groups = self.keys.groups(elements)
+            elements = elements.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
+            numbers = pa.array([self.keys.range_of(group, self.ranges) for group in groups], pa.int32())
+            for number in pc.unique(numbers).to_pylist():
+                yield number, named(_ELEMENTS, elements.filter(pc.equal(numbers, number)))
+
+
+@dataclass(frozen=True)
+class ReplayRange:
+    """Range task: replay the elements of one key-group range."""
+
+    replay: Replay
+    keys: Keys
+
+    def __call__(self, number: int, received: list[pa.Table]) -> Iterable[pa.Table]:
+        quarantined = [table for table in received if name_of(table) == "quarantine"]
+        elements = [table.replace_schema_metadata(None) for table in received if name_of(table) == _ELEMENTS]
+        work = RangeWork(self.replay, self.keys, number, in_order(self.replay.pipeline, pa.concat_tables(elements)) if elements else None)
+        yield from quarantined
+        yield from work.run()
+        lost = sum(table.num_rows for table in quarantined)
+        folded = sum(self._folded(table.column("arrival_time")) for table in quarantined)
+        yield counted({"rows_read": lost, "rows_quarantined": lost, "rows_folded": folded})
+
+    def _folded(self, arrivals: pa.ChunkedArray) -> int:
+        """How many of these arrivals lie before the slice."""
+        earlier = pc.less(arrivals, pa.scalar(self.replay.scan.from_ms * 1000, pa.int64()).cast(arrivals.type))
+        return int(pc.sum(earlier).as_py() or 0)

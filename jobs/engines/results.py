@@ -1,0 +1,103 @@
+"""How the results of range tasks reach the driver: tables marked with what they are, counts, hashes, and files of those that are large.
+
+Every engine ends with this; none of it knows how windows are run.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from jobs.engines.replay import Outcome, Replay
+from jobs.tables.delta import WrittenFile
+from jobs.tables.staging import write_staged
+from windowing.state.snapshot import ContentHash
+
+COUNTS = (
+    "rows_read",
+    "rows_filtered",
+    "rows_accepted",
+    "rows_late",
+    "rows_unassigned",
+    "rows_quarantined",
+    "rows_folded",
+    "assignments_missed",
+    "elements_never_fired",
+    "windows_opened",
+    "windows_fired",
+    "windows_refired",
+    "windows_merged",
+    "windows_cleaned",
+    "windows_open",
+    "timers_pending",
+)
+_NAME = b"slackwater.table"
+_FILES = pa.schema(
+    [
+        ("table", pa.string()),
+        ("path", pa.string()),
+        ("partition", pa.map_(pa.string(), pa.string())),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("statistics", pa.string()),
+    ]
+)
+
+
+def named(name: str, table: pa.Table) -> pa.Table:
+    """`table`, marked with what it is; the mark travels with it."""
+    return table.replace_schema_metadata({_NAME: name.encode()})
+
+
+def name_of(table: pa.Table) -> str:
+    """The mark that `named` left."""
+    return bytes(table.schema.metadata[_NAME]).decode()
+
+
+def counted(counts: Mapping[str, int]) -> pa.Table:
+    """Counts under names of COUNTS; those of all tasks are added up."""
+    return named("counts", pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())}))
+
+
+def hashed(output: ContentHash, state: ContentHash) -> pa.Table:
+    """The hashes over a task's panes and over its part of the snapshot; those of all tasks are merged."""
+    return named("hashes", pa.table({"kind": ["output", "state"], "hash": [str(output), str(state)]}))
+
+
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """`rows` with every column of the table but run_id, in its order, so that a hash covers what a reader sees."""
+    columns = {
+        field.name: rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+        if field.name != "run_id"
+    }
+    return pa.table(columns)
+
+
+def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Few rows of table `name` go to the driver, many stay here as a file of the table, written by range `number`."""
+    if rows.num_rows < replay.file_rows:
+        return named(name, rows)
+    written = write_staged(replay.folders[name], replay.run_id, f"range-{number:05d}", conform(rows, schema))
+    columns = [{"table": name, **vars(written)}]
+    columns[0]["partition"] = list(written.partition.items())
+    return named("files", pa.Table.from_pylist(columns, schema=_FILES))
+
+
+def collect(tables: Iterable[pa.Table]) -> Outcome:
+    """What all tasks of a replay gave, together."""
+    outcome = Outcome(counts=dict.fromkeys(COUNTS, 0))
+    for table in tables:
+        name = name_of(table)
+        if name == "counts":
+            for count, value in zip(table.column("name").to_pylist(), table.column("value").to_pylist(), strict=True):
+                outcome.counts[count] += value
+        elif name == "hashes":
+            for kind, text in zip(table.column("kind").to_pylist(), table.column("hash").to_pylist(), strict=True):
+                (outcome.output_hash if kind == "output" else outcome.state_hash).merge(ContentHash.parse(text))
+        elif name == "files":
+            for row in table.to_pylist():
+                table_name = row.pop("table")
+                outcome.files.setdefault(table_name, []).append(WrittenFile(**{**row, "partition": dict(row["partition"])}))
+        else:
+            outcome.rows.setdefault(name, []).append(table.replace_schema_metadata(None))
+    return outcome

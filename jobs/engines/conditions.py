@@ -1,0 +1,182 @@
+"""Which rows meet a condition: SQL's three-valued logic on whole Arrow columns, the same for every engine.
+
+Integers and decimals compare exactly, floats as doubles (a literal is the nearest one); NaN equals itself and is greater than every
+number; text compares by its UTF-8 bytes.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.pipelines.conditions import And, Column, Comparison, Holds, IsNull, Literal, Not, Or, Term, columns_of, parse_condition
+from jobs.pipelines.errors import PipelineError
+
+_COMPARE = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+_FAMILIES = {
+    "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    "text": (pa.types.is_string, pa.types.is_large_string),
+    "boolean": (pa.types.is_boolean,),
+    "time": (pa.types.is_timestamp,),
+    "date": (pa.types.is_date32,),
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition bound to the types of the columns that it reads. A plain value: it travels to tasks."""
+
+    term: Term
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it reads."""
+        return columns_of(self.term)
+
+    def holds(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """For each row whether the condition is true; unknown counts as false."""
+        return np.asarray(_evaluate(self.term, rows).fill_null(False), np.bool_)
+
+
+def bind_condition(subject: str, text: str, types: Mapping[str, pa.DataType]) -> Condition:
+    """The condition `text` on a source whose columns have `types`.
+
+    Raises:
+        PipelineError: it can't be read, a column is missing, or two sides can't be compared.
+    """
+    term = parse_condition(subject, text)
+    for name in columns_of(term):
+        if name not in types:
+            raise PipelineError(subject, f"where reads {name!r}, and the source has no such column; it has {', '.join(sorted(types))}")
+    _check(subject, term, types)
+    return Condition(term)
+
+
+def _check(subject: str, term: Term, types: Mapping[str, pa.DataType]) -> None:
+    match term:
+        case And(terms) | Or(terms):
+            for part in terms:
+                _check(subject, part, types)
+        case Not(part):
+            _check(subject, part, types)
+        case Holds(Column(name)) if not pa.types.is_boolean(types[name]):
+            raise PipelineError(subject, f"where has {name!r} by itself, and the column is {types[name]}; compare it with something")
+        case Comparison(Column(name), _, Column(other)):
+            if _comparable(types[name]) is None or _comparable(types[name]) != _comparable(types[other]):
+                raise PipelineError(subject, f"where compares {name!r} ({types[name]}) with {other!r} ({types[other]})")
+        case Comparison(Column(name), _, value):
+            assert not isinstance(value, Column)
+            kind = types[name]
+            try:
+                fits = isinstance(_literal(value, kind), _LITERALS.get(_family(kind) or "", ()))
+            except ValueError:
+                fits = False
+            if not fits or (_family(kind) == "number" and isinstance(value, bool)):
+                raise PipelineError(subject, f"where compares {name!r}, which is {kind}, with {value!r}")
+
+
+# What `_literal` makes for a column of a family.
+_LITERALS: Mapping[str, tuple[type, ...]] = {
+    "number": (int, Decimal),
+    "text": (str,),
+    "boolean": (bool,),
+    "time": (datetime,),
+    "date": (date,),
+}
+
+
+def _family(kind: pa.DataType) -> str | None:
+    return next((name for name, tests in _FAMILIES.items() if any(test(kind) for test in tests)), None)
+
+
+def _comparable(kind: pa.DataType) -> Any:
+    """What two columns must share to be compared: numbers only with numbers that are held alike, so that no side is rounded."""
+    if _family(kind) == "number":
+        return ("float",) if pa.types.is_floating(kind) else ("decimal", kind.scale) if pa.types.is_decimal(kind) else ("integer",)
+    return _family(kind)
+
+
+def _literal(value: Literal, kind: pa.DataType) -> Any:
+    """`value` as something to compare a column of that type with. Raises ValueError: text that is no time."""
+    if isinstance(value, str) and _family(kind) == "time":
+        moment = datetime.fromisoformat(value)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return date.fromisoformat(value) if isinstance(value, str) and _family(kind) == "date" else value
+
+
+def _evaluate(term: Term, rows: pa.Table) -> pa.ChunkedArray:
+    match term:
+        case And(terms):
+            return reduce(pc.and_kleene, (_evaluate(part, rows) for part in terms))
+        case Or(terms):
+            return reduce(pc.or_kleene, (_evaluate(part, rows) for part in terms))
+        case Not(part):
+            return pc.invert(_evaluate(part, rows))
+        case IsNull(Column(name)):
+            return pc.is_null(rows.column(name))
+        case Holds(Column(name)):
+            return rows.column(name)
+        case Comparison(Column(name), operator, Column(other)):
+            return _compare_columns(rows.column(name), operator, rows.column(other))
+        case Comparison(Column(name), operator, value):
+            assert not isinstance(value, Column)
+            column = rows.column(name)
+            literal = _literal(value, column.type)
+            if _family(column.type) == "number":
+                return _compare_number(column, operator, literal)
+            return _COMPARE[operator](column, pa.scalar(literal, column.type))
+
+
+def _compare_columns(left: pa.ChunkedArray, operator: str, right: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_floating(left.type):
+        return _COMPARE[operator](left, right)
+    left_nan, right_nan = pc.is_nan(left).cast(pa.int8()), pc.is_nan(right).cast(pa.int8())
+    is_number = pc.equal(pc.add(left_nan, right_nan), 0)
+    return pc.if_else(is_number, _COMPARE[operator](left, right), _COMPARE[operator](left_nan, right_nan))
+
+
+def _compare_number(column: pa.ChunkedArray, operator: str, value: int | Decimal) -> pa.ChunkedArray:
+    if pa.types.is_floating(column.type):
+        found = _COMPARE[operator](column.cast(pa.float64()), float(value))
+        return pc.or_(found, pc.is_nan(column)) if operator in (">", ">=") else found
+    # Between two neighbours of the column's own values, so that the literal is never rounded.
+    scaled = Fraction(value) * 10 ** (column.type.scale if pa.types.is_decimal(column.type) else 0)
+    below, above = math.floor(scaled), math.ceil(scaled)
+    least, greatest = _range(column.type)
+    if operator in ("=", "!="):
+        if below != above or not least <= below <= greatest:
+            return _constant(column, operator == "!=")
+        return _COMPARE[operator](column, _scalar(below, column.type))
+    bound = above if operator in ("<", ">=") else below
+    if not least <= bound <= greatest:
+        return _constant(column, (bound > greatest) == (operator in ("<", "<=")))
+    return _COMPARE[operator](column, _scalar(bound, column.type))
+
+
+def _range(kind: pa.DataType) -> tuple[int, int]:
+    """The least and the greatest value of a column, in units of its last digit."""
+    if pa.types.is_decimal(kind):
+        return 1 - 10**kind.precision, 10**kind.precision - 1
+    if pa.types.is_signed_integer(kind):
+        return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+    return 0, 2**kind.bit_width - 1
+
+
+def _scalar(number: int, kind: pa.DataType) -> pa.Scalar:
+    if pa.types.is_decimal(kind):
+        return pa.scalar(Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -kind.scale)), kind)
+    return pa.scalar(number, kind)
+
+
+def _constant(column: pa.ChunkedArray, value: bool) -> pa.ChunkedArray:
+    """`value` in each row that is not null."""
+    return pc.if_else(pc.is_valid(column), value, pa.scalar(None, pa.bool_()))

@@ -1,0 +1,237 @@
+"""Conditions on a row, written as SQL: what `where` takes. Text becomes a tree of plain values; which rows meet it is not known here.
+
+A small, closed part of SQL, so that every engine gives the same answer: columns, literals, comparisons; no functions, no arithmetic.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple, NoReturn, TypeAlias
+
+from jobs.pipelines.errors import PipelineError
+
+Literal: TypeAlias = int | Decimal | str | bool
+OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the source."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`left` `operator` `right`, with one of `OPERATORS`; unknown where either is null."""
+
+    left: Column
+    operator: str
+    right: Column | Literal
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """Whether a column is null; never unknown."""
+
+    column: Column
+
+
+@dataclass(frozen=True)
+class Holds:
+    """A boolean column by itself."""
+
+    column: Column
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite; unknown stays unknown."""
+
+    term: "Term"
+
+
+@dataclass(frozen=True)
+class And:
+    """All terms hold."""
+
+    terms: tuple["Term", ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """One of the terms holds."""
+
+    terms: tuple["Term", ...]
+
+
+Term: TypeAlias = Comparison | IsNull | Holds | Not | And | Or
+
+
+def parse_condition(subject: str, text: object) -> Term:
+    """`text` as a tree.
+
+    Terms: ``column OP literal``, ``column OP column``, ``column [NOT] IN (literal, …)``, ``column [NOT] BETWEEN literal AND literal``,
+    ``column IS [NOT] NULL``, a boolean ``column``; joined by AND, OR, NOT and parentheses. OP is ``= != <> < <= > >=``. Literals: numbers
+    (``3``, ``-2.5``, ``1e3``), ``'text'`` (``''`` is a quote), TRUE, FALSE; a date or time is text in ISO 8601. A column is a name, or
+    anything in double quotes.
+
+    Raises:
+        PipelineError: `text` isn't of this form; the message says where.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise PipelineError(subject, f"where is {text!r}; it is a condition as text, e.g. \"dep_delay > 15 AND carrier IN ('AA', 'UA')\"")
+    return _Parser(subject, text).parse()
+
+
+def columns_of(term: Term) -> tuple[str, ...]:
+    """The columns that a condition reads, each once, in its order."""
+    return tuple(dict.fromkeys(_columns(term)))
+
+
+def _columns(term: Term) -> Iterator[str]:
+    match term:
+        case And(terms) | Or(terms):
+            for part in terms:
+                yield from _columns(part)
+        case Not(part):
+            yield from _columns(part)
+        case Comparison(left, _, right):
+            yield left.name
+            if isinstance(right, Column):
+                yield right.name
+        case IsNull(column) | Holds(column):
+            yield column.name
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    position: int
+
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<text>'(?:[^']|'')*')|(?P<quoted>\"(?:[^\"]|\"\")+\")"
+    r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|<>|!=|=|<|>|\(|\)|,)|(?P<end>$))"
+)
+_KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "true", "false"})
+
+
+class _Parser:
+    """Recursive descent: one method a level of binding, OR the loosest."""
+
+    def __init__(self, subject: str, text: str) -> None:
+        self._subject, self._text = subject, text
+        self._tokens = list(self._split())
+        self._next = 0
+
+    def parse(self) -> Term:
+        term = self._or()
+        if self._token.kind != "end":
+            self._refuse("AND, OR or the end")
+        return term
+
+    def _split(self) -> Iterator[_Token]:
+        position = 0
+        while True:
+            found = _TOKEN.match(self._text, position)
+            if found is None:
+                self._refuse_at(position, "a column, a literal or an operator")
+            kind = str(found.lastgroup)
+            token = _Token(kind, found.group(kind), found.start(kind))
+            if kind == "word" and token.text.lower() in _KEYWORDS:
+                token = token._replace(kind="keyword", text=token.text.lower())
+            yield token
+            if kind == "end":
+                return
+            position = found.end()
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _take(self, kind: str, *texts: str) -> str | None:
+        token = self._token
+        if token.kind != kind or (texts and token.text not in texts):
+            return None
+        self._next += 1
+        return token.text
+
+    def _expect(self, kind: str, text: str) -> None:
+        if self._take(kind, text) is None:
+            self._refuse(text.upper())
+
+    def _refuse(self, wanted: str) -> NoReturn:
+        self._refuse_at(self._token.position, wanted)
+
+    def _refuse_at(self, position: int, wanted: str) -> NoReturn:
+        here = self._text[position:].strip() or "its end"
+        raise PipelineError(self._subject, f"where is {self._text!r}; at {here!r} it wants {wanted}. There are no functions or arithmetic")
+
+    def _or(self) -> Term:
+        terms = [self._and()]
+        while self._take("keyword", "or"):
+            terms.append(self._and())
+        return terms[0] if len(terms) == 1 else Or(tuple(terms))
+
+    def _and(self) -> Term:
+        terms = [self._not()]
+        while self._take("keyword", "and"):
+            terms.append(self._not())
+        return terms[0] if len(terms) == 1 else And(tuple(terms))
+
+    def _not(self) -> Term:
+        if self._take("keyword", "not"):
+            return Not(self._not())
+        if self._take("sign", "("):
+            term = self._or()
+            self._expect("sign", ")")
+            return term
+        return self._comparison()
+
+    def _comparison(self) -> Term:
+        column = self._column()
+        if column is None:
+            self._refuse("a column")
+        if sign := self._take("sign", *OPERATORS, "<>"):
+            return Comparison(column, "!=" if sign == "<>" else sign, self._column() or self._literal())
+        if self._take("keyword", "is"):
+            negated = self._take("keyword", "not")
+            self._expect("keyword", "null")
+            return Not(IsNull(column)) if negated else IsNull(column)
+        negated = self._take("keyword", "not")
+        if self._take("keyword", "in"):
+            term: Term = Or(tuple(Comparison(column, "=", value) for value in self._list()))
+        elif self._take("keyword", "between"):
+            least = self._literal()
+            self._expect("keyword", "and")
+            term = And((Comparison(column, ">=", least), Comparison(column, "<=", self._literal())))
+        elif negated:
+            self._refuse("IN or BETWEEN")
+        else:
+            return Holds(column)
+        return Not(term) if negated else term
+
+    def _column(self) -> Column | None:
+        if name := self._take("word"):
+            return Column(name)
+        quoted = self._take("quoted")
+        return None if quoted is None else Column(quoted[1:-1].replace('""', '"'))
+
+    def _list(self) -> list[Literal]:
+        self._expect("sign", "(")
+        values = [self._literal()]
+        while self._take("sign", ","):
+            values.append(self._literal())
+        self._expect("sign", ")")
+        return values
+
+    def _literal(self) -> Literal:
+        if (number := self._take("number")) is not None:
+            return int(number) if re.fullmatch(r"[+-]?\d+", number) else Decimal(number)
+        if (text := self._take("text")) is not None:
+            return text[1:-1].replace("''", "'")
+        if (word := self._take("keyword", "true", "false")) is not None:
+            return word == "true"
+        self._refuse("a number, 'text', TRUE or FALSE")

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from jobs.pipelines import Pipeline
-from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
+from windowing.columnar.key_hashes import key_groups
+from windowing.key_groups import KeyGroupRange
 from windowing.key_types import KeyType, TupleKey, key_type
 
 
@@ -49,22 +52,17 @@ class Keys:
         seen: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         return [seen.setdefault(key, key) for key in zip(*columns, strict=True)]
 
-    def groups(self, rows: pa.Table) -> list[int]:
+    def groups(self, rows: pa.Table) -> npt.NDArray[np.int32]:
         """The key group of each row."""
-        return self.groups_of(self.values(rows))
+        return key_groups([rows.column(name) for name in self.names], self.max_parallelism)
 
-    def groups_of(self, keys: Sequence[Any]) -> list[int]:
-        """The key group of each key, hashed once for each distinct one."""
-        kind = self.type
-        known: dict[Any, int] = {}
-        for key in keys:
-            if key not in known:
-                known[key] = key_group_of(key, kind, self.max_parallelism)
-        return [known[key] for key in keys]
+    def groups_of(self, keys: Sequence[Any]) -> npt.NDArray[np.int32]:
+        """The key group of each key."""
+        return key_groups([column for _, column in self.arrays(keys)], self.max_parallelism)
 
-    def range_of(self, group: int, ranges: int) -> int:
-        """Which of `ranges` contiguous ranges a key group belongs to."""
-        return operator_index(group, ranges, self.max_parallelism)
+    def ranges_of(self, groups: npt.NDArray[np.int32], ranges: int) -> npt.NDArray[np.int32]:
+        """Which of `ranges` contiguous ranges each key group belongs to; see `range`."""
+        return groups * np.int32(ranges) // np.int32(self.max_parallelism)
 
     def range(self, number: int, ranges: int) -> KeyGroupRange:
         """The key groups of a range."""

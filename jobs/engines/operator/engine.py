@@ -6,6 +6,7 @@ How a range is replayed, and what its rows look like, stands in the files beside
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,9 +49,9 @@ class MapElements:
                 continue
             groups = self.keys.groups(elements)
             elements = elements.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
-            numbers = pa.array([self.keys.range_of(group, self.ranges) for group in groups], pa.int32())
-            for number in pc.unique(numbers).to_pylist():
-                yield number, named(_ELEMENTS, elements.filter(pc.equal(numbers, number)))
+            numbers = self.keys.ranges_of(groups, self.ranges)
+            for number in np.unique(numbers).tolist():
+                yield number, named(_ELEMENTS, elements.filter(pa.array(numbers == number)))
 
 
 @dataclass(frozen=True)

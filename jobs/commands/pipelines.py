@@ -23,7 +23,7 @@ def command(pipelines: str | None, output: str) -> None:
             "engine": "operator",
             "schedule": pipeline.schedule,
             "start": pipeline.start,
-            "select": list(pipeline.select),
+            "results": list(pipeline.results),
         }
         for name, pipeline in found.items()
     ]

@@ -4,17 +4,30 @@ A frozen declaration. It knows no engine and no table; what can be checked witho
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
 from jobs.pipelines.aggregates import Aggregate
 from jobs.pipelines.canonical import Opaque, plain
+from jobs.pipelines.columns import Column, parse_columns
 from jobs.pipelines.errors import PipelineError
 from jobs.pipelines.expectations import Expectation
 from jobs.pipelines.sources import DeltaSource
-from windowing import Trigger, WatermarkStrategy, WindowAssigner
+from jobs.pipelines.windows import window_config
+from windowing import (
+    AggregateFunction,
+    Evictor,
+    ProcessWindowFunction,
+    ReduceFunction,
+    Trigger,
+    WatermarkStrategy,
+    WindowAssigner,
+    WindowFunction,
+)
+from windowing.errors import WindowingError
+from windowing.key_types import STRING
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -43,8 +56,18 @@ class Pipeline:
         key_by: one column or several.
         window: an assigner of `windowing`.
         trigger: instead of the assigner's default trigger.
+        evictor: thins out a window's elements at each firing; all of them are kept until then.
         allowed_lateness: how long after its end a window still accepts elements.
-        select: result column → aggregate.
+        select: result column → aggregate. Instead of it, functions of your own:
+        process: a `ProcessWindowFunction` or `WindowFunction` of all elements of a window, or of the one value of:
+        reduce: a `ReduceFunction`, or a callable of two values, that folds elements as they come;
+        aggregate: an `AggregateFunction` that does.
+        output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this order, a dict or named tuple
+            by these names, or the value of the only column. A column that is called as a key holds the key.
+        side_outputs: tag → columns of the rows that a function sends there; they stand in the table ``side_<tag>``.
+        columns: the source columns that user code is handed, as a named tuple for each element; all of them unless named.
+        records: classes of named tuples that state may hold besides.
+        pickled_state: whether values of other classes may be kept, as pickles. A pickle is code: whoever writes the tables may run some.
         expect: what the panes of a run must look like.
         start: where the lineage begins (arrival time; a naive value is UTC).
         schedule: cron expression or preset of the scheduled DAG; None for no schedule.
@@ -53,6 +76,7 @@ class Pipeline:
         max_ahead: an event time further than this after its arrival is not believed: the row goes to quarantine.
         settle: how long after a slice's end (wall clock) its source version may be pinned.
         order_mode: order of timers that are due together, see `windowing`.
+        flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window equals.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
         max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
 
@@ -65,9 +89,18 @@ class Pipeline:
     watermarks: WatermarkStrategy
     key_by: str | Sequence[str]
     window: WindowAssigner
-    select: Mapping[str, Aggregate]
     start: str | date | datetime
+    select: Mapping[str, Aggregate] = field(default_factory=dict)
+    process: ProcessWindowFunction | WindowFunction | None = None
+    reduce: ReduceFunction | Callable[[Any, Any], Any] | None = None
+    aggregate: AggregateFunction | None = None
+    output: str | None = None
+    side_outputs: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[str] | None = None
+    records: Sequence[type] = ()
+    pickled_state: bool = False
     trigger: Trigger | None = None
+    evictor: Evictor | None = None
     allowed_lateness: timedelta = timedelta(0)
     expect: Sequence[Expectation] = ()
     schedule: str | None = "@daily"
@@ -76,9 +109,12 @@ class Pipeline:
     max_ahead: timedelta = timedelta(days=1)
     settle: timedelta = timedelta(minutes=10)
     order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
+    flink_exact: bool = False
     approve_warnings: bool = False
     max_parallelism: int = 128
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    emitted: tuple[Column, ...] = field(init=False, repr=False, compare=False)
+    sides: Mapping[str, tuple[Column, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name) or self.name == "sources":
@@ -89,9 +125,17 @@ class Pipeline:
         set_(self, "key_by", self.key_by if isinstance(self.key_by, str) else self.keys)
         set_(self, "select", dict(self.select))
         set_(self, "expect", tuple(self.expect))
+        set_(self, "records", tuple(self.records))
+        if isinstance(self.columns, str) or not all(isinstance(name, str) for name in self.columns or ()):
+            raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
+        set_(self, "columns", None if self.columns is None else tuple(self.columns))
         set_(self, "start", _utc(self._subject, self.start))
         self._check_durations()
         self._check_numbers()
+        self._check_functions()
+        set_(self, "emitted", () if self.output is None else parse_columns(self._subject, "output", self.output))
+        sides = {tag: parse_columns(self._subject, f"side output {tag!r}", text) for tag, text in self.side_outputs.items()}
+        set_(self, "sides", sides)
         self._check_columns()
         try:
             self.describe()
@@ -124,6 +168,11 @@ class Pipeline:
         return self.trigger if self.trigger is not None else self.window.get_default_trigger()
 
     @property
+    def results(self) -> tuple[str, ...]:
+        """The names of the result columns, in order."""
+        return (*self.select, *(name for name, _ in self.emitted if name not in self.keys))
+
+    @property
     def purges(self) -> bool:
         """Whether a firing empties its window, so that every firing is a result of its own instead of replacing the one before it."""
         return bool(getattr(self.effective_trigger, "purges", False))
@@ -140,7 +189,15 @@ class Pipeline:
             ("window", WindowAssigner, "a WindowAssigner"),
             ("trigger", Trigger | None, "a windowing Trigger"),
             ("key_by", Sequence, "one column or several different ones"),
+            ("evictor", Evictor | None, "a windowing Evictor"),
             ("select", Mapping, "a mapping from result columns to aggregates"),
+            ("process", ProcessWindowFunction | WindowFunction | None, "a ProcessWindowFunction or a WindowFunction"),
+            ("aggregate", AggregateFunction | None, "an AggregateFunction"),
+            ("side_outputs", Mapping, "a mapping from tags to columns such as 'n long'"),
+            ("columns", Sequence | None, "a list of source columns"),
+            ("records", Sequence, "a list of named tuple classes"),
+            ("pickled_state", bool, "True or False"),
+            ("flink_exact", bool, "True or False"),
             ("expect", Sequence, "a list of expectations"),
             ("schedule", str | None, "a cron expression, a preset such as '@daily', or None"),
             ("approve_warnings", bool, "True or False"),
@@ -169,28 +226,59 @@ class Pipeline:
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
                 raise PipelineError(self._subject, f"{name} is {value!r}; it is 1 to {most}")
 
+    def _check_functions(self) -> None:
+        """One way to compute results, and parts that go together."""
+        if self.reduce is not None and self.aggregate is not None:
+            raise PipelineError(self._subject, "reduce and aggregate both fold a window's elements; name one of them")
+        has_function = any(function is not None for function in (self.process, self.reduce, self.aggregate))
+        if not self.select and not has_function:
+            raise PipelineError(
+                self._subject, "select is empty; name at least one aggregate, or a function of your own: process, reduce or aggregate"
+            )
+        if self.select and has_function:
+            raise PipelineError(self._subject, "select computes the results already; leave it out, or process, reduce and aggregate")
+        if has_function != (self.output is not None):
+            raise PipelineError(self._subject, "output names the columns of what process, reduce or aggregate emit; give both or none")
+        for tag in self.side_outputs:
+            if not isinstance(tag, str) or not NAME.fullmatch(tag):
+                raise PipelineError(self._subject, f"the side output {tag!r} becomes the table side_<tag>; a tag is [a-z][a-z0-9_]{{0,62}}")
+        if self.side_outputs and self.process is None:
+            raise PipelineError(self._subject, "side outputs are written by a process function, and there is none")
+        for record in self.records:
+            if not (isinstance(record, type) and issubclass(record, tuple) and hasattr(record, "_fields")):
+                raise PipelineError(self._subject, f"records has {record!r}; it is a list of named tuple classes")
+        try:
+            window_config(self, STRING, AggregateFunction())
+        except WindowingError as error:
+            raise PipelineError(self._subject, str(error)) from error
+
     def _check_columns(self) -> None:
         if not self.keys or not all(isinstance(key, str) for key in self.keys) or len(set(self.keys)) != len(self.keys):
             raise PipelineError(self._subject, f"key_by is {self.key_by!r}; it is one column or several different ones")
-        if not self.select:
-            raise PipelineError(self._subject, "select is empty; name at least one aggregate")
         for name, aggregate in self.select.items():
             if not isinstance(aggregate, Aggregate):
                 raise PipelineError(self._subject, f"select[{name!r}] is {aggregate!r}; it is an aggregate such as count()")
-        for name in (*self.keys, *self.select):
-            if not isinstance(name, str) or not COLUMN.fullmatch(name) or "__" in name:
-                raise PipelineError(self._subject, f"column {name!r} must be letters, digits and single underscores (double ones are ours)")
-            if name.lower() in TABLE_COLUMNS:
-                raise PipelineError(self._subject, f"column {name!r} is a column of our own tables; give it another name")
-        lowered = [name.lower() for name in (*self.keys, *self.select)]
-        if len(set(lowered)) != len(lowered):
-            raise PipelineError(self._subject, "key and result columns must differ, also in lower case")
-        known = {*self.keys, *self.select}
+        if self.output is not None and not self.results:
+            raise PipelineError(self._subject, f"output {self.output!r} has keys alone; name at least one result")
+        for columns in (self.results, *([name for name, _ in side if name not in self.keys] for side in self.sides.values())):
+            self._check_names([*self.keys, *columns])
+        known = {*self.keys, *self.results}
         for expectation in self.expect:
             if not isinstance(expectation, Expectation):
                 raise PipelineError(self._subject, f"expect has {expectation!r}; it is a list of expect.between(...) and the like")
             if expectation.column not in known:
                 raise PipelineError(self._subject, f"expectation on {expectation.column!r}, but the panes have {sorted(known)}")
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        """Columns that stand side by side in one of our tables."""
+        for name in names:
+            if not isinstance(name, str) or not COLUMN.fullmatch(name) or "__" in name:
+                raise PipelineError(self._subject, f"column {name!r} must be letters, digits and single underscores (double ones are ours)")
+            if name.lower() in TABLE_COLUMNS:
+                raise PipelineError(self._subject, f"column {name!r} is a column of our own tables; give it another name")
+        lowered = [name.lower() for name in names]
+        if len(set(lowered)) != len(lowered):
+            raise PipelineError(self._subject, "key and result columns must differ, also in lower case")
 
 
 def milliseconds(duration: timedelta) -> int:

@@ -183,7 +183,7 @@ def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publis
     published = tables["published"].schema
     shape = Shape(
         keys=tuple((key, published.field(key).type) for key in pipeline.keys),
-        results=tuple((result, published.field(result).type) for result in pipeline.select),
+        results=tuple((result, published.field(result).type) for result in pipeline.results),
         parts=(),
         source=(),
     )

@@ -28,6 +28,8 @@ def check_parkable(pipeline: Pipeline) -> None:
             subject,
             f"trigger {pipeline.effective_trigger!r} can't be parked between runs yet; use the default, or PurgingTrigger around it",
         )
+    if not pipeline.select or pipeline.evictor is not None:
+        raise PipelineError(subject, "functions and evictors can't be parked between runs yet; use select")
     if pipeline.watermarks.kind == "punctuated" or pipeline.watermarks.interval_ms == 0:
         raise PipelineError(subject, "watermarks must be periodic for a replay: choose another strategy, or .with_interval(...) above zero")
 

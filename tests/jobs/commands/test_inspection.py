@@ -119,7 +119,7 @@ def test_registered_pipelines_as_json(capsys: pytest.CaptureFixture[str]) -> Non
         *("departures", "sources/departures", "origin"),
         *("4:00:00", "@daily"),
     )
-    assert row["select"] == ["flights", "mean_dep_delay", "max_dep_delay"]
+    assert row["results"] == ["flights", "mean_dep_delay", "max_dep_delay"]
 
 
 def test_examples_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,7 +19,18 @@ from jobs.pipelines import DeltaSource, Pipeline, count, expect, mean
 from jobs.pipelines.canonical import Opaque, plain
 from jobs.pipelines.errors import PipelineError
 from jobs.pipelines.registry import config_hash, load
-from windowing import CountTrigger, EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+from windowing import (
+    AggregateFunction,
+    CountEvictor,
+    CountTrigger,
+    EventTimeTrigger,
+    PurgingTrigger,
+    ReduceFunction,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+    WindowFunction,
+)
 
 HOUR = timedelta(hours=1)
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,6 +47,24 @@ def declared(**changes: Any) -> Pipeline:
         "start": "2013-01-01",
     }
     return Pipeline(**{**values, **changes})
+
+
+class Point(NamedTuple):
+    x: int
+
+
+class Last(WindowFunction):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Total(AggregateFunction):
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+
+
+class Longest(ReduceFunction):
+    pass
 
 
 # At least one other value for each declaration, beside the one that `declared` has.
@@ -83,14 +112,36 @@ CHANGES: dict[str, list[Any]] = {
     "max_ahead": [HOUR],
     "settle": [HOUR],
     "order_mode": ["heap"],
+    "flink_exact": [True],
     "approve_warnings": [True],
     "max_parallelism": [64],
+    "evictor": [CountEvictor.of(3), CountEvictor.of(4), CountEvictor.of(3, do_evict_after=True)],
+    "process": [Last(2)],
+    "reduce": [Longest()],
+    "aggregate": [Total(2)],
+    "output": ["n int", "m long"],
+    "side_outputs": [{"odd": "n long"}, {"odd": "n int"}, {"even": "n long"}],
+    "columns": [["x"], ["x", "y"]],
+    "records": [[Point]],
+    "pickled_state": [True],
+}
+
+# What some declarations need beside them, with values that none of them has above.
+NEEDS: dict[str, dict[str, Any]] = {
+    "process": {"select": {}, "output": "n long", "process": Last(1)},
+    "aggregate": {"select": {}, "output": "n long", "aggregate": Total(1)},
+    "reduce": {"select": {}, "output": "n long", "reduce": max},
+    "output": {"select": {}, "process": Last(3), "output": "n short"},
+    "side_outputs": {"select": {}, "output": "n long", "process": Last(4)},
 }
 
 
 def test_every_declaration_changes_the_hash_and_no_two_changes_are_alike() -> None:
     assert set(CHANGES) == {field.name for field in fields(Pipeline) if field.init}
-    hashes = [config_hash(declared())] + [config_hash(declared(**{name: value})) for name, values in CHANGES.items() for value in values]
+    hashes = [config_hash(declared())]
+    for name, values in CHANGES.items():
+        hashes += [config_hash(declared(**{**NEEDS.get(name, {}), name: value})) for value in values]
+    hashes += [config_hash(declared(**needed)) for needed in NEEDS.values()]
     assert len(set(hashes)) == len(hashes)
 
 

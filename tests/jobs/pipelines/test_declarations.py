@@ -10,7 +10,18 @@ import pytest
 
 from jobs.pipelines import Aggregate, DeltaSource, Pipeline, count, expect, max_, mean, min_, sum
 from jobs.pipelines.errors import PipelineError
-from windowing import CountTrigger, EventTimeTrigger, GlobalWindows, PurgingTrigger, TumblingEventTimeWindows, WatermarkStrategy
+from windowing import (
+    AggregateFunction,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+    WindowFunction,
+)
 
 HOUR = timedelta(hours=1)
 SOURCE = DeltaSource("sources/flights", event_time="event_time", arrival_time="arrival_time")
@@ -29,7 +40,28 @@ def declare(**changes: Any) -> Pipeline:
     return Pipeline(**{**declared, **changes})
 
 
+class Listing(WindowFunction):
+    """Refused or accepted for what it is; nothing here runs it."""
+
+
+OWN: dict[str, Any] = {"select": {}, "process": Listing(), "output": "n long"}
+
+
 class TestWhatIsAccepted:
+    def test_a_function_of_the_users_own_with_typed_columns(self) -> None:
+        declared = declare(**{**OWN, "output": "origin STRING, n long,\n price: decimal(10, 2), xs array<array<int>>"})
+        assert declared.results == ("n", "price", "xs")
+        assert declared.emitted == (("origin", "string"), ("n", "long"), ("price", "decimal(10,2)"), ("xs", "array<array<int>>"))
+
+    def test_side_outputs_have_columns_of_their_own(self) -> None:
+        declared = declare(**OWN, side_outputs={"odd": "origin string, n long", "even": "x date"})
+        assert declared.sides == {"odd": (("origin", "string"), ("n", "long")), "even": (("x", "date"),)}
+
+    @pytest.mark.parametrize("fold", [{"reduce": max}, {"aggregate": AggregateFunction()}])
+    def test_a_fold_alone_or_with_a_function_of_its_value(self, fold: dict[str, Any]) -> None:
+        assert declare(**{**OWN, **fold, "process": None}).results == ("n",)
+        assert declare(**{**OWN, **fold}).results == ("n",)
+
     def test_one_key_column_or_several(self) -> None:
         assert declare().keys == ("origin",)
         assert declare(key_by=["origin", "dest"]).keys == ("origin", "dest")
@@ -107,6 +139,39 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"select": {"kind": count()}}, "column of our own tables"),
     ({"select": {"Origin": count()}}, "key and result columns must differ, also in lower case"),
     ({"select": {"n": count(), "N": count()}}, "must differ"),
+    ({"evictor": 3}, "evictor is 3; it is a windowing Evictor"),
+    ({"process": len}, "process is .*; it is a ProcessWindowFunction or a WindowFunction"),
+    ({"process": Listing()}, "select computes the results already"),
+    ({"output": "n long"}, "output names the columns of what process, reduce or aggregate emit; give both or none"),
+    ({"select": {}, "process": Listing()}, "give both or none"),
+    *(
+        ({**OWN, **changes}, rule)
+        for changes, rule in [
+            ({"output": " "}, "output is ' '; give names and types as text, e.g. 'origin string, n long'"),
+            ({"output": "n long, m"}, "output has 'm', which is no column; write its name and its type"),
+            ({"output": "n lnog"}, "output: column 'n' has the type 'lnog'; there are tinyint,"),
+            ({"output": "n array<lnog>"}, "has the type 'array<lnog>'"),
+            ({"output": "n decimal(39,0)"}, "has the type"),
+            ({"output": "n decimal(3,4)"}, "has the type"),
+            ({"output": "origin string"}, "output 'origin string' has keys alone; name at least one result"),
+            ({"output": "n long, N int"}, "key and result columns must differ, also in lower case"),
+            ({"output": "firing long"}, "column 'firing' is a column of our own tables"),
+            ({"output": "a__b long"}, "single underscores"),
+            ({"side_outputs": {"Late rows": "n long"}}, "a tag is"),
+            ({"side_outputs": {"odd": ""}}, "side output 'odd' is ''; give names and types"),
+            ({"side_outputs": {"odd": "kind string"}}, "column of our own tables"),
+            ({"process": None, "reduce": max, "side_outputs": {"odd": "n long"}}, "side outputs are written by a process function"),
+            ({"reduce": max, "aggregate": AggregateFunction()}, "both fold a window's elements; name one of them"),
+            ({"reduce": 3}, "reduce needs a ReduceFunction or a callable of two values, got 3"),
+            ({"columns": "n"}, "columns is 'n'; it is a list of source columns"),
+            ({"columns": [3]}, "it is a list of source columns"),
+            ({"records": [tuple]}, "records has <class 'tuple'>; it is a list of named tuple classes"),
+        ]
+    ),
+    (
+        {"window": EventTimeSessionWindows.with_gap(HOUR), "trigger": DeltaTrigger.of(1.0, max)},
+        "EventTimeSessionWindows merges windows, and .* cannot merge",
+    ),
     ({"expect": expect.between("flights", min=1)}, "expect is .*; it is a list of expectations"),
     ({"expect": ["flights > 0"]}, "expect has 'flights > 0'; it is a list of"),
     ({"expect": [expect.not_null("dest")]}, r"expectation on 'dest', but the panes have \['flights', 'origin'\]"),

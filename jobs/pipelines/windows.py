@@ -1,0 +1,92 @@
+"""A pipeline's windows as the core's configuration: assigner, trigger, evictor, lateness and the function on a window's contents.
+
+Declarations only, and checked as soon as they are made. What elements are, and how an aggregate accumulates, is the engines' business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windowing import (
+    AggregateFunction,
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    EndOfStreamTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    NeverTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeSessionWindows,
+    ProcessingTimeTrigger,
+    ProcessWindowFunction,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    Trigger,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowFunction,
+)
+from windowing.key_types import KeyType
+from windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from windowing.runtime.window_operator_config import WindowOperatorConfig
+
+if TYPE_CHECKING:
+    from jobs.pipelines.pipeline import Pipeline
+
+# Parts that decide without looking at an element. Exactly these classes: a subclass is a user's.
+_BLIND = frozenset(
+    {
+        TumblingEventTimeWindows,
+        TumblingProcessingTimeWindows,
+        SlidingEventTimeWindows,
+        SlidingProcessingTimeWindows,
+        EventTimeSessionWindows,
+        ProcessingTimeSessionWindows,
+        GlobalWindows,
+        EventTimeTrigger,
+        ProcessingTimeTrigger,
+        ContinuousEventTimeTrigger,
+        ContinuousProcessingTimeTrigger,
+        CountTrigger,
+        NeverTrigger,
+        EndOfStreamTrigger,
+    }
+)
+
+
+def window_config(pipeline: Pipeline, key_type: KeyType, select: AggregateFunction) -> WindowOperatorConfig:
+    """What the window operator of a pipeline is to do. `select` computes its aggregates, if it has any.
+
+    Raises:
+        ConfigurationError: the parts don't go together.
+    """
+    builder = WindowOperatorBuilder(key_type, pipeline.window).trigger(pipeline.effective_trigger)
+    builder.allowed_lateness(pipeline.allowed_lateness)
+    if pipeline.evictor is not None:
+        builder.evictor(pipeline.evictor)
+    if pipeline.flink_exact:
+        builder.flink_exact()
+    if pipeline.reduce is not None:
+        return builder.reduce(pipeline.reduce, pipeline.process)
+    if pipeline.aggregate is not None:
+        return builder.aggregate(pipeline.aggregate, pipeline.process)
+    if isinstance(pipeline.process, ProcessWindowFunction):
+        return builder.process(pipeline.process)
+    if isinstance(pipeline.process, WindowFunction):
+        return builder.apply(pipeline.process)
+    return builder.aggregate(select)
+
+
+def sees_elements(pipeline: Pipeline) -> bool:
+    """Whether any part looks at elements, or keeps them: then each is a named tuple of the columns that the pipeline's code reads."""
+    is_blind = type(pipeline.window) in _BLIND and _is_blind(pipeline.effective_trigger)
+    return not (pipeline.select and pipeline.evictor is None and is_blind)
+
+
+def _is_blind(trigger: Trigger) -> bool:
+    if type(trigger) in (PurgingTrigger, ProcessingTimeoutTrigger):
+        return _is_blind(trigger.trigger)  # type: ignore[attr-defined]  # both have it
+    return type(trigger) in _BLIND

@@ -64,7 +64,15 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
             pipeline="departures",
             pipeline_module="jobs.examples.departures",
             loader="jobs.examples.flights:load_departures",
-        )
+        ),
+        "turnarounds": Example(
+            name="turnarounds",
+            description="the same flights by aircraft: sessions that cross midnight, joined by what reports late",
+            source="sources/departures",
+            pipeline="turnarounds",
+            pipeline_module="jobs.examples.turnarounds",
+            loader="jobs.examples.flights:load_departures",
+        ),
     }
 )
 

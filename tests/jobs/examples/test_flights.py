@@ -18,6 +18,8 @@ from jobs.errors import PermanentError, RetryableError, UsageError
 from jobs.examples import EXAMPLES, LoadedRange, find_example, flights
 from jobs.examples.errors import BadRange, ExampleDataMissing, SourceBusy, SourceDiffers, UnknownExample
 from jobs.examples.flights import load_departures, read_flights
+from jobs.pipelines.registry import EXAMPLES as registered
+from jobs.pipelines.registry import load
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict, WarehouseNotWritable
 from tests.model.flights import all_flights
@@ -231,10 +233,16 @@ def test_table_with_other_columns_is_not_touched(tmp_path):
 
 def test_catalog_lists_the_example_and_loads_it(tmp_path):
     example = find_example("departures")
-    assert dict(EXAMPLES) == {"departures": example}
     assert example.load(str(tmp_path), day(1), day(2)).path == str(tmp_path / example.source)
-    with pytest.raises(UnknownExample, match="there are: departures"):
+    with pytest.raises(UnknownExample, match="there are: departures, "):
         find_example("arrivals")
+
+
+def test_the_catalog_names_what_is_registered():
+    found = load()
+    assert {example.pipeline_module for example in EXAMPLES.values()} == set(registered)
+    for name, example in EXAMPLES.items():
+        assert name == example.name and found[example.pipeline].source.table == example.source
 
 
 def test_catalog_is_light_at_import():

@@ -235,7 +235,7 @@ def function() -> None:
         (Colour.RED, f"{__name__}.Colour.RED"),
         (partial(function, 1, x=2), {"partial": f"{__name__}.function", "args": [1], "keywords": {"x": 2}}),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_plain_values(value: Any, shown: Any) -> None:
     assert plain(value) == shown

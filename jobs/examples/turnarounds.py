@@ -1,0 +1,35 @@
+"""How long each aircraft keeps flying in and out of New York before it rests: sessions of one tail number, three hours of silence apart.
+
+Reads the same flights as `departures`. Sessions cross midnight, and a flight that reports late may join two that were published apart.
+"""
+
+from datetime import timedelta
+
+from jobs.pipelines import DeltaSource, Pipeline, count, expect, max_, mean, min_
+from windowing import EventTimeSessionWindows, WatermarkStrategy
+
+turnarounds = Pipeline(
+    name="turnarounds",
+    source=DeltaSource(
+        "sources/departures",
+        event_time="event_time",
+        arrival_time="arrival_time",
+        source_partition="carrier",
+        order_by="row",
+    ),
+    watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(hours=1))
+    .with_idleness(timedelta(minutes=30))
+    .with_interval(timedelta(minutes=5)),
+    key_by="tailnum",
+    window=EventTimeSessionWindows.with_gap(timedelta(hours=3)),
+    allowed_lateness=timedelta(hours=6),
+    select={
+        "departures": count(),
+        "first_departure": min_("event_time"),
+        "last_departure": max_("event_time"),
+        "mean_dep_delay": mean("dep_delay"),
+    },
+    expect=[expect.between("departures", min=1, max=20), expect.not_null("first_departure")],
+    start="2013-01-01",
+    schedule="@daily",
+)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from jobs.engines.coverage import Stretch, read_to, was_read
 from jobs.errors import PermanentError, UsageError
 from jobs.pipelines import DeltaSource
 from jobs.tables.delta import filesystem, reason
@@ -60,6 +61,7 @@ class InputFile:
         partition: values of the partition columns, which the file itself lacks.
         rows, bytes: its size; rows is None where the log doesn't say.
         may_hold_unread: whether rows may stand in it that arrived before the slice, or without an arrival time, and that no run has read.
+        read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival time; None: none has.
     """
 
     path: str
@@ -67,6 +69,7 @@ class InputFile:
     rows: int | None
     bytes: int
     may_hold_unread: bool
+    read_to_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,55 +88,67 @@ class PinnedSource:
     schema: pa.Schema
     why_not_direct: str | None
 
-    def files(self, from_ms: int, to_ms: int, arrival: str, before: "PinnedSource | None") -> list[InputFile]:
+    def files(
+        self, from_ms: int, to_ms: int, arrival: str, before: "PinnedSource | None", restated: Sequence[Stretch] = ()
+    ) -> list[InputFile]:
         """Files that may hold rows of the slice, by partition values and statistics, in path order; and files that the parent run's version
-        `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without an arrival time."""
+        `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without an arrival time. `restated`
+        is what live runs have read at versions newer than `before`."""
         new = None if before is None else self._new_since(before)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
         for file, bounds in _with_bounds(self, arrival):
-            is_new = new is None or file.path in new
-            is_earlier = before is not None and (bounds is None or bounds[0] < low)  # a lineage reads nothing from before its start
-            unread = is_new and (file.may_hold_unread or is_earlier)
+            read_ms = None if new is None else read_to(restated, new.get(file.path, _UNKNOWN))
+            has_left = bounds is None or (bounds[0] < low and (read_ms is None or bounds[1] + 999 >= read_ms * 1000))
+            is_earlier = before is not None and has_left  # a lineage reads nothing from before its start
+            unread = (new is None or file.path in new) and (is_earlier or (file.may_hold_unread and read_ms is None))
             # The log may cut a time to milliseconds, so the greatest may be up to 999 µs more than it says.
             in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
             if in_slice or unread:
-                chosen.append(replace(file, may_hold_unread=unread))
+                chosen.append(replace(file, may_hold_unread=unread, read_to_ms=read_ms if unread else None))
         return chosen
 
-    def check_kept(self, before: "PinnedSource", from_ms: int, arrival: str) -> None:
-        """Refuse a source that has lost or changed rows which runs before `from_ms` have read. Mere rewrites (compaction) are no change.
+    def check_kept(self, before: "PinnedSource", from_ms: int, arrival: str, restated: Sequence[Stretch] = ()) -> None:
+        """Refuse a source that has lost or changed rows which runs before `from_ms` have read and none has read again since. Mere rewrites
+        (compaction) are no change.
 
         Raises:
             SourceRewritten: it has.
         """
         changes = self._changes_since(before)
-        if changes is None:
+        if changes is None or not changes.removed:
             return
-        gone = [
-            file.path
-            for file, bounds in _with_bounds(before, arrival)
-            if file.path in changes.removed and (file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000)
-        ]
+        gone: dict[str, int | None] = {}
+        for pinned in (before, *(replace(self, version=version) for version in sorted({stretch.version for stretch in restated}))):
+            for file, bounds in _with_bounds(pinned, arrival):
+                removed = changes.removed.get(file.path)
+                if removed is None or removed <= pinned.version or file.path in gone:
+                    continue
+                low, high = (_FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
+                lost = was_read(restated, low, high, changes.added.get(file.path), removed, from_ms)
+                if lost or file.may_hold_unread:
+                    gone[file.path] = low if bounds is not None and bounds != _NOWHERE else None
         if gone:
-            raise rewritten(self, before, f"{len(gone)} files, e.g. {gone[0]}")
+            least = None if None in gone.values() else min(low for low in gone.values() if low is not None)
+            raise rewritten(self, before, f"{len(gone)} files, e.g. {min(gone)}", least)
 
     def is_certain_since(self, before: "PinnedSource") -> bool:
         """Whether the log still says which files brought new rows since `before`, and which only rewrote old ones."""
         return self._changes_since(before) is not None
 
-    def _new_since(self, before: "PinnedSource") -> set[str]:
-        """Paths of files with rows that `before` lacks; where the log is gone, all that `before` did not have."""
+    def _new_since(self, before: "PinnedSource") -> dict[str, int]:
+        """Paths of files with rows that `before` lacks, and the version that brought each; where the log is gone, all that `before` did not
+        have."""
         changes = self._changes_since(before)
         if changes is not None:
             return changes.added
-        return _paths(self) - _paths(before)
+        return dict.fromkeys(_paths(self) - _paths(before), _UNKNOWN)
 
     def _changes_since(self, before: "PinnedSource") -> "_Changes | None":
         """What the commits after `before` have added and removed, mere rewrites left out; None where the log can't say it."""
         log = filesystem(self.uri)
-        added: set[str] = set()
-        removed: set[str] = set()
+        added: dict[str, int] = {}
+        removed: dict[str, int] = {}
         for version in range(before.version + 1, self.version + 1):
             path = f"_delta_log/{version:020d}.json"
             try:
@@ -144,29 +159,31 @@ class PinnedSource:
             for action in actions:
                 for kind, paths in (("add", added), ("remove", removed)):
                     if kind in action and action[kind].get("dataChange", True):
-                        paths.add(unquote(action[kind]["path"]))
-        if added - removed - _paths(self):
+                        paths[unquote(action[kind]["path"])] = version
+        if added.keys() - removed.keys() - _paths(self):
             return None  # new rows were compacted since, perhaps together with old ones
         return _Changes(added, removed)
 
 
-def rewritten(source: PinnedSource, before: PinnedSource, seen_by: str) -> SourceRewritten:
-    """The error for a source whose covered rows have changed between two versions."""
+def rewritten(source: PinnedSource, before: PinnedSource, seen_by: str, least_ms: int | None = None) -> SourceRewritten:
+    """The error for a source whose covered rows have changed between two versions; `least_ms` is the earliest arrival among them, None
+    where that is not known."""
+    earliest = "" if least_ms is None else f", arrivals from {to_datetime(least_ms):%Y-%m-%dT%H:%M:%S}Z on"
     return SourceRewritten(
         f"source {source.uri}: rows that runs have already read were changed or removed between version {before.version}, which the run "
-        f"before was pinned to, and version {source.version} ({seen_by}). Put them back (RESTORE version {before.version}, append only), "
-        "or begin a new lineage under another pipeline name.",
+        f"before was pinned to, and version {source.version} ({seen_by}{earliest}).",
         uri=source.uri,
         before=before.version,
         version=source.version,
+        least_ms=least_ms,
     )
 
 
 class _Changes(NamedTuple):
-    """Paths of files that commits have added and removed."""
+    """Paths of files that commits have added and removed, and the newest version that did."""
 
-    added: set[str]
-    removed: set[str]
+    added: dict[str, int]
+    removed: dict[str, int]
 
 
 def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSource:
@@ -248,11 +265,13 @@ class SourceBatch:
         rows: the wanted columns.
         path: the file they stand in; None where Spark scanned.
         may_hold_unread: whether rows that arrived before the slice, or without an arrival time, are this run's; else an earlier run's.
+        read_to_ms: those that arrived before then, and those without an arrival time, are an earlier run's all the same; None: none are.
     """
 
     rows: pa.Table
     path: str | None
     may_hold_unread: bool
+    read_to_ms: int | None = None
 
 
 def read(uri: str, file: InputFile, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
@@ -281,6 +300,9 @@ def _paths(source: PinnedSource) -> set[str]:
 
 Bounds = tuple[int, int]
 _NOWHERE: Bounds = (2**63 - 1, -(2**63))
+_FIRST_MS = -(2**63)
+# Newer than any version: no stretch has read a file of which the log does not say when it came.
+_UNKNOWN = 2**63 - 1
 
 
 def _with_bounds(source: PinnedSource, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:

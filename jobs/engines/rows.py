@@ -49,7 +49,7 @@ class Judge:
     """Decides on rows for one pipeline and one slice [from_ms, to_ms) of arrival time.
 
     Rows that arrived since the lineage's start (`start_ms`; None: the slice's own) and before the slice are folded into it, where they
-    stand in a file that no earlier run has read.
+    stand in a file that no earlier run has read, unless the pipeline would rather have them restated.
     """
 
     pipeline: Pipeline
@@ -65,18 +65,24 @@ class Judge:
         rows = batch.rows
         arrival, no_arrival = _milliseconds(rows.column(source.arrival_time))
         event, no_event = _milliseconds(rows.column(source.event_time))
-        first = self.from_ms if self.start_ms is None or not batch.may_hold_unread else self.start_ms
+        first = self._first(batch)
         in_slice = ~no_arrival & (arrival >= first) & (arrival < self.to_ms)
         reason = np.zeros(rows.num_rows, np.int8)
         for number, broken in reversed(list(enumerate(self._broken(rows, arrival, event, no_event), 1))):
             reason[broken] = number
         reason[no_arrival] = len(_REASONS)
-        concerned = in_slice | (no_arrival & batch.may_hold_unread)
+        concerned = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
         usable = in_slice & (reason == 0)
         elements = rows.filter(pa.array(usable))
         elements = elements.append_column(ARRIVAL, pa.array(arrival[usable])).append_column(EVENT, pa.array(event[usable]))
         unusable = np.flatnonzero(concerned & (reason != 0)) if quarantine else np.zeros(0, np.int64)
         return Prepared(elements, self._quarantine(batch, unusable, reason))
+
+    def _first(self, batch: SourceBatch) -> int:
+        """The earliest arrival that is this run's."""
+        if self.start_ms is None or not batch.may_hold_unread or self.pipeline.stragglers == "restate":
+            return self.from_ms
+        return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
 
     def _broken(self, rows: pa.Table, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]) -> list[npt.NDArray[np.bool_]]:
         no_key = np.zeros(rows.num_rows, np.bool_)

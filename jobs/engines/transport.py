@@ -6,11 +6,12 @@ What crosses is opaque: one Arrow stream per (task, key-group range) into the sh
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from jobs.engines.coverage import Stretch, pieces
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, read, rewritten, to_datetime
 from jobs.errors import PermanentError
 
@@ -27,7 +28,8 @@ _CHUNK_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class SliceScan:
-    """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's version.
+    """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's version,
+    and what live runs have read at newer versions than that.
 
     `why_not_direct` decides who reads: the task itself, or Spark's own scan of the same pinned version.
     """
@@ -40,6 +42,7 @@ class SliceScan:
     to_ms: int
     start_ms: int
     before: PinnedSource | None = None
+    restated: tuple[Stretch, ...] = ()
 
     def groups(self) -> list[tuple[InputFile, ...]]:
         """The files in groups of about equal size, at least one group."""
@@ -66,7 +69,8 @@ class SliceScan:
     def read(self, group: Sequence[InputFile]) -> Batches:
         """Each file of `group` as one batch."""
         for file in group:
-            yield SourceBatch(read(self.source.uri, file, self.source.schema, self.columns), file.path, file.may_hold_unread)
+            rows = read(self.source.uri, file, self.source.schema, self.columns)
+            yield SourceBatch(rows, file.path, file.may_hold_unread, file.read_to_ms)
 
 
 class Transport(Protocol):
@@ -158,11 +162,30 @@ class OnSpark:
         earlier = arrival.isNull() | ((arrival >= to_datetime(scan.start_ms)) & (arrival < to_datetime(scan.from_ms)))
         unread = rows.where(earlier)
         if scan.before is not None:
-            read_before = rows_of(scan.before).where(earlier)
+            read_before = self._read_before(scan, rows_of).where(earlier)
             if not scan.source.is_certain_since(scan.before) and not read_before.exceptAll(unread).isEmpty():
                 raise rewritten(scan.source, scan.before, "a comparison of both versions")
             unread = unread.exceptAll(read_before)
         return in_slice.unionByName(unread)
+
+    def _read_before(self, scan: SliceScan, rows_of: "Callable[[PinnedSource], DataFrame]") -> "DataFrame":
+        """What live runs have read: of each arrival, the rows of the newest version that any of them has pinned."""
+        from pyspark.sql.functions import col
+
+        assert scan.before is not None
+        arrival = col(scan.arrival)
+        known = pieces(scan.restated)
+        if not known:
+            return rows_of(scan.before)
+        newest = max(piece.version for piece in known)
+        read = rows_of(scan.before).where(arrival >= to_datetime(known[-1].to_ms))
+        read = read.unionByName(rows_of(replace(scan.source, version=newest)).where(arrival.isNull()))
+        low = None
+        for piece in known:
+            part = rows_of(replace(scan.source, version=piece.version)).where(arrival < to_datetime(piece.to_ms))
+            read = read.unionByName(part if low is None else part.where(arrival >= to_datetime(low)))
+            low = piece.to_ms
+        return read
 
 
 def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:

@@ -75,6 +75,8 @@ class Pipeline:
         max_catch_up: a catch-up of more slices is refused unless asked for.
         max_ahead: an event time further than this after its arrival is not believed: the row goes to quarantine.
         settle: how long after a slice's end (wall clock) its source version may be pinned.
+        stragglers: what becomes of rows that appear in the source after the slice of their arrival was run: ``fold`` (the next run takes
+            them in first, as of its slice's start) or ``restate`` (no run does; runs and `plan` name the range to restate).
         order_mode: order of timers that are due together, see `windowing`.
         flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window equals.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
@@ -108,6 +110,7 @@ class Pipeline:
     max_catch_up: int = 40
     max_ahead: timedelta = timedelta(days=1)
     settle: timedelta = timedelta(minutes=10)
+    stragglers: Literal["fold", "restate"] = "fold"
     order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
     flink_exact: bool = False
     approve_warnings: bool = False
@@ -205,6 +208,8 @@ class Pipeline:
         for name, kind, wanted in expected:
             if not isinstance(getattr(self, name), kind):
                 raise PipelineError(self._subject, f"{name} is {getattr(self, name)!r}; it is {wanted}")
+        if self.stragglers not in ("fold", "restate"):
+            raise PipelineError(self._subject, f"stragglers is {self.stragglers!r}; it is 'fold' or 'restate'")
         if self.order_mode not in ("rocksdb", "heap", "rocksdb_heap_timers"):
             raise PipelineError(self._subject, f"order_mode is {self.order_mode!r}; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'")
 

@@ -16,7 +16,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from jobs.engines.inputs import PinnedSource, check_roles, pin, to_datetime, to_ms
+from jobs.engines.coverage import Stretch
+from jobs.engines.inputs import PinnedSource, SourceRewritten, check_roles, pin, to_datetime, to_ms
 from jobs.engines.progress import Progress, columns_of_pass, moment, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge, check_key_types, columns_read
@@ -25,7 +26,7 @@ from jobs.errors import LostRaceError, RetryableError, SlackwaterError, UsageErr
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
 from jobs.protocol.shapes import check_parkable, shape_of
-from jobs.protocol.slices import Lineage, Slice
+from jobs.protocol.slices import Lineage, Slice, iso
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
 from jobs.tables.ledger import MAIN, Input, LedgerRow
 from jobs.tables.schemas import SNAPSHOT_TABLES, STAGED_TABLES, Shape
@@ -120,11 +121,13 @@ class Parent:
         row: the parent's ledger row, bound or only staged.
         owner: the row that owns the snapshot; the same but after a publish of a branch.
         start_ms: where the lineage begins.
+        restated: what live runs have read at newer versions of the source than the owner.
     """
 
     row: LedgerRow | None
     owner: LedgerRow | None
     start_ms: int | None
+    restated: tuple[Stretch, ...] = ()
 
     @property
     def end_ms(self) -> int | None:
@@ -189,7 +192,7 @@ class _StageOfSlice:
         self._refuse_unsettled(started)
         attempt = self._claim(started)
         try:
-            with _renewed(self.prepared.attempts, attempt, self.runner.clock):
+            with self._way_out(), _renewed(self.prepared.attempts, attempt, self.runner.clock):
                 row, checks = self._work(started, attempt)
         except BaseException as error:
             self._record_failure(attempt, error)
@@ -304,12 +307,29 @@ class _StageOfSlice:
                 "keeps its source: undo the change, or give the pipeline another name (it then starts a lineage of its own).",
                 table=pipeline.source.table,
             )
+        restated = () if before is None else tuple(stretch for stretch in self.parent.restated if stretch.version > before.version)
         if before is not None:
-            source.check_kept(before, self.slice.from_ms, arrival)
-        files = tuple(source.files(self.slice.from_ms, self.slice.to_ms, arrival, before))
+            source.check_kept(before, self.slice.from_ms, arrival, restated)
+        files = tuple(source.files(self.slice.from_ms, self.slice.to_ms, arrival, before, restated))
         start_ms = self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms
-        scan = SliceScan(source, files, tuple(source.schema.names), arrival, self.slice.from_ms, self.slice.to_ms, start_ms, before)
+        scan = SliceScan(
+            source, files, tuple(source.schema.names), arrival, self.slice.from_ms, self.slice.to_ms, start_ms, before, restated
+        )
         return scan, Judge(pipeline, self.slice.from_ms, self.slice.to_ms, start_ms), source
+
+    @contextmanager
+    def _way_out(self) -> Iterator[None]:
+        """A source that was rewritten is refused with the range to restate."""
+        try:
+            yield
+        except SourceRewritten as error:
+            name, least, start = self.pipeline.name, error.facts["least_ms"], self.parent.start_ms or 0
+            first = iso(start if least is None else max(cast(int, least), start))
+            raise SourceRewritten(
+                f"{name}: {error.message} What rests on them has to be restated: `slackwater backfill {name} --from {first} --to "
+                f"{iso(self.slice.from_ms)}`; or put the rows back (RESTORE version {error.facts['before']}, append only).",
+                **error.facts,
+            ) from error
 
     def _progress(self) -> Progress:
         if self.parent.owner is None:

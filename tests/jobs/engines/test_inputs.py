@@ -15,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import (
     EmptySource,
     PinnedSource,
@@ -228,9 +229,42 @@ class TestRowsThatComeAfterTheirSlice:
         commit(tmp_path, {2: after(2)})
         DeltaTable(str(tmp_path)).delete("row = 1")
         later = pin(SOURCE, str(tmp_path))
-        with pytest.raises(SourceRewritten, match="RESTORE version"):
+        with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T01:00:00Z on") as error:
             later.check_kept(before, ms(after(24)), "a")
+        assert error.value.least_ms == ms(after(1))  # type: ignore[attr-defined]
         later.check_kept(before, ms(after(0)), "a")  # no run has read that far
+
+    def test_what_a_restatement_has_read_of_a_new_file_is_not_read_again(self, tmp_path: Path) -> None:
+        before = commit(tmp_path, {1: after(1)})
+        seen = commit(tmp_path, {2: after(2), 3: None})
+        later = commit(tmp_path, {4: after(3), 5: None})
+        restated = [Stretch(ms(after(0)), ms(after(24)), seen.version)]
+        files = later.files(ms(after(48)), ms(after(72)), "a", before, restated)
+        assert [(read(later.uri, file, later.schema, ("row",)).column("row").to_pylist(), file.read_to_ms) for file in files] == [
+            ([4, 5], None)
+        ]
+        wider = commit(tmp_path, {6: after(5), 7: after(30), 8: None})
+        restated = [Stretch(ms(after(0)), ms(after(24)), wider.version)]
+        [file] = wider.files(ms(after(48)), ms(after(72)), "a", before, restated)
+        assert (file.may_hold_unread, file.read_to_ms) == (True, ms(after(24))), "row 7 alone is left"
+
+    def test_a_removed_file_that_was_restated_since_is_no_loss(self, tmp_path: Path) -> None:
+        before = commit(tmp_path, {1: after(1)})
+        commit(tmp_path, {2: after(30)})
+        DeltaTable(str(tmp_path)).delete("row = 1")
+        later = pin(SOURCE, str(tmp_path))
+        later.check_kept(before, ms(after(48)), "a", [Stretch(ms(after(0)), ms(after(24)), later.version)])
+        with pytest.raises(SourceRewritten):
+            later.check_kept(before, ms(after(48)), "a", [Stretch(ms(after(24)), ms(after(48)), later.version)])
+
+    def test_what_only_a_restatement_has_read_may_not_be_removed_either(self, tmp_path: Path) -> None:
+        before = commit(tmp_path, {1: after(1)})
+        seen = commit(tmp_path, {2: after(2)})
+        DeltaTable(str(tmp_path)).delete("row = 2")
+        later = pin(SOURCE, str(tmp_path))
+        later.check_kept(before, ms(after(48)), "a")
+        with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T02:00:00Z on"):
+            later.check_kept(before, ms(after(48)), "a", [Stretch(ms(after(0)), ms(after(24)), seen.version)])
 
 
 class TestPinning:

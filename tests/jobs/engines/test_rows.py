@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -117,6 +118,27 @@ def test_a_row_is_what_it_is_when_judged_alone(rows: list[Row], start: int, hour
     assert prepared.rows_read == len(elements) + len(unusable)
     alone = Judge(pipeline, low, high).prepare(batch, quarantine=False)
     assert alone.elements.equals(prepared.elements) and alone.quarantined.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("stragglers", "may_hold_unread", "read_to", "taken"),
+    [
+        ("fold", True, None, [1, 2, 3]),
+        ("fold", True, 2, [2, 3]),
+        ("fold", False, None, [3]),
+        ("restate", True, None, [3]),
+        ("restate", True, 2, [3]),
+    ],
+)
+def test_earlier_rows_are_taken_in_where_no_run_has_read_them_and_the_pipeline_folds(
+    stragglers: str, may_hold_unread: bool, read_to: int | None, taken: list[int]
+) -> None:
+    hours = [START_MS + hour * HOUR_MS for hour in range(5)]
+    batch = batch_of([None, *(1000 * hour for hour in hours)], [1000 * START_MS] * 6)
+    batch = replace(batch, may_hold_unread=may_hold_unread, read_to_ms=None if read_to is None else hours[read_to])
+    prepared = Judge(declared(stragglers=stragglers), hours[3], hours[4], hours[1]).prepare(batch)
+    assert [(arrival - START_MS) // HOUR_MS for arrival in prepared.elements.column(ARRIVAL).to_pylist()] == taken
+    assert prepared.quarantined.num_rows == (may_hold_unread and read_to is None), "the row without an arrival"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from jobs.engines import transport
+from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, pin, to_ms
 from jobs.engines.transport import Batches, InProcess, OnSpark, SliceScan, TaskFailed, Transport
 from jobs.pipelines import DeltaSource
@@ -155,6 +156,19 @@ class TestOnSpark:
         tables = OnSpark(spark).gather(scan, lambda batches: ((0, batch.rows) for batch in batches))
         assert {table.schema for table in tables} == {SCHEMA}
         assert pa.concat_tables(tables).sort_by("row").column("row").to_pylist() == [2, 4, 5]
+
+    def test_its_own_scan_leaves_out_what_a_restatement_has_read(self, spark: "SparkSession", tmp_path: Path) -> None:
+        before = commit(tmp_path, {1: 1.0, 2: 30.0})
+        seen = commit(tmp_path, {3: 2.0, 4: 31.0, 5: None})
+        later = commit(tmp_path, {6: 3.0, 7: 32.0, 8: None, 9: 50.0})
+        day = [to_ms(START + timedelta(hours=hours)) for hours in (0, 24, 48, 72)]
+        restated = (Stretch(day[0], day[1], seen.version),)
+        files = tuple(later.files(day[2], day[3], "a", before, restated))
+        scan = SliceScan(later, files, tuple(SCHEMA.names), "a", day[2], day[3], day[0], before, restated)
+        by_spark = replace(scan, source=replace(later, why_not_direct="deletion vectors"))
+        tables = OnSpark(spark).gather(by_spark, lambda batches: ((0, batch.rows) for batch in batches))
+        rows = pa.concat_tables(tables).sort_by("row").column("row").to_pylist()
+        assert rows == [4, 6, 7, 8, 9], "3 and 5 were read by the restatement of the first day, 4 by nobody"
 
     @pytest.mark.slow
     def test_what_spark_deleted_by_vector_is_gone_and_mapped_columns_are_found(self, spark: "SparkSession", tmp_path: Path) -> None:

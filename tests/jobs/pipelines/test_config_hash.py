@@ -111,6 +111,7 @@ CHANGES: dict[str, list[Any]] = {
     "max_catch_up": [41],
     "max_ahead": [HOUR],
     "settle": [HOUR],
+    "stragglers": ["restate"],
     "order_mode": ["heap"],
     "flink_exact": [True],
     "approve_warnings": [True],

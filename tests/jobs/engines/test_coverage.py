@@ -1,0 +1,106 @@
+"""Which rows of which file live runs have read, after any history of runs and restatements: held by a lineage that is played row by row."""
+
+from dataclasses import dataclass, replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.engines.coverage import Stretch, pieces, read_to, was_read
+
+
+@dataclass(frozen=True)
+class Run:
+    low: int
+    high: int
+    version: int
+    parent: int | None  # the version of the run before it, when it ran
+
+
+@dataclass(frozen=True)
+class Row:
+    arrival: int
+    added: int
+    removed: int | None = None
+
+    def is_in(self, version: int) -> bool:
+        return self.added <= version and (self.removed is None or version < self.removed)
+
+
+def readers(rows: list[Row], runs: list[Run]) -> dict[Row, list[Run]]:
+    """Which live runs have read each row: those of its own slice, else the first later one whose version has it and whose parent's had not."""
+    found: dict[Row, list[Run]] = {row: [] for row in rows}
+    for run in runs:
+        for row in rows:
+            own = run.low <= row.arrival < run.high
+            folded = row.arrival < run.low and run.parent is not None and not row.is_in(run.parent) and not found[row]
+            if row.is_in(run.version) and (own or folded):
+                found[row].append(run)
+    return found
+
+
+@st.composite
+def lineages(draw: st.DrawFn) -> tuple[list[Run], list[Stretch], int]:
+    """Live runs of a lineage in slice order: one after the other, a part of them restated later on. With what the next run is told of it."""
+    slices = draw(st.integers(1, 6))
+    versions = sorted(draw(st.lists(st.integers(1, 5), min_size=slices, max_size=slices)))
+    runs = [Run(10 * n, 10 * n + 10, versions[n], versions[n - 1] if n else None) for n in range(slices)]
+    if draw(st.booleans()):
+        low = draw(st.integers(0, slices - 1))
+        high = draw(st.integers(low + 1, slices))
+        again = sorted(draw(st.lists(st.integers(versions[-1], 8), min_size=high - low, max_size=high - low)))
+        for position, number in enumerate(range(low, high)):
+            before = again[position - 1] if position else runs[number].parent
+            runs[number] = replace(runs[number], version=again[position], parent=before)
+    last = runs[-1].version
+    return runs, [Stretch(run.low, run.high, run.version) for run in runs if run.version > last], last
+
+
+@given(lineages(), st.integers(0, 70), st.integers(1, 9))
+@settings(max_examples=300)
+def test_a_row_that_is_new_since_the_run_before_has_been_read_if_a_restatement_has_read_it(
+    lineage: tuple[list[Run], list[Stretch], int], arrival: int, version: int
+) -> None:
+    runs, restated, last = lineage
+    row = Row(arrival, last + version)
+    was = bool(readers([row], runs)[row])
+    until = read_to(restated, row.added)
+    assert was == (until is not None and arrival < until)
+
+
+@given(lineages(), st.integers(0, 69), st.integers(1, 9))
+@settings(max_examples=300)
+def test_pieces_say_the_newest_version_at_which_an_arrival_was_read(
+    lineage: tuple[list[Run], list[Stretch], int], arrival: int, version: int
+) -> None:
+    runs, restated, last = lineage
+    row = Row(arrival, last + version)
+    at = next((piece.version for piece in pieces(restated) if arrival < piece.to_ms), last)
+    assert bool(readers([row], runs)[row]) == (row.added <= at)
+
+
+@given(lineages(), st.data())
+@settings(max_examples=500)
+def test_what_a_live_run_has_read_of_a_removed_file_is_never_overlooked(
+    lineage: tuple[list[Run], list[Stretch], int], data: st.DataObject
+) -> None:
+    runs, restated, last = lineage
+    end = runs[-1].high
+    low = data.draw(st.integers(0, end + 5))
+    high = data.draw(st.integers(low, end + 8))
+    added = data.draw(st.one_of(st.none(), st.integers(last + 1, last + 4)))
+    removed = data.draw(st.integers(max(last, added or 0) + 1, last + 8))
+    rows = [Row(arrival, added or 0, removed) for arrival in range(low, high + 1)]
+    found = readers(rows, runs)
+    rests = any(run.version < removed for row in rows for run in found[row])
+    told = was_read(restated, low, high, added, removed, end)
+    assert told or not rests
+    if not restated:
+        assert told == rests, "without a restatement it is exact"
+
+
+def test_a_file_that_was_restated_as_a_whole_rests_on_nothing_any_more() -> None:
+    restated = [Stretch(10, 20, 7), Stretch(20, 30, 8)]
+    assert not was_read(restated, 12, 29, None, 6, 50)
+    assert was_read(restated, 12, 30, None, 6, 50), "its last row arrived in a slice that was not restated"
+    assert was_read(restated, 9, 12, None, 6, 50)
+    assert was_read(restated, 12, 29, None, 8, 50), "the first of the two slices was restated before the file was removed"

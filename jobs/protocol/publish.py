@@ -69,16 +69,16 @@ class Publisher:
             )
         return self.commit([attempt for attempt, _ in chain], [_accepted(row, accept) for _, row in chain], self._parent_seq(chain[0][0]))
 
-    def commit(self, attempts: list[Attempt], rows: list[LedgerRow], parent_seq: int | None) -> list[LedgerRow]:
-        """Commit `rows` on main if its head is still `parent_seq`, record it and roll forward. Returns no rows where another publisher
-        of the same ones was first: they are live.
+    def commit(self, attempts: list[Attempt], rows: list[LedgerRow], parent_seq: int | None, branch: str = MAIN) -> list[LedgerRow]:
+        """Commit the runs `rows` on `branch` if its head is still `parent_seq`, record it and roll forward what main has open. Returns no
+        rows where another publisher of the same ones was first: they are live.
 
         Raises:
             LostRaceError: the head has moved; nothing was changed but `attempts`, which say so.
         """
         log_of = AttemptsWriter(self.tables["attempts"])
         try:
-            bound = LedgerWriter(self.tables["runs"]).commit(MAIN, parent_seq, rows, self.clock)
+            bound = LedgerWriter(self.tables["runs"]).commit(branch, parent_seq, rows, self.clock)
         except LostRaceError as error:
             if self.tables.ledger.by_run_id(rows[-1].run_id) is not None:
                 self.roll_forward.finish()

@@ -115,11 +115,11 @@ class Runner:
 
 @dataclass(frozen=True)
 class Parent:
-    """What a slice continues: the head of the branch, or the slice staged before it. Both None at the start of a lineage.
+    """What a slice continues: the head of the branch, or the slice staged before it. Both rows are None at the start of a lineage.
 
     Attributes:
         row: the parent's ledger row, bound or only staged.
-        owner: the row that owns the snapshot; the same but after a publish of a branch.
+        owner: the row that owns the snapshot; another than `row` after a fork, publish or restore. None where nothing has run.
         start_ms: where the lineage begins.
         restated: what live runs have read at newer versions of the source than the owner.
     """
@@ -146,14 +146,13 @@ class Prepared:
     def attempts(self) -> AttemptsWriter:
         return AttemptsWriter(self.tables["attempts"])
 
-    def parent(self) -> Parent:
-        """The head of main as the parent of the next slice."""
-        head = self.tables.ledger.head()
+    def parent(self, branch: str = MAIN) -> Parent:
+        """The head of `branch` as the parent of the next slice."""
+        ledger = self.tables.ledger
+        head = ledger.head(branch)
         if head is None:
             return Parent(None, None, None)
-        first = self.tables.ledger.row(head.live[0].first_seq)
-        assert first.slice_start is not None
-        return Parent(head, self.tables.ledger.snapshot_owner(head), to_ms(first.slice_start))
+        return Parent(head, ledger.snapshot_owner(head), to_ms(ledger.start_of(head)))
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
         """Where the branch that ends at `parent` begins and how far it has come. `start_ms` counts only while it is empty."""

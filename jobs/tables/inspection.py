@@ -86,13 +86,13 @@ class Inspection:
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""
         owner = self.tables.ledger.snapshot_owner(self.run(seq))
-        return read_staged(self.tables, table, owner.files.get(table, ()))
+        return read_staged(self.tables, table, () if owner is None else owner.files.get(table, ()))
 
     def live(self, table: str) -> pa.Table:
         """Rows of a staged table that main's live runs make up, each with its seq, oldest run first."""
         head = self.run(None)
         seqs = {row.run_id: row.seq for row in self.tables.ledger.live_runs(head)}
-        rows = self.tables[table].read(where=pc.field("run_id").isin(list(seqs)))
+        rows = self.tables[table].read(where=pc.field("run_id").isin(pa.array(list(seqs), pa.string())))
         rows = rows.append_column("seq", pa.array([seqs[run_id] for run_id in rows.column("run_id").to_pylist()], pa.int64()))
         return rows.sort_by("seq")
 

@@ -4,9 +4,11 @@ Appended by compare-and-swap on the branch head, never changed. Rows are typed h
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
@@ -17,16 +19,11 @@ from jobs.errors import LostRaceError
 from jobs.tables import schemas
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict, NewerFormat, NoRuns
+from jobs.tables.spans import Span, Spans, seqs_of, spans_of
 
 MAIN = "main"
-
-
-@dataclass(frozen=True)
-class Span:
-    """Consecutive seqs, both ends included, all of which are live."""
-
-    first_seq: int
-    last_seq: int
+# Rows of these kinds have panes and a snapshot, and continue their branch; the others only say what is live.
+RUN_KINDS = frozenset({"run", "close"})
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class LedgerRow:
     kind: str
     branch: str
     parent_seq: int | None
-    live: tuple[Span, ...]
+    live: Spans
     slice_start: datetime | None = None
     slice_end: datetime | None = None
     attempt: int = 1
@@ -177,48 +174,107 @@ class LedgerReader:
         return found[0] if found else None
 
     def head(self, branch: str = MAIN) -> LedgerRow | None:
-        """The newest row of `branch`; None while there is none."""
+        """The newest row of `branch`, also that which dropped it; None while there is none."""
         table = self.folder.find()
-        return None if table is None else _head(table, branch)[0]
+        return None if table is None else _newest_of(table, branch)
 
-    def live_runs(self, head: LedgerRow) -> list[LedgerRow]:
-        """The run and close rows that make up `head`'s branch, in slice order."""
-        rows = {row.seq: row for row in self.rows(min((span.first_seq for span in head.live), default=1) - 1)}
-        seqs = [seq for span in head.live for seq in range(span.first_seq, span.last_seq + 1)]
-        return [rows[seq] for seq in seqs if seq in rows and rows[seq].kind in ("run", "close")]
+    def branch(self, name: str) -> "Branch | None":
+        """The branch of that name beside main; None if there is none, or it was dropped."""
+        return next((branch for branch in self._branches(pc.field("branch") == name) if branch.name == name), None)
 
-    def snapshot_owner(self, head: LedgerRow) -> LedgerRow:
-        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live span."""
+    def branches(self) -> "list[Branch]":
+        """Every branch beside main that was not dropped, in the order of their forks. What their heads have live must be kept."""
+        return self._branches(pc.field("branch") != MAIN)
+
+    def _branches(self, where: pc.Expression) -> "list[Branch]":
+        forks: dict[str, LedgerRow] = {}
+        heads: dict[str, LedgerRow] = {}
+        for row in _rows(self.folder.read(where=where)):
+            heads[row.branch] = row
+            if row.kind == "fork":
+                forks[row.branch] = row
+        return [Branch(fork, heads[name]) for name, fork in sorted(forks.items(), key=_seq) if heads[name].kind != "drop"]
+
+    def live_runs(self, head: LedgerRow, since: datetime | None = None) -> list[LedgerRow]:
+        """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose slice ends after it.
+
+        Rows that are not live are not read, nor are files that lie wholly before `since`.
+        """
+        if not head.live:
+            return []
+        where = reduce(or_, ((pc.field("seq") >= span.first_seq) & (pc.field("seq") <= span.last_seq) for span in head.live))
+        if since is not None:
+            where = where & (pc.field("slice_end") > since)
+        rows = {row.seq: row for row in _rows(self.folder.read(where=where))}
+        return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
+
+    def snapshot_owner(self, head: LedgerRow) -> LedgerRow | None:
+        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live span.
+
+        None for a branch that was forked at the start of the lineage and has not run yet.
+        """
+        if not head.live:
+            return None
         last = head.live[-1].last_seq
         return head if last == head.seq else self.row(last)
+
+    def start_of(self, head: LedgerRow) -> datetime:
+        """Where the lineage of `head`'s branch begins: the start of its first live slice, else what its fork says."""
+        first = head if not head.live or head.live[0].first_seq == head.seq else self.row(head.live[0].first_seq)
+        assert first.slice_start is not None
+        return first.slice_start
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch beside main, as the ledger has it.
+
+    Attributes:
+        fork: the row that made it; its live runs are those that the branch began with.
+        head: its newest row.
+    """
+
+    fork: LedgerRow
+    head: LedgerRow
+
+    @property
+    def name(self) -> str:
+        return self.head.branch
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """Seqs of the runs that were made on the branch, in slice order."""
+        return seqs_of(self.head.live)[len(seqs_of(self.fork.live)) :]
 
 
 class LedgerWriter(LedgerReader):
     """Appends to the ledger."""
 
     def commit(
-        self, branch: str, parent_seq: int | None, rows: Sequence[LedgerRow], committed_at: Callable[[], datetime]
+        self,
+        branch: str,
+        parent_seq: int | None,
+        rows: Sequence[LedgerRow],
+        committed_at: Callable[[], datetime],
+        beside: Mapping[str, int] | None = None,
     ) -> list[LedgerRow]:
-        """Append `rows`, bound to the next seqs, in one commit, if `parent_seq` is still the head of `branch`.
+        """Append `rows` to `branch`, bound to the next seqs, in one commit, if `parent_seq` is still its head.
 
-        The only commit point of a run. `rows` are in slice order; seq, parent_seq, live and committed_at of each are set here. Returns the
-        rows as committed.
+        The only commit point of a run, a fork, a publish, a restore, a close or a drop. `rows` are in slice order; seq, branch and
+        committed_at of each are set here. So are parent_seq and live of a run or close, which continues the branch; rows of other kinds
+        (see `jobs.tables.lineage`) bring their live, and a fork brings its parent. `beside`: heads of other branches that must not have
+        moved either. Returns the rows as committed.
 
         Raises:
-            LostRaceError: somebody else moved the head.
+            LostRaceError: somebody else moved a head.
         """
         while True:
             table = self.folder.ensure()
-            head, newest = _head(table, branch)
-            head_seq = None if head is None else head.seq
-            if head_seq != parent_seq:
-                raise LostRaceError(
-                    f"another run committed first: the head of {branch} is {head_seq}, this run started from {parent_seq}. Nothing was "
-                    "changed; run the same command again to continue from there.",
-                    head=head_seq,
-                    parent=parent_seq,
-                )
-            bound = _bind(rows, head, newest, committed_at())
+            head = _newest_of(table, branch)
+            _refuse_moved(branch, head, parent_seq)
+            for other, seq in (beside or {}).items():
+                _refuse_moved(other, _newest_of(table, other), seq)
+            bound = _bind(branch, rows, head, _newest_seq(table), committed_at())
             try:
                 self.folder.append(pa.Table.from_pylist([_row(row) for row in bound], schema=self.folder.schema), expected=table)
             except CommitConflict:
@@ -226,17 +282,29 @@ class LedgerWriter(LedgerReader):
             return bound
 
 
-def _bind(rows: Sequence[LedgerRow], head: LedgerRow | None, newest: int, now: datetime) -> list[LedgerRow]:
+def _refuse_moved(branch: str, head: LedgerRow | None, wanted: int | None) -> None:
+    found = None if head is None else head.seq
+    if found != wanted:
+        raise LostRaceError(
+            f"another run committed first: the head of {branch} is {found}, this run started from {wanted}. Nothing was "
+            "changed; run the same command again to continue from there.",
+            head=found,
+            parent=wanted,
+        )
+
+
+def _bind(branch: str, rows: Sequence[LedgerRow], head: LedgerRow | None, newest: int, now: datetime) -> list[LedgerRow]:
     bound: list[LedgerRow] = []
     for seq, row in enumerate(rows, newest + 1):
-        live = head.live if head is not None else ()
-        if live and live[-1].last_seq == seq - 1:
-            live = (*live[:-1], replace(live[-1], last_seq=seq))
-        else:
-            live = (*live, Span(seq, seq))
-        head = replace(row, seq=seq, parent_seq=None if head is None else head.seq, live=live, committed_at=now)
+        live = spans_of((*seqs_of(head.live if head is not None else ()), seq)) if row.kind in RUN_KINDS else row.live
+        parent = row.parent_seq if row.kind == "fork" else None if head is None else head.seq
+        head = replace(row, seq=seq, branch=branch, parent_seq=parent, live=live, committed_at=now)
         bound.append(head)
     return bound
+
+
+def _seq(named: tuple[str, LedgerRow]) -> int:
+    return named[1].seq
 
 
 def _rows(table: pa.Table) -> list[LedgerRow]:
@@ -246,16 +314,30 @@ def _rows(table: pa.Table) -> list[LedgerRow]:
     return [_from_values(values) for values in rows]
 
 
-def _head(table: DeltaTable, branch: str) -> tuple[LedgerRow | None, int]:
-    """The head of `branch` and the newest seq of all branches, from the newest files alone where they have the answer."""
-    actions = pa.table(table.get_add_actions(flatten=True))
-    if not actions.num_rows:
-        return None, 0
-    newest = pc.max(actions["max.seq"]).as_py()
+def _newest_seq(table: DeltaTable) -> int:
+    """The newest seq of all branches, from the files' statistics alone; 0 for none."""
+    return max((last for _, last in _ranges(table, None)), default=0)
+
+
+def _newest_of(table: DeltaTable, branch: str) -> LedgerRow | None:
+    """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics on branch and seq."""
+    ranges = sorted(_ranges(table, branch), key=lambda found: found[1], reverse=True)
+    if not ranges:
+        return None
     dataset = table.to_pyarrow_dataset()
-    for depth in (8, 512, newest):
-        rows = _rows(dataset.to_table(filter=pc.field("seq") > newest - depth))
-        ours = [row for row in rows if row.branch == branch]
-        if ours:
-            return ours[-1], newest
-    return None, newest
+    for first, last in ranges:
+        within = (pc.field("seq") >= first) & (pc.field("seq") <= last)
+        rows = _rows(dataset.to_table(filter=within & (pc.field("branch") == branch)))
+        if rows:
+            return rows[-1]
+    return None
+
+
+def _ranges(table: DeltaTable, branch: str | None) -> Iterable[tuple[int, int]]:
+    """(least, greatest seq) of each file of the ledger, or of those that may hold rows of `branch`."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    if actions.num_rows:
+        columns = (actions.column(name).to_pylist() for name in ("min.seq", "max.seq", "min.branch", "max.branch"))
+        for first, last, least, greatest in zip(*columns, strict=True):
+            if branch is None or least <= branch <= greatest:
+                yield first, last

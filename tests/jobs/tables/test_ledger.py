@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from jobs.errors import LostRaceError
 from jobs.tables import schemas
 from jobs.tables.errors import NewerFormat, NoRuns
-from jobs.tables.ledger import Input, LedgerReader, LedgerRow, LedgerWriter, Span, _bind
+from jobs.tables.ledger import Input, LedgerReader, LedgerRow, LedgerWriter, _bind
+from jobs.tables.spans import Span
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger_rows import clock, day, ledger_folder, run_row
 
@@ -74,7 +75,7 @@ def test_live_spans_are_exactly_the_rows_of_the_branch(commits: list[tuple[str, 
     heads: dict[str, LedgerRow | None] = {"main": None, "a": None, "b": None}
     rows: list[LedgerRow] = []
     for branch, count in commits:
-        bound = _bind([run_row("r", branch=branch)] * count, heads[branch], len(rows), clock())
+        bound = _bind(branch, [run_row("r", branch=branch)] * count, heads[branch], len(rows), clock())
         rows += bound
         heads[branch] = bound[-1]
     assert [row.seq for row in rows] == list(range(1, len(rows) + 1))

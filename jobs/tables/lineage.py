@@ -1,0 +1,129 @@
+"""Ledger rows that run nothing and only say what is live: fork, publish, restore, drop.
+
+Pure functions from rows to rows; `LedgerWriter.commit` binds them. Whether a row may be written is the protocol's business.
+"""
+
+import re
+import uuid
+from datetime import datetime
+from typing import Any
+
+from jobs.errors import UsageError
+from jobs.tables.ledger import MAIN, Branch, LedgerRow
+from jobs.tables.spans import seqs_of, since, spans_of, up_to
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+class BadBranchName(UsageError):
+    """A name that no branch may have."""
+
+
+def check_branch_name(name: str) -> None:
+    """Refuse a name that no branch beside main may have.
+
+    Raises:
+        BadBranchName: it is `main`, a number (which would read as a seq), or has other characters.
+    """
+    if name == MAIN or not _NAME.fullmatch(name):
+        raise BadBranchName(
+            f"{name!r} can't name a branch: a letter, then letters, digits, '_' or '-', all small, 63 at most, and not {MAIN!r}.",
+            branch=name,
+        )
+
+
+def fork_row(branch: str, of: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None) -> LedgerRow:
+    """The row that makes `branch`: live is what `of` has live up to `owner`, whose snapshot the branch continues.
+
+    Args:
+        branch: its name; commit it with the head of that name as the parent (None, or the row that dropped an earlier one).
+        of: the row whose live runs it takes, usually main's head. Recorded as the parent is `owner`, else `of`.
+        owner: a run that is live in `of`; None forks at the start of the lineage, from nothing.
+        start: where the lineage begins (`LedgerReader.start_of`). The slice of the row is [start, end of the owner's slice).
+    """
+    check_branch_name(branch)
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id("fork"),
+        kind="fork",
+        branch=branch,
+        parent_seq=(owner or of).seq,
+        live=() if owner is None else up_to(of.live, owner.seq),
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def publish_row(
+    main: LedgerRow,
+    branch: Branch,
+    owner: LedgerRow,
+    restated: tuple[datetime, datetime],
+    resume_from: int | None = None,
+    verdict: str | None = None,
+    version: str | None = None,
+) -> LedgerRow:
+    """The row that makes `branch` live: its runs, and behind them main's runs from `resume_from` on, if they converged.
+
+    Args:
+        main: main's head; the parent to commit it on.
+        branch: the branch; commit it with `beside={branch.name: branch.head.seq}`, so that its tip is not dropped meanwhile.
+        owner: the run that owns the snapshot afterwards: main's last live run when it resumes, else the branch's.
+        restated: [start, end) of the slices that the branch has run.
+        resume_from: seq of the first of main's live runs that stay live behind the branch; None when the branch replaces all of them.
+        verdict: of the branch's runs, the worst.
+    """
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id(f"publish-{branch.name}"),
+        kind="publish",
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=spans_of(seqs_of(branch.head.live) + (() if resume_from is None else seqs_of(since(main.live, resume_from)))),
+        slice_start=restated[0],
+        slice_end=restated[1],
+        verdict=verdict,
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def restore_row(main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None) -> LedgerRow:
+    """The row that makes live again what was live after the row `to`, and nothing else.
+
+    Args:
+        main: main's head; the parent to commit it on.
+        owner: the run that owns the snapshot afterwards.
+        start: where the lineage begins.
+    """
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id("restore"),
+        kind="restore",
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=to.live,
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
+    """The row that ends `branch`: nothing of it is live afterwards. Commit it on the branch's head."""
+    return LedgerRow(seq=0, run_id=_run_id("drop"), kind="drop", branch=branch.name, parent_seq=branch.head.seq, live=(), version=version)
+
+
+def _run_id(what: str) -> str:
+    return f"{what}-{uuid.uuid4().hex[:16]}"
+
+
+def _as_of(owner: LedgerRow | None) -> dict[str, Any]:
+    """What the snapshot says, whose row makes it current: not what a run did, so that sums over the ledger count no row twice."""
+    if owner is None:
+        return {}
+    names = ("config_hash", "code_hash", "watermark_out", "windows_open", "timers_pending", "state_hash")
+    return {name: getattr(owner, name) for name in names}

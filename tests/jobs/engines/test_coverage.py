@@ -27,7 +27,7 @@ class Row:
 
 
 def readers(rows: list[Row], runs: list[Run]) -> dict[Row, list[Run]]:
-    """Which live runs have read each row: those of its own slice, else the first later one whose version has it and whose parent's had not."""
+    """Which live runs have read each row: that of its own slice, else the first later one whose version has it and whose parent's lacks it."""
     found: dict[Row, list[Run]] = {row: [] for row in rows}
     for run in runs:
         for row in rows:
@@ -40,7 +40,7 @@ def readers(rows: list[Row], runs: list[Run]) -> dict[Row, list[Run]]:
 
 @st.composite
 def lineages(draw: st.DrawFn) -> tuple[list[Run], list[Stretch], int]:
-    """Live runs of a lineage in slice order: one after the other, a part of them restated later on. With what the next run is told of it."""
+    """Live runs in slice order, one after the other, a part of them restated later on; and what the next run is told of it."""
     slices = draw(st.integers(1, 6))
     versions = sorted(draw(st.lists(st.integers(1, 5), min_size=slices, max_size=slices)))
     runs = [Run(10 * n, 10 * n + 10, versions[n], versions[n - 1] if n else None) for n in range(slices)]

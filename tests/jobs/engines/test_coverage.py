@@ -27,7 +27,7 @@ class Row:
 
 
 def readers(rows: list[Row], runs: list[Run]) -> dict[Row, list[Run]]:
-    """Which live runs have read each row: that of its own slice, else the first later one whose version has it and whose parent's lacks it."""
+    """Which live runs have read each row: that of its own slice, else the first later one whose version alone has it."""
     found: dict[Row, list[Run]] = {row: [] for row in rows}
     for run in runs:
         for row in rows:

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,10 @@ from jobs.pipelines.pipeline import Pipeline
 
 EXAMPLES = ("jobs.examples.departures", "jobs.examples.turnarounds")
 VARIABLE = "SLACKWATER_PIPELINES"
+
+
+# The modules that this process has loaded for its user, by name: what executors don't have.
+_LOADED: dict[str, ModuleType] = {}
 
 
 class UnknownPipeline(UsageError):
@@ -70,24 +75,76 @@ class Registry(Mapping[str, Pipeline]):
         return len(found)
 
     def sources(self, name: str) -> list[Path]:
-        """The files whose text is part of the code hash: the pipeline's own and, for a user's file, the Python files beside it."""
-        pipeline = self[name]
-        own = Path(str(self._modules[pipeline.name].__file__))
-        if self._modules[pipeline.name].__name__ in EXAMPLES:
-            return [own]
-        return sorted({own, *own.parent.glob("*.py")})
+        """The files whose text is part of the code hash: the pipeline's own and, for a user's, those that `_own_files` names."""
+        return sorted(self._files(name).values())
 
     def code_hash(self, name: str) -> str:
         """SHA-256 over our version and the pipeline's sources (names and bytes)."""
         digest = hashlib.sha256(product_version().encode())
-        for path in self.sources(name):
-            digest.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
+        for relative, path in sorted(self._files(name).items()):
+            digest.update(b"\0" + relative.encode() + b"\0" + path.read_bytes())
         return digest.hexdigest()
+
+    def _files(self, name: str) -> dict[str, Path]:
+        module = self._modules[self[name].name]
+        own = Path(str(module.__file__))
+        return {own.name: own} if module.__name__ in EXAMPLES else _own_files(module)
 
 
 def config_hash(pipeline: Pipeline) -> str:
     """SHA-256 over the canonical JSON of the declarations."""
     return hashlib.sha256(json.dumps(pipeline.describe(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def loaded_by_value() -> list[ModuleType]:
+    """The user's files that this process has loaded: no other process could import them by their names."""
+    return [module for module in _loaded() if module.__name__.startswith(USER_MODULE)]
+
+
+def loaded_files() -> dict[str, Path]:
+    """The user's code that is imported by name, as an archive would hold it: modules beside a file, packages that it imported, and
+    modules given by name. Only what this process finds there, too: nothing may take the place of another module.
+    """
+    files = {name: path for module in _loaded() for name, path in _own_files(module).items()}
+    by_value = {Path(str(module.__file__)) for module in loaded_by_value()}
+    return {name: path for name, path in files.items() if path not in by_value and _is_found(name, path)}
+
+
+def _loaded() -> list[ModuleType]:
+    return [module for name, module in _LOADED.items() if sys.modules.get(name) is module]
+
+
+def _is_found(name: str, path: Path) -> bool:
+    top = name.partition("/")[0].removesuffix(".py")
+    found = None if top in sys.stdlib_module_names else PathFinder.find_spec(top)
+    if found is None or found.origin is None:
+        return False
+    origin = Path(found.origin)
+    return origin == path or (origin.name == "__init__.py" and origin.parent in path.parents)
+
+
+def _own_files(module: ModuleType) -> dict[str, Path]:
+    """Path in an archive → file: the Python files beside a module, and the packages beside it that have been imported; of a module in a
+    package all files of the package.
+    """
+    own = Path(str(module.__file__))
+    package = module.__name__.partition(".")[0] if "." in module.__name__ else None
+    if package is not None:
+        return _package_files(package)
+    files = {path.name: path for path in (own, *own.parent.glob("*.py"))}
+    for name, other in list(sys.modules.items()):
+        where = getattr(other, "__file__", None)
+        if "." not in name and where is not None and Path(where) == own.parent / name / "__init__.py":
+            files |= _package_files(name)
+    return files
+
+
+def _package_files(name: str) -> dict[str, Path]:
+    return {
+        f"{name}/{path.relative_to(folder).as_posix()}": path
+        for folder in map(Path, sys.modules[name].__path__)
+        for path in folder.rglob("*.py")
+    }
 
 
 def product_version() -> str:
@@ -127,14 +184,14 @@ def _load(wanted: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise PipelinesFileError(f"{wanted}: is no Python file; its name must end in .py.", path=wanted)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[unique] = module
+    sys.modules[unique] = _LOADED[unique] = module
     # Helper modules beside the file are found after everything installed, so that none of them can shadow ours.
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        del sys.modules[unique]
+        del sys.modules[unique], _LOADED[unique]
         if isinstance(error, UsageError):
             raise
         raise PipelinesFileError(f"{path}: {type(error).__name__} while loading: {error}", path=str(path)) from error
@@ -143,6 +200,8 @@ def _load(wanted: str) -> ModuleType:
 
 def _import(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
     except ImportError as error:
         raise PipelinesFileError(f"{name}: no such file, and no module of that name can be imported ({error}).", path=name) from error
+    _LOADED[name] = module
+    return module

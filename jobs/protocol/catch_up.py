@@ -159,14 +159,17 @@ def engine_for(pipeline: Pipeline) -> Engine:
 
 
 def spark_transport(app: str) -> Callable[[], Transport]:
-    """Makes the transport on a Spark session of that name."""
+    """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by then are known."""
 
     def make() -> Transport:
         threading.Thread(target=validation.load_judge, name="great expectations", daemon=True).start()
         from jobs.engines.transport import OnSpark
         from jobs.runtime.session import session
+        from jobs.runtime.user_code import ship
 
-        return OnSpark(session(f"slackwater {app}"))
+        spark = session(f"slackwater {app}")
+        ship(spark, registry.loaded_by_value(), registry.loaded_files())
+        return OnSpark(spark)
 
     return make
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,21 +30,25 @@ class SubmitSettings:
 
 
 def package_zip(folder: Path) -> Path:
-    """Writes the installed `windowing` and `jobs` into `folder` as `slackwater-<digest>.zip`, unless it is there; gives its path.
+    """Writes the installed `windowing` and `jobs` into `folder` as `slackwater-<digest>.zip`, unless it is there; gives its path."""
+    return archive("slackwater", sorted(_entries()), folder)
 
-    Equal sources give equal bytes. The name must end in .zip: Spark puts a .whl on no executor's path.
+
+def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Path:
+    """Writes `entries` (name in the archive, file) into `folder` as `<title>-<digest>.zip`, unless it is there; gives its path.
+
+    Equal files give equal bytes. The name must end in .zip: Spark puts a .whl on no executor's path.
     """
-    entries = sorted(_entries())
     digest = hashlib.sha256()
     for name, file in entries:
         digest.update(f"{name}\0{file.stat().st_size}\0".encode() + file.read_bytes())
-    target = folder / f"slackwater-{digest.hexdigest()[:16]}.zip"
+    target = folder / f"{title}-{digest.hexdigest()[:16]}.zip"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f"{target.name}.{os.getpid()}"  # renamed into place: another process may be writing the same archive
-        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as members:
             for name, file in entries:
-                archive.writestr(_member(name), file.read_bytes())
+                members.writestr(_member(name), file.read_bytes())
         draft.replace(target)
     return target
 

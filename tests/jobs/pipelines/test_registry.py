@@ -1,5 +1,6 @@
 """The registry finds our examples and a user's own file, with the modules beside it, and lets neither take the place of what is ours."""
 
+import json
 import os
 import re
 import subprocess
@@ -99,6 +100,56 @@ def test_a_users_own_jobs_or_windowing_beside_it_does_not_take_the_place_of_ours
     probe = f"from jobs.pipelines import registry; print(*registry.load({str(path)!r}))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False, cwd="/")
     assert (done.returncode, done.stdout) == (0, " ".join(sorted([*OURS, "mine"])) + "\n"), done.stderr
+
+
+class TestWhatExecutorsLack:
+    """Probed in a process of its own, where nothing else has been loaded."""
+
+    def probe(self, wanted: object, cwd: Path) -> tuple[list[str], list[str]]:
+        program = (
+            f"import json; from jobs.pipelines import registry as r; r.load({str(wanted)!r}); "
+            "print(json.dumps([[m.__name__[-9:] for m in r.loaded_by_value()], sorted(r.loaded_files())]))"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        by_value, files = json.loads(done.stdout)
+        return by_value, files
+
+    def test_a_file_goes_by_value_and_what_lies_beside_it_in_an_archive(self, tmp_path: Path) -> None:
+        path = user_file(tmp_path, more="import mine_too.deeper.part")
+        (tmp_path / "mine_too" / "deeper").mkdir(parents=True)
+        for name in (
+            "beside_mine.py",
+            "mine_too/__init__.py",
+            "mine_too/deeper/__init__.py",
+            "mine_too/deeper/part.py",
+            "mine_too/text.txt",
+        ):
+            (tmp_path / name).write_text("")
+        (tmp_path / "never_imported").mkdir()
+        (tmp_path / "never_imported" / "__init__.py").write_text("")
+        by_value, files = self.probe(path, tmp_path)
+        assert by_value == ["pipelines"]
+        assert files == ["beside_mine.py", "mine_too/__init__.py", "mine_too/deeper/__init__.py", "mine_too/deeper/part.py"]
+
+    def test_what_lies_beside_it_and_is_called_as_another_module_is_left_behind(self, tmp_path: Path) -> None:
+        path = user_file(tmp_path, more="import windowing")
+        for name in ("jobs.py", "pyarrow.py", "json.py", "windowing/__init__.py", "sound.py"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text("raise SystemExit('the wrong module')" if name != "sound.py" else "")
+        assert self.probe(path, Path("/"))[1] == ["sound.py"]
+
+    def test_a_module_goes_by_its_name_with_its_package(self, tmp_path: Path) -> None:
+        (tmp_path / "ours").mkdir()
+        user_file(tmp_path / "ours", file="listed.py")
+        (tmp_path / "ours" / "__init__.py").write_text("")
+        (tmp_path / "outside.py").write_text("")
+        assert self.probe("ours.listed", tmp_path) == ([], ["ours/__init__.py", "ours/listed.py"])
+
+    def test_of_the_examples_nothing_is_lacking(self, tmp_path: Path) -> None:
+        program = "from jobs.pipelines import registry as r; r.load(); print(r.loaded_by_value(), r.loaded_files())"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.stdout == "[] {}\n", done.stderr
 
 
 class TestErrors:

@@ -1,0 +1,32 @@
+"""Brings the user's own code to where tasks run: files under names of their own by value, what they import by name in an archive.
+
+Knows Spark only; what the user's code is, is told by whoever has loaded it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from jobs.runtime.cache import cache
+from jobs.runtime.packaging import archive
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def ship(spark: SparkSession, by_value: Iterable[ModuleType], files: Mapping[str, Path]) -> None:
+    """Make the user's code known to all tasks that are sent from now on. May be called again.
+
+    Args:
+        by_value: modules whose classes and functions travel inside of what uses them, since no executor could import them.
+        files: path in an archive → Python file; put on every executor's path.
+    """
+    from pyspark import cloudpickle
+
+    for module in by_value:
+        cloudpickle.register_pickle_by_value(module)
+    if files:
+        spark.sparkContext.addPyFile(str(archive("pipelines", sorted(files.items()), cache() / "packages")))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.engines.inputs import to_datetime, to_ms
-from jobs.engines.rows import ARRIVAL, EVENT, Judge
+from jobs.engines.rows import ARRIVAL, EVENT, Judge, columns_of_condition
 from jobs.engines.transport import Batches, SliceScan, Transport
 from jobs.tables import schemas
 from windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress, TickAggregates, Timeline, watermark_timeline
@@ -129,7 +129,8 @@ def partition_names(rows: pa.Table, column: str | None) -> pa.ChunkedArray:
 def columns_of_pass(judge: Judge) -> tuple[str, ...]:
     """The columns that the pass reads."""
     source = judge.pipeline.source
-    wanted = (*judge.pipeline.keys, source.event_time, source.arrival_time, source.source_partition)
+    judged = (*judge.pipeline.keys, *columns_of_condition(judge.pipeline))
+    wanted = (*judged, source.event_time, source.arrival_time, source.source_partition)
     return tuple(dict.fromkeys(name for name in wanted if name))
 
 

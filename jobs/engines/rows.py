@@ -14,8 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.engines.conditions import Condition
 from jobs.engines.inputs import SourceBatch, SourceColumnError
 from jobs.pipelines import Pipeline
+from jobs.pipelines.conditions import columns_of
 from jobs.tables import schemas
 from windowing.state.snapshot import row_digests
 
@@ -34,14 +36,18 @@ class Prepared:
     Attributes:
         elements: the usable rows of the slice and those folded into it: the batch's columns and, as int64, `__arrival_ms`, `__event_ms`.
         quarantined: rows of `quarantine`, without run_id and source version.
+        filtered: how many rows of this run the pipeline's condition left out.
+        filtered_folded: how many of those had arrived before the slice.
     """
 
     elements: pa.Table
     quarantined: pa.Table
+    filtered: int = 0
+    filtered_folded: int = 0
 
     @property
     def rows_read(self) -> int:
-        return self.elements.num_rows + self.quarantined.num_rows
+        return self.elements.num_rows + self.quarantined.num_rows + self.filtered
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,9 @@ class Judge:
     start_ms: int | None = None
 
     def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
-        """Judge every row of `batch`. A row that breaks several rules is quarantined for the first of: arrival, key, event time, range,
-        ahead. Without `quarantine` unusable rows are left out, for a pass that only wants elements.
+        """Judge every row of `batch`. One that does not meet the pipeline's condition is none of its rows, whatever else is wrong with it.
+        A row that breaks several rules is quarantined for the first of: arrival, key, event time, range, ahead. Without `quarantine`
+        unusable rows are left out, for a pass that only wants elements.
         """
         source = self.pipeline.source
         rows = batch.rows
@@ -72,11 +79,19 @@ class Judge:
             reason[broken] = number
         reason[no_arrival] = len(_REASONS)
         concerned = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
-        usable = in_slice & (reason == 0)
+        wanted = self._wanted(rows)
+        usable = in_slice & (reason == 0) & wanted
         elements = rows.filter(pa.array(usable))
         elements = elements.append_column(ARRIVAL, pa.array(arrival[usable])).append_column(EVENT, pa.array(event[usable]))
-        unusable = np.flatnonzero(concerned & (reason != 0)) if quarantine else np.zeros(0, np.int64)
-        return Prepared(elements, self._quarantine(batch, unusable, reason))
+        unusable = np.flatnonzero(concerned & (reason != 0) & wanted) if quarantine else np.zeros(0, np.int64)
+        filtered = concerned & ~wanted
+        folded = np.count_nonzero(filtered & ~no_arrival & (arrival < self.from_ms))
+        return Prepared(elements, self._quarantine(batch, unusable, reason), int(np.count_nonzero(filtered)), int(folded))
+
+    def _wanted(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Where the pipeline's condition is true; everywhere without one."""
+        condition = self.pipeline.condition
+        return np.ones(rows.num_rows, np.bool_) if condition is None else Condition(condition).holds(rows)
 
     def _first(self, batch: SourceBatch) -> int:
         """The earliest arrival that is this run's."""
@@ -168,9 +183,14 @@ def _printable(value: Any) -> Any:
 
 
 def columns_read(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order, aggregates."""
+    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order, condition, aggregates."""
     aggregates = (aggregate.column for aggregate in pipeline.select.values() if aggregate.column is not None)
-    return tuple(dict.fromkeys((*pipeline.keys, *pipeline.source.columns, *aggregates)))
+    return tuple(dict.fromkeys((*pipeline.keys, *pipeline.source.columns, *columns_of_condition(pipeline), *aggregates)))
+
+
+def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns that the pipeline's condition looks at."""
+    return () if pipeline.condition is None else columns_of(pipeline.condition)
 
 
 def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:

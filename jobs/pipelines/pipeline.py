@@ -12,6 +12,7 @@ from typing import Any, Literal
 from jobs.pipelines.aggregates import Aggregate
 from jobs.pipelines.canonical import Opaque, plain
 from jobs.pipelines.columns import Column, parse_columns
+from jobs.pipelines.conditions import Term, parse_condition
 from jobs.pipelines.errors import PipelineError
 from jobs.pipelines.expectations import Expectation
 from jobs.pipelines.sources import DeltaSource
@@ -55,6 +56,8 @@ class Pipeline:
         watermarks: how far event time has come; see `WatermarkStrategy`.
         key_by: one column or several.
         window: an assigner of `windowing`.
+        where: a condition on the source's columns, ``dep_delay > 15 AND carrier IN ('AA', 'UA')``; other rows are none of the pipeline's:
+            they are counted, and touch nothing else, no watermark either.
         trigger: instead of the assigner's default trigger.
         evictor: thins out a window's elements at each firing; all of them are kept until then.
         allowed_lateness: how long after its end a window still accepts elements.
@@ -101,6 +104,7 @@ class Pipeline:
     columns: Sequence[str] | None = None
     records: Sequence[type] = ()
     pickled_state: bool = False
+    where: str | None = None
     trigger: Trigger | None = None
     evictor: Evictor | None = None
     allowed_lateness: timedelta = timedelta(0)
@@ -116,6 +120,7 @@ class Pipeline:
     approve_warnings: bool = False
     max_parallelism: int = 128
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    condition: Term | None = field(init=False, repr=False, compare=False)
     emitted: tuple[Column, ...] = field(init=False, repr=False, compare=False)
     sides: Mapping[str, tuple[Column, ...]] = field(init=False, repr=False, compare=False)
 
@@ -132,6 +137,7 @@ class Pipeline:
         if isinstance(self.columns, str) or not all(isinstance(name, str) for name in self.columns or ()):
             raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
         set_(self, "columns", None if self.columns is None else tuple(self.columns))
+        set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
         set_(self, "start", _utc(self._subject, self.start))
         self._check_durations()
         self._check_numbers()

@@ -4,6 +4,7 @@ Names only: whether the columns exist is checked against the pinned table versio
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from jobs.pipelines.errors import PipelineError
 
@@ -15,9 +16,11 @@ class DeltaSource:
     Args:
         table: relative to the warehouse (``sources/departures``) or an absolute path or URI.
         event_time: column of type timestamp: when the event happened.
-        arrival_time: column of type timestamp: when the row reached the table. Runs select by it. The event time if history has none.
+        arrival_time: column of type timestamp: when the row reached the table. Runs select by it.
         source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
         order_by: optional column that orders rows of equal arrival.
+        order: ``arrival``, or ``event`` for history that knows no arrival, or to see what it would have been without delays: every row
+            then arrives at its event time, and `arrival_time` becomes that column.
 
     Raises:
         PipelineError: a name is missing or no text.
@@ -28,14 +31,20 @@ class DeltaSource:
     arrival_time: str = ""
     source_partition: str | None = None
     order_by: str | None = None
+    order: Literal["arrival", "event"] = "arrival"
 
     def __post_init__(self) -> None:
         subject = f"DeltaSource {self.table!r}"
+        if self.order not in ("arrival", "event"):
+            raise PipelineError(subject, f"order is {self.order!r}; it is 'arrival' or 'event'")
+        if self.order == "event":
+            object.__setattr__(self, "arrival_time", self.event_time)
         if not isinstance(self.table, str) or not self.table:
             raise PipelineError(subject, "the table is missing; give a path relative to the warehouse, or a URI")
         for role in ("event_time", "arrival_time"):
             if not isinstance(getattr(self, role), str) or not getattr(self, role):
-                raise PipelineError(subject, f"{role} is missing; name the timestamp column")
+                hint = ", or say order='event' where history has none" if role == "arrival_time" else ""
+                raise PipelineError(subject, f"{role} is missing; name the timestamp column{hint}")
         for role in ("source_partition", "order_by"):
             name = getattr(self, role)
             if name is not None and (not isinstance(name, str) or not name):

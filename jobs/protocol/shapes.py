@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from jobs.engines.accumulators import bind
+from jobs.engines.conditions import bind_condition
 from jobs.pipelines import Pipeline
 from jobs.pipelines.errors import PipelineError
 from jobs.protocol.validation import check_types
@@ -38,9 +39,11 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     """The shape of a pipeline's tables over a source of that schema.
 
     Raises:
-        PipelineError: an aggregate or an expectation doesn't suit the type of its column.
+        PipelineError: an aggregate, the condition or an expectation doesn't suit the type of its column.
     """
     types = {field.name: field.type for field in source}
+    if pipeline.where is not None:
+        bind_condition(f"Pipeline {pipeline.name!r}", pipeline.where, types)
     bound = {name: bind(name, aggregate, types) for name, aggregate in pipeline.select.items()}
     shape = Shape(
         keys=tuple((name, types[name]) for name in pipeline.keys),

@@ -33,7 +33,7 @@ class OperatorEngine:
 
 @dataclass(frozen=True)
 class MapElements:
-    """Map task: judge the rows of the slice; send elements to the range of their key group, and quarantined rows along to range 0."""
+    """Map task: judge the rows of the slice; send elements to the range of their key group, the rest and its counts along to range 0."""
 
     judge: Judge
     keys: Keys
@@ -44,6 +44,9 @@ class MapElements:
             prepared = self.judge.prepare(batch)
             if prepared.quarantined.num_rows:
                 yield 0, named("quarantine", prepared.quarantined)
+            if prepared.filtered:
+                filtered = {"rows_read": prepared.filtered, "rows_filtered": prepared.filtered, "rows_folded": prepared.filtered_folded}
+                yield 0, counted(filtered)
             elements = prepared.elements
             if not elements.num_rows:
                 continue
@@ -65,7 +68,7 @@ class ReplayRange:
         quarantined = [table for table in received if name_of(table) == "quarantine"]
         elements = [table.replace_schema_metadata(None) for table in received if name_of(table) == _ELEMENTS]
         work = RangeWork(self.replay, self.keys, number, in_order(self.replay.pipeline, pa.concat_tables(elements)) if elements else None)
-        yield from quarantined
+        yield from (table for table in received if name_of(table) in ("quarantine", "counts"))
         yield from work.run()
         lost = sum(table.num_rows for table in quarantined)
         folded = sum(self._folded(table.column("arrival_time")) for table in quarantined)

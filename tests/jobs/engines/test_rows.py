@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.engines.inputs import SourceBatch, SourceColumnError
+from jobs.engines.progress import columns_of_pass
 from jobs.engines.rows import ARRIVAL, EVENT, Judge, as_json, check_key_types, columns_read, in_order
 from jobs.pipelines import DeltaSource, Pipeline, count, max_
 from windowing import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
@@ -163,6 +164,24 @@ def test_times_without_a_zone_are_utc() -> None:
     rows = batch.rows.set_column(0, "a", times([START_MS * 1000], tz=None)).set_column(1, "e", times([START_MS * 1000], tz=None))
     prepared = Judge(declared(), START_MS, START_MS + 1).prepare(SourceBatch(rows, None, True))
     assert prepared.elements.column(ARRIVAL).to_pylist() == [START_MS]
+
+
+class TestACondition:
+    def test_a_row_that_does_not_meet_it_is_counted_and_nothing_else_is_asked_of_it(self) -> None:
+        before, within, beyond = (1000 * (START_MS + hours * HOUR_MS) for hours in (-1, 0, 1))
+        arrivals = [within, within, within, before, beyond, None, None]
+        batch = batch_of(arrivals, [within] * 7, k=["x", "y", None, "y", "y", "y", "x"])
+        prepared = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS, START_MS - HOUR_MS).prepare(batch)
+        assert prepared.elements.column("row").to_pylist() == [0]
+        assert prepared.quarantined.column("reason_code").to_pylist() == ["null_arrival"]
+        assert (prepared.filtered, prepared.filtered_folded, prepared.rows_read) == (4, 1, 6)
+        again = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS).prepare(replace(batch, may_hold_unread=False))
+        assert (again.filtered, again.filtered_folded, again.rows_read) == (2, 0, 3), "read before, but for those that arrived since"
+
+    def test_its_columns_are_read_for_the_timeline_and_tell_equal_rows_apart(self) -> None:
+        pipeline = declared(where="part = 1 AND extra IS NULL")
+        assert columns_read(pipeline) == ("k", "part", "e", "a", "row", "extra", "x")
+        assert columns_of_pass(Judge(pipeline, 0, 1)) == ("k", "part", "extra", "e", "a")
 
 
 class TestHowFarAWindowReaches:

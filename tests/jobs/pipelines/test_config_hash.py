@@ -76,6 +76,8 @@ CHANGES: dict[str, list[Any]] = {
         DeltaSource("t", event_time="e", arrival_time="b"),
         DeltaSource("t", event_time="e", arrival_time="a", source_partition="p"),
         DeltaSource("t", event_time="e", arrival_time="a", order_by="p"),
+        DeltaSource("t", event_time="e", arrival_time="e"),
+        DeltaSource("t", event_time="e", order="event"),
     ],
     "watermarks": [
         WatermarkStrategy.monotonous(),
@@ -91,6 +93,7 @@ CHANGES: dict[str, list[Any]] = {
     ],
     "select": [{"flights": count("e")}, {"n": count()}, {"flights": mean("x")}, {"flights": count(), "n": count()}],
     "start": ["2013-01-02"],
+    "where": ["n > 3", "n > 4"],
     "trigger": [EventTimeTrigger(), CountTrigger.of(3), CountTrigger.of(4), PurgingTrigger.of(CountTrigger.of(3))],
     "allowed_lateness": [HOUR],
     "expect": [

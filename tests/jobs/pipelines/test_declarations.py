@@ -207,6 +207,10 @@ def test_a_declaration_is_keyword_only() -> None:
 
 
 class TestSources:
+    def test_in_order_of_events_a_row_arrives_at_its_event_time(self) -> None:
+        assert DeltaSource("t", event_time="at", order="event").arrival_time == "at"
+        assert DeltaSource("t", event_time="at", arrival_time="in", order="event").columns == ("at",)
+
     def test_columns_with_a_role_are_listed_once(self) -> None:
         source = DeltaSource("t", event_time="at", arrival_time="at", source_partition="carrier", order_by="row")
         assert source.columns == ("at", "carrier", "row")
@@ -217,9 +221,10 @@ class TestSources:
             ({"table": ""}, "DeltaSource '': the table is missing; give a path relative to the warehouse, or a URI"),
             ({"table": None}, "the table is missing"),
             ({"event_time": ""}, "DeltaSource 't': event_time is missing; name the timestamp column"),
-            ({"arrival_time": 3}, "arrival_time is missing"),
+            ({"arrival_time": 3}, "arrival_time is missing; name the timestamp column, or say order='event' where history has none"),
             ({"source_partition": ""}, "source_partition is ''; name a column, or leave it out"),
             ({"order_by": 3}, "order_by is 3; name a column"),
+            ({"order": "row"}, "order is 'row'; it is 'arrival' or 'event'"),
         ],
     )
     def test_a_role_without_a_column_is_refused(self, changes: dict[str, Any], rule: str) -> None:

@@ -245,9 +245,11 @@ class _Machine:
         if len(touched) == 1 and touched[0].window == cover:
             return touched[0]
         for live in touched:
-            self.counts.windows_merged += 1
             self.live.remove(live)
-            if live.firings:
+            if not live.firings:
+                self.counts.windows_opened -= 1
+            else:
+                self.counts.windows_merged += 1
                 self.panes.append(
                     Pane(live.key, live.window, live.firings + 1, "withdrawn", 0, None, self.watermark, None, event.arrival, ())
                 )

@@ -159,8 +159,9 @@ class SourceProgress:
 class Counts:
     """read = accepted + late + unassigned + quarantined; windows open = opened − merged − cleaned.
 
-    `windows_opened` counts windows made by a merge too, `windows_merged` those that a merge absorbed. `assignments_missed` are the late
-    windows of accepted elements. With these triggers each element is in a firing before its window is cleaned up.
+    `windows_merged` counts windows that had fired and were absorbed by a merge; `windows_opened` counts windows made by a merge too, but
+    not those that were absorbed before they fired. `assignments_missed` are the late windows of accepted elements. With these triggers
+    each element is in a firing before its window is cleaned up.
     """
 
     read: int = 0

@@ -81,7 +81,13 @@ class WindowLife:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of a run, under the names of the ledger's columns."""
+    """Counts of a run, under the names of the ledger's columns.
+
+    They depend on which elements there are and on what fired, not on the order in which elements extend a session that has not fired:
+    `windows_merged` are windows that had fired and were absorbed, and a window that is absorbed before it fires is taken back from
+    `windows_opened`, so that a run that only joins such sessions has opened less than none. Opened - merged - cleaned is always what the
+    run has added to the open windows.
+    """
 
     rows_late: int = 0
     rows_unassigned: int = 0
@@ -187,17 +193,19 @@ class WindowLog:
     def windows_merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
         """`result` begins a life of its own, with what was in those absorbed, and counts its firings from 1."""
         whole = WindowLife()
+        unfired = 0
         for window in absorbed:
             life = self._close_window(key, window)
             assert life is not None
+            unfired += not life.firings
             whole.elements += life.elements
             whole.unfired += life.unfired
             whole.first_arrival = _least(whole.first_arrival, life.first_arrival)
             whole.last_arrival = life.last_arrival if whole.last_arrival is None else max(whole.last_arrival, life.last_arrival or 0)
             if life.firings and self._accumulates:
                 self.panes.append(Pane(key, window, life.firings + 1, 0, WITHDRAWN, None, 0, self.watermark, None, self.clock))
-        self.tally.windows_merged += len(absorbed)
-        self.tally.windows_opened += 1
+        self.tally.windows_opened += 1 - unfired
+        self.tally.windows_merged += len(absorbed) - unfired
         self.open_window(key, result, whole)
 
     def window_cleared(self, key: Any, window: Window) -> None:

@@ -1,0 +1,191 @@
+"""The sessions that tardy elements concern, element by element: small loops over sessions, not over the elements that they hold.
+
+Flink's rules for one key: fire at the watermark, merge what touches, drop what is late. No column is read or written row by row elsewhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from windowing.columnar.columns import Longs
+from windowing.columnar.session_rows import LATE, NO_CONTENTS, NO_TIME, ON_TIME, WITHDRAWN
+from windowing.columnar.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class SessionRules:
+    """What the user chose.
+
+    Attributes:
+        gap_ms: the sessions' gap.
+        lateness_ms: how long after its last instant a session is collected.
+        accumulates: whether a firing leaves contents where they are; otherwise it purges them.
+    """
+
+    gap_ms: int
+    lateness_ms: int
+    accumulates: bool
+
+
+class TardyElements(NamedTuple):
+    """Elements in order of arrival; int64[m] each, times in milliseconds.
+
+    Attributes:
+        keys: codes as in SessionColumns.
+        times: their timestamps.
+        clocks: the clock at each: its arrival, or the slice's start for one that arrived earlier.
+        watermarks: in force at each.
+    """
+
+    keys: Longs
+    times: Longs
+    clocks: Longs
+    watermarks: Longs
+
+
+class TardyElement(NamedTuple):
+    """One of them; `row` is its row among those that make up contents, `position` its place in order of arrival."""
+
+    time: int
+    clock: int
+    watermark: int
+    row: int
+    position: int
+
+
+@dataclass(slots=True)
+class Session:
+    """One session in flight; see SessionColumns. `path` are the rows that make up its contents, oldest first; None after a purge."""
+
+    start: int
+    end: int
+    elements: int
+    firings: int
+    fired_at: int
+    first_arrival: int
+    last_arrival: int
+    path: list[int] | None
+
+
+@dataclass
+class Walk:
+    """Walks chain after chain, and keeps what came of them.
+
+    Attributes:
+        panes, open: rows of SessionPanes and SessionColumns; contents are numbers of picks.
+        late: positions of the elements that were dropped.
+        paths: lists of rows that grow as sessions take elements in.
+        picks: (path, length): contents are the first `length` rows of it.
+        merged: sessions that had fired and were absorbed.
+        opened: sessions begun, net of those that had not fired when they were absorbed.
+        cleaned: sessions collected.
+    """
+
+    rules: SessionRules
+    timeline: Timeline
+    panes: list[tuple[int, ...]] = field(default_factory=list)
+    open: list[tuple[int, ...]] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
+    paths: list[list[int]] = field(default_factory=list)
+    picks: list[tuple[list[int], int]] = field(default_factory=list)
+    merged: int = 0
+    opened: int = 0
+    cleaned: int = 0
+
+    def __post_init__(self) -> None:
+        self._watermarks: list[int] = self.timeline.watermarks.tolist()
+        self._tick_ends: list[int] = self.timeline.tick_ends.tolist()
+
+    def chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
+        """Walk one chain of a key.
+
+        Args:
+            sessions: those that do not touch each other; what harmless elements belong to them is there already.
+            elements: in order of arrival.
+        """
+        gap, lateness = self.rules.gap_ms, self.rules.lateness_ms
+        for element in elements:
+            time, _, watermark, _, _ = element
+            sessions = self._rise(key, sessions, watermark)
+            touched = [session for session in sessions if session.start <= time + gap and session.end >= time]
+            start = min([time, *(session.start for session in touched)])
+            end = max([time + gap, *(session.end for session in touched)])
+            if end - 1 + lateness <= watermark:
+                self.late.append(element.position)
+                continue
+            if len(touched) == 1 and touched[0].start == start and touched[0].end == end:
+                session = touched[0]
+            else:
+                session = self._merge(key, touched, start, end, element)
+                sessions = [other for other in sessions if other not in touched]
+                sessions.append(session)
+            self._add(key, session, element)
+        self._park(key, self._rise(key, sessions, self.timeline.final))
+
+    def _rise(self, key: int, sessions: list[Session], watermark: int) -> list[Session]:
+        """Fire and collect what the watermark has reached; returns what is still open."""
+        is_collected = False
+        for session in sessions:
+            if session.end - 1 <= watermark:
+                if not session.firings:
+                    rise = bisect_left(self._watermarks, session.end - 1)
+                    self._fire(key, session, ON_TIME, self._watermarks[rise], tick_end=self._tick_ends[rise])
+                is_collected |= session.end - 1 + self.rules.lateness_ms <= watermark
+        if not is_collected:
+            return sessions
+        kept = [session for session in sessions if session.end - 1 + self.rules.lateness_ms > watermark]
+        self.cleaned += len(sessions) - len(kept)
+        return kept
+
+    def _merge(self, key: int, absorbed: Sequence[Session], start: int, end: int, element: TardyElement) -> Session:
+        """The session that begins where an element joins no session, or makes one of several, or of one a longer one."""
+        whole = Session(start, end, 0, 0, NO_TIME, element.clock, element.clock, None)
+        for session in absorbed:
+            whole.elements += session.elements
+            whole.first_arrival = min(whole.first_arrival, session.first_arrival)
+            whole.last_arrival = max(whole.last_arrival, session.last_arrival)
+            if session.firings:
+                self.merged += 1
+                self.opened += 1
+                if self.rules.accumulates:
+                    withdrawn = (session.firings + 1, WITHDRAWN, 0, element.watermark, NO_TIME, element.clock, NO_CONTENTS)
+                    self.panes.append((key, session.start, session.end, *withdrawn))
+        paths = sorted((session.path for session in absorbed if session.path is not None), key=len, reverse=True)
+        if paths:
+            whole.path = paths[0]
+            for path in paths[1:]:
+                whole.path.extend(path)
+        self.opened += 1 - len(absorbed)
+        return whole
+
+    def _add(self, key: int, session: Session, element: TardyElement) -> None:
+        session.elements += 1
+        session.last_arrival = max(session.last_arrival, element.clock)
+        if session.path is None:
+            session.path = []
+        session.path.append(element.row)
+        if session.end - 1 <= element.watermark:
+            self._fire(key, session, LATE, element.watermark, cause=element.clock)
+
+    def _fire(self, key: int, session: Session, kind: int, watermark: int, tick_end: int = NO_TIME, cause: int = NO_TIME) -> None:
+        session.firings += 1
+        session.fired_at = tick_end if cause == NO_TIME else cause
+        facts = (session.firings, kind, session.elements, watermark, tick_end, cause, self._pick(session))
+        self.panes.append((key, session.start, session.end, *facts))
+        if not self.rules.accumulates:
+            session.path = None
+
+    def _pick(self, session: Session) -> int:
+        """The number of what the session holds now."""
+        if session.path is None:
+            return NO_CONTENTS
+        self.picks.append((session.path, len(session.path)))
+        return len(self.picks) - 1
+
+    def _park(self, key: int, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            facts = (session.elements, session.firings, session.fired_at, session.first_arrival, session.last_arrival)
+            self.open.append((key, session.start, session.end, *facts, self._pick(session)))

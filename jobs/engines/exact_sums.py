@@ -41,10 +41,29 @@ def rounded(total: ExactSum, divisor: int = 1) -> float:
         return math.nan
     if total.specials:
         return math.inf if total.specials & _POSITIVE_INFINITY else -math.inf
+    return quotient(total.scaled, divisor << UNIT_BITS)
+
+
+def quotient(divided: int, divisor: int) -> float:
+    """`divided` / `divisor` (positive) as the nearest double (ties to even); an overflow is ±inf, and no zero is negative."""
     try:
-        return total.scaled / (divisor << UNIT_BITS) + 0.0
+        return divided / divisor + 0.0
     except OverflowError:
-        return math.inf if total.scaled > 0 else -math.inf
+        return math.inf if divided > 0 else -math.inf
+
+
+def root(divided: int, divisor: int) -> float:
+    """√(`divided` / `divisor`), of numbers not negative, as the nearest double; it can't overflow where both come from doubles.
+
+    The integer root of the quotient, with more bits than a double has and a last bit that says whether it is inexact, rounds as the root.
+    """
+    if divided == 0:
+        return 0.0
+    bits = max(0, 66 - (divided.bit_length() - divisor.bit_length()) // 2)
+    whole, rest = divmod(divided << (2 * bits), divisor)
+    found = math.isqrt(whole)
+    inexact = rest != 0 or found * found != whole
+    return (2 * found + inexact) / (1 << (bits + 1))
 
 
 def encode(total: ExactSum) -> bytes:

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 def _storage(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_timestamp(kind):
         return pa.int64()
+    if pa.types.is_list(kind) and (items := _storage(kind.value_type)) is not None:
+        return pa.list_(items)
     return pa.int32() if pa.types.is_date32(kind) else None
 
 

@@ -184,7 +184,7 @@ def _printable(value: Any) -> Any:
 
 def columns_read(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order, condition, aggregates."""
-    aggregates = (aggregate.column for aggregate in pipeline.select.values() if aggregate.column is not None)
+    aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
     return tuple(dict.fromkeys((*pipeline.keys, *pipeline.source.columns, *columns_of_condition(pipeline), *aggregates)))
 
 

@@ -4,9 +4,41 @@ Declarations only: standard library and `windowing`, so that a DAG file can read
 """
 
 from jobs.pipelines import expectations as expect
-from jobs.pipelines.aggregates import Aggregate, count, max_, mean, min_, sum
+from jobs.pipelines.aggregates import (
+    Aggregate,
+    approx_distinct,
+    approx_quantile,
+    count,
+    count_distinct,
+    first,
+    last,
+    max_,
+    mean,
+    min_,
+    stddev,
+    sum,
+    variance,
+)
 from jobs.pipelines.expectations import Expectation
 from jobs.pipelines.pipeline import Pipeline
 from jobs.pipelines.sources import DeltaSource
 
-__all__ = ["Aggregate", "DeltaSource", "Expectation", "Pipeline", "count", "expect", "max_", "mean", "min_", "sum"]
+__all__ = [
+    "Aggregate",
+    "DeltaSource",
+    "Expectation",
+    "Pipeline",
+    "approx_distinct",
+    "approx_quantile",
+    "count",
+    "count_distinct",
+    "expect",
+    "first",
+    "last",
+    "max_",
+    "mean",
+    "min_",
+    "stddev",
+    "sum",
+    "variance",
+]

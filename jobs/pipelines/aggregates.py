@@ -1,13 +1,28 @@
-"""The aggregates that a pipeline may select, as declarations: what to compute on which column.
+"""The aggregates that a pipeline may select, as declarations: what to compute on which column, over which rows of the window.
 
 How they accumulate, and which typed columns hold their state, is `jobs.engines.accumulators`.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
+from jobs.pipelines.conditions import columns_of, parse_condition
 from jobs.pipelines.errors import PipelineError
 
-_KINDS = ("count", "sum", "mean", "min", "max")
+_KINDS = (
+    "count",
+    "sum",
+    "mean",
+    "min",
+    "max",
+    "variance",
+    "stddev",
+    "first",
+    "last",
+    "count_distinct",
+    "approx_distinct",
+    "approx_quantile",
+)
 
 
 @dataclass(frozen=True)
@@ -15,44 +30,127 @@ class Aggregate:
     """One aggregate of a window's elements.
 
     Attributes:
-        kind: ``count``, ``sum``, ``min``, ``max`` or ``mean``.
+        kind: which, the name of its function below (``min_`` and ``max_`` without the underscore).
         column: the source column that it reads; None only for ``count()``, which counts elements.
+        where: a condition (see `jobs.pipelines.conditions`): rows that do not meet it are left out, as if they were null.
+        by: of first and last: ``event_time`` or ``arrival``.
+        precision: of approx_distinct: 2 ** precision registers.
+        quantile: of approx_quantile: 0 to 1.
+        relative_error: of approx_quantile.
 
     Nulls are SQL's: they are skipped, and an aggregate over none but nulls is null (a count is 0).
     """
 
     kind: str
     column: str | None = None
+    where: str | None = None
+    by: str | None = None
+    precision: int | None = None
+    quantile: float | None = None
+    relative_error: float | None = None
 
     def __post_init__(self) -> None:
+        subject = f"aggregate {self.kind}"
         if self.kind not in _KINDS:
             raise PipelineError(f"aggregate {self.kind!r}", f"it is one of {', '.join(_KINDS)}")
         if self.column is None and self.kind != "count":
             raise PipelineError(f"aggregate {self.kind}()", "it needs a column, e.g. " + f'{self.kind}("amount")')
         if self.column is not None and (not isinstance(self.column, str) or not self.column):
-            raise PipelineError(f"aggregate {self.kind}", f"the column is {self.column!r}; give its name as text")
+            raise PipelineError(subject, f"the column is {self.column!r}; give its name as text")
+        if self.where is not None:
+            parse_condition(subject, self.where)
+        self._check_settings(subject)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The source columns that it reads, those of its condition last."""
+        condition = () if self.where is None else columns_of(parse_condition(f"aggregate {self.kind}", self.where))
+        return (*(() if self.column is None else (self.column,)), *condition)
+
+    def _check_settings(self, subject: str) -> None:
+        owners = {"by": ("first", "last"), "precision": ("approx_distinct",)}
+        owners |= dict.fromkeys(("quantile", "relative_error"), ("approx_quantile",))
+        for name, kinds in owners.items():
+            if (getattr(self, name) is not None) != (self.kind in kinds):
+                raise PipelineError(subject, f"{name} is {getattr(self, name)!r}; it belongs to {' and '.join(kinds)}, which must have it")
+        if self.by is not None and self.by not in ("event_time", "arrival"):
+            raise PipelineError(subject, f"by is {self.by!r}; it is 'event_time' or 'arrival'")
+        if self.precision is not None and not (type(self.precision) is int and 4 <= self.precision <= 16):
+            raise PipelineError(subject, f"precision is {self.precision!r}; it is a whole number from 4 to 16")
+        if self.quantile is not None and not (type(self.quantile) in (int, float) and 0 <= self.quantile <= 1):
+            raise PipelineError(subject, f"quantile is {self.quantile!r}; it is a number from 0 to 1")
+        if self.relative_error is not None and not (type(self.relative_error) is float and 0.0001 <= self.relative_error <= 0.5):
+            raise PipelineError(subject, f"relative_error is {self.relative_error!r}; it is a number from 0.0001 to 0.5")
 
 
-def count(column: str | None = None) -> Aggregate:
+def count(column: str | None = None, *, where: str | None = None) -> Aggregate:
     """Elements of the window, or those whose `column` is not null."""
-    return Aggregate("count", column)
+    return Aggregate("count", column, where)
 
 
-def sum(column: str) -> Aggregate:
+def sum(column: str, *, where: str | None = None) -> Aggregate:
     """Sum of a numeric column: exact for integers (an overflow of bigint at a firing is an error), rounded once for floats."""
-    return Aggregate("sum", column)
+    return Aggregate("sum", column, where)
 
 
-def mean(column: str) -> Aggregate:
+def mean(column: str, *, where: str | None = None) -> Aggregate:
     """Mean of a numeric column as a double, from an exact sum, rounded once at a firing."""
-    return Aggregate("mean", column)
+    return Aggregate("mean", column, where)
 
 
-def min_(column: str) -> Aggregate:
+def min_(column: str, *, where: str | None = None) -> Aggregate:
     """Smallest value of a column; NaN is greater than every number."""
-    return Aggregate("min", column)
+    return Aggregate("min", column, where)
 
 
-def max_(column: str) -> Aggregate:
+def max_(column: str, *, where: str | None = None) -> Aggregate:
     """Greatest value of a column; NaN is greater than every number."""
-    return Aggregate("max", column)
+    return Aggregate("max", column, where)
+
+
+def variance(column: str, *, where: str | None = None) -> Aggregate:
+    """Sample variance of a numeric column (SQL's VAR_SAMP: divided by n − 1) as a double, from exact sums, rounded once at a firing.
+
+    Null of fewer than two values; NaN when a value is NaN or infinite.
+    """
+    return Aggregate("variance", column, where)
+
+
+def stddev(column: str, *, where: str | None = None) -> Aggregate:
+    """Sample standard deviation (SQL's STDDEV_SAMP): the square root of the exact variance, rounded once."""
+    return Aggregate("stddev", column, where)
+
+
+def first(column: str, *, by: Literal["event_time", "arrival"] = "event_time", where: str | None = None) -> Aggregate:
+    """The value of the first row whose `column` is not null: by (event time, arrival, order column, row hash), or without the event time.
+
+    Two columns' firsts come from one row where both have values in it.
+    """
+    return Aggregate("first", column, where, by=by)
+
+
+def last(column: str, *, by: Literal["event_time", "arrival"] = "event_time", where: str | None = None) -> Aggregate:
+    """The value of the last row whose `column` is not null; the order is that of `first`."""
+    return Aggregate("last", column, where, by=by)
+
+
+def count_distinct(column: str, *, where: str | None = None) -> Aggregate:
+    """How many different values, exactly. All of them are kept while the window is open: see `approx_distinct` for many."""
+    return Aggregate("count_distinct", column, where)
+
+
+def approx_distinct(column: str, *, precision: int = 12, where: str | None = None) -> Aggregate:
+    """About how many different values: HyperLogLog with 2 ** precision registers.
+
+    The standard error is 1.04 / √(2 ** precision), by default 1.6 %. At most 2 ** precision bytes a window.
+    """
+    return Aggregate("approx_distinct", column, where, precision=precision)
+
+
+def approx_quantile(column: str, quantile: float, *, relative_error: float = 0.01, where: str | None = None) -> Aggregate:
+    """A quantile of a numeric column as a double, within `relative_error` of an element of the window.
+
+    That element is the one at position ⌊quantile · (n − 1)⌋ of the n values in order, counted from 0; NaN comes last. A histogram with
+    buckets of equal relative width; values below 2.3e-308 count as 0.
+    """
+    return Aggregate("approx_quantile", column, where, quantile=quantile, relative_error=relative_error)

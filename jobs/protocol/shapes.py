@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from jobs.engines.accumulators import bind
+from jobs.engines.accumulators import bind_select
 from jobs.engines.conditions import bind_condition
 from jobs.pipelines import Pipeline
 from jobs.pipelines.errors import PipelineError
@@ -44,7 +44,7 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     types = {field.name: field.type for field in source}
     if pipeline.where is not None:
         bind_condition(f"Pipeline {pipeline.name!r}", pipeline.where, types)
-    bound = {name: bind(name, aggregate, types) for name, aggregate in pipeline.select.items()}
+    bound = bind_select(pipeline, types)
     shape = Shape(
         keys=tuple((name, types[name]) for name in pipeline.keys),
         results=tuple((name, accumulator.result_type) for name, accumulator in bound.items()),

@@ -7,6 +7,7 @@ Must not import windowing or jobs. Times are integers in milliseconds, UTC; rang
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from tests.model.records import (
@@ -79,15 +80,23 @@ def aggregate(members: Sequence[Event], aggregates: Iterable[Aggregate]) -> dict
     """The results over the members, with SQL's rules for nulls: skipped, and null when nothing is left (a count is 0 then)."""
     results: dict[str, object] = {}
     for one in aggregates:
-        if one.function == "count" and one.column is None:
-            results[one.name] = len(members)
-            continue
-        values = [member.values[one.column] for member in members if member.values[one.column] is not None]
-        results[one.name] = len(values) if one.function == "count" else _fold(one.function, values) if values else None
+        kept = [member for member in members if one.keeps(member)]
+        if one.column is not None:
+            kept = sorted((member for member in kept if member.values[one.column] is not None), key=one.rank)
+        if one.function == "count":
+            results[one.name] = len(kept)
+        elif one.function == "count_distinct":
+            results[one.name] = len({repr(_plain(member.values[one.column])) for member in kept})
+        else:
+            results[one.name] = _fold(one.function, [member.values[one.column] for member in kept]) if kept else None
     return results
 
 
 def _fold(function: str, values: list) -> object:
+    if function in ("first", "last"):  # of values in their order
+        return _plain(values[0] if function == "first" else values[-1])
+    if function in ("variance", "stddev"):
+        return _spread(function, values)
     if function in ("min", "max"):  # NaN is the greatest value
         numbers = [value for value in values if value == value]
         if function == "min":
@@ -105,6 +114,19 @@ def _fold(function: str, values: list) -> object:
     if function == "mean":
         return _rounded(exact / len(values))
     raise ValueError(f"no such aggregate: {function}")
+
+
+def _spread(function: str, values: list) -> float | None:
+    if len(values) < 2:
+        return None
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    middle = sum(map(Fraction, values)) / len(values)
+    exact = sum((Fraction(value) - middle) ** 2 for value in values) / (len(values) - 1)
+    if function == "variance":
+        return _rounded(exact)
+    with localcontext(prec=400):
+        return float((Decimal(exact.numerator) / Decimal(exact.denominator)).sqrt())
 
 
 def _rounded(exact: Fraction) -> float:

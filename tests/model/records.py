@@ -3,7 +3,7 @@
 Values only. Must not import windowing or jobs. Times are integers in milliseconds, UTC; ranges and windows are half-open [start, end).
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,11 +56,17 @@ class Session:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """`function` is count, sum, mean, min or max; count() has no column and counts rows, count(column) those that are not null."""
+    """`function` is count, sum, mean, min, max, variance, stddev (of a sample), first, last or count_distinct.
+
+    count() has no column and counts rows, count(column) those that are not null. `keeps` says which rows count at all, `rank` what first
+    and last mean.
+    """
 
     name: str
     function: str
     column: str | None = None
+    keeps: Callable[[Event], bool] = lambda event: True
+    rank: Callable[[Event], tuple] = lambda event: (event.event_time, event.arrival, event.order)
 
 
 @dataclass(frozen=True)

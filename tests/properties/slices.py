@@ -19,7 +19,22 @@ from jobs.engines.progress import Progress, columns_of_pass, timeline_of
 from jobs.engines.replay import Outcome, Replay
 from jobs.engines.rows import Judge
 from jobs.engines.transport import InProcess, SliceScan
-from jobs.pipelines import DeltaSource, Pipeline, count, max_, mean, min_, sum
+from jobs.pipelines import (
+    DeltaSource,
+    Pipeline,
+    approx_distinct,
+    approx_quantile,
+    count,
+    count_distinct,
+    first,
+    last,
+    max_,
+    mean,
+    min_,
+    stddev,
+    sum,
+    variance,
+)
 from jobs.protocol.shapes import shape_of
 from jobs.tables.delta import write_file
 from jobs.tables.schemas import table_schemas
@@ -34,8 +49,39 @@ from windowing import (
     WatermarkStrategy,
 )
 
-SELECT = {"n": count(), "known": count("x"), "total": sum("x"), "average": mean("y"), "least": min_("y"), "greatest": max_("x")}
-AGGREGATES = tuple(model.Aggregate(name, item.kind, item.column) for name, item in SELECT.items())
+SELECT = {
+    "n": count(),
+    "known": count("x"),
+    "total": sum("x"),
+    "average": mean("y"),
+    "least": min_("y"),
+    "greatest": max_("x"),
+    "spread": stddev("x"),
+    "spread_of_doubles": variance("y", where="y < 1e200"),
+    "several": count_distinct("y"),
+    "positive": count(where="x > 0"),
+    "opening": first("x"),
+    "closing": last("y"),
+    "earliest": first("y", by="arrival", where="x <= 0"),
+    "newest": last("x", by="arrival"),
+}
+# What is approximate has no brute force here: it must not depend on cuts and parallelism, and its errors are measured elsewhere.
+APPROXIMATE = {"about": approx_distinct("y", precision=4), "median": approx_quantile("x", 0.5)}
+_CONDITIONS = {
+    None: lambda event: True,
+    "x > 0": lambda event: event.values["x"] is not None and event.values["x"] > 0,
+    "x <= 0": lambda event: event.values["x"] is not None and event.values["x"] <= 0,
+    "y < 1e200": lambda event: event.values["y"] is not None and event.values["y"] < 1e200,
+}
+
+
+def _arrived(event: model.Event) -> tuple:
+    """True arrival and order; of a row that was moved, the order tells both."""
+    return event.order if isinstance(event.order, tuple) else (event.arrival, event.order)
+
+
+_RANKS = {None: _arrived, "arrival": _arrived, "event_time": lambda event: (event.event_time, *_arrived(event))}
+AGGREGATES = tuple(model.Aggregate(name, item.kind, item.column, _CONDITIONS[item.where], _RANKS[item.by]) for name, item in SELECT.items())
 SCHEMA = pa.schema(
     [
         ("event_time", pa.timestamp("us", tz="UTC")),
@@ -70,7 +116,7 @@ def pipeline_of(rules: model.Replay, purging: bool) -> Pipeline:
         window=window,
         trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
         allowed_lateness=ms(rules.allowed_lateness),
-        select=SELECT,
+        select={**SELECT, **APPROXIMATE},
         max_ahead=ms(rules.max_ahead),
         start=to_datetime(rules.start),
     )
@@ -120,12 +166,12 @@ class _Replaying:
         source.mkdir()
         self.start = rules.start
         self.files: list[tuple[int, InputFile]] = []
-        for first in sorted(set(appears)):
+        for since in sorted(set(appears)):
             for half in (0, 1):
-                there = [_row(event) for number, event in enumerate(events) if appears[number] == first and number % 2 == half]
-                path = f"since-{first}-{half}.parquet"
+                there = [_row(event) for number, event in enumerate(events) if appears[number] == since and number % 2 == half]
+                path = f"since-{since}-{half}.parquet"
                 pq.write_table(pa.Table.from_pylist(there, schema=SCHEMA), source / path)
-                self.files.append((first, InputFile(path, (), len(there), 1, True)))
+                self.files.append((since, InputFile(path, (), len(there), 1, True)))
         self.source = PinnedSource(str(source), 0, SCHEMA, None)
         self.shape = shape_of(self.pipeline, SCHEMA)
         self.schemas = table_schemas(self.shape)

@@ -4,18 +4,16 @@ Elements come sorted by arrival; a `KeyGroupRunner` does the windows' work. Noth
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.engines.accumulators import Accumulator, SelectFunction, bind
+from jobs.engines.accumulators import Accumulator, SelectFunction, bind_select, operands
 from jobs.engines.keys import Keys
 from jobs.engines.operator.fired_rows import late_rows, pane_rows
 from jobs.engines.parked import codec_of
-from jobs.engines.python_values import to_python
 from jobs.engines.replay import Replay
 from jobs.engines.results import conform, counted, hand_over, hashed
 from jobs.engines.rows import ARRIVAL, EVENT
@@ -38,7 +36,7 @@ class RangeWork:
         self.number = number
         self.elements = elements
         types = {field.name: field.type for field in replay.scan.source.schema}
-        self.accumulators: list[Accumulator] = [bind(name, item, types) for name, item in self.pipeline.select.items()]
+        self.accumulators: list[Accumulator] = list(bind_select(self.pipeline, types).values())
         self.schemas = table_schemas(replay.shape)
         self.order_mode = OrderMode(self.pipeline.order_mode)
         self.config = self._operator_config()
@@ -69,7 +67,7 @@ class RangeWork:
         return {"rows_read": self.elements.num_rows, "rows_folded": int(folded)}
 
     def _operator_config(self) -> WindowOperatorConfig:
-        columns = [self._values(item.column) for item in self.pipeline.select.values()]
+        columns = [[]] * len(self.accumulators) if self.elements is None else operands(self.pipeline, self.elements)
         builder = WindowOperatorBuilder(self.keys.type, self.pipeline.window).trigger(self.pipeline.effective_trigger)
         return builder.allowed_lateness(self.pipeline.allowed_lateness).aggregate(SelectFunction(self.accumulators, columns))
 
@@ -84,11 +82,6 @@ class RangeWork:
         )
         runner.restore(self.codec.from_tables(SnapshotTables(*map(self._parked, SnapshotTables._fields))))
         return runner
-
-    def _values(self, column: str | None) -> list[Any] | None:
-        if column is None:
-            return None
-        return [] if self.elements is None else to_python(self.elements.column(column))
 
     def _feed(self, runner: KeyGroupRunner, elements: pa.Table) -> None:
         """Elements in order of arrival; those folded from before the slice come first, at its start."""

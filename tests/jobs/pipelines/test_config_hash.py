@@ -168,7 +168,8 @@ def test_it_is_sha256_over_canonical_json() -> None:
     text = json.dumps(declared().describe(), sort_keys=True, separators=(",", ":"))
     assert config_hash(declared()) == hashlib.sha256(text.encode()).hexdigest()
     assert declared().describe()["window"] == {"class": "TumblingEventTimeWindows", "offset_ms": 0, "size_ms": 3_600_000}
-    assert declared().describe()["select"] == {"flights": {"class": "Aggregate", "kind": "count", "column": None}}
+    settings = dict.fromkeys(["column", "where", "by", "precision", "quantile", "relative_error"])
+    assert declared().describe()["select"] == {"flights": {"class": "Aggregate", "kind": "count", **settings}}
 
 
 USERS_FILE = """

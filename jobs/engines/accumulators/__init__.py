@@ -1,0 +1,11 @@
+"""How each declared aggregate accumulates, and which typed columns hold its accumulator in `window_state`.
+
+One file a family of aggregates; `binding` chooses by the type of the column, `operands` takes from rows what an accumulator adds.
+"""
+
+from jobs.engines.accumulators.accumulator import Accumulator, Part, ResultOverflow
+from jobs.engines.accumulators.binding import bind, bind_select
+from jobs.engines.accumulators.operands import operands
+from jobs.engines.accumulators.select_function import SelectFunction
+
+__all__ = ["Accumulator", "Part", "ResultOverflow", "SelectFunction", "bind", "bind_select", "operands"]

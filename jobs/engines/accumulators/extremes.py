@@ -1,0 +1,41 @@
+"""The smallest and the greatest value of a column."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from jobs.engines.accumulators.accumulator import Part
+
+
+def nan_greatest(value: Any) -> tuple[bool, Any]:
+    """Sort key in which one NaN is greater than every number."""
+    return (True, 0) if isinstance(value, float) and math.isnan(value) else (False, value)
+
+
+class Extremum:
+    """Smallest or greatest value of a column. Accumulator: the value, None for none."""
+
+    def __init__(self, kind: str, column_type: pa.DataType) -> None:
+        self.parts: tuple[Part, ...] = ((kind, column_type),)
+        self.result_type = column_type
+        self._pick: Callable[..., Any] = min if kind == "min" else max
+
+    def create(self) -> None:
+        return None
+
+    def add(self, accumulator: Any, value: Any) -> Any:
+        return value if accumulator is None else self._pick(accumulator, value, key=nan_greatest)
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return a if b is None else self.add(a, b)
+
+    def result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def encode(self, accumulator: Any) -> tuple[Any]:
+        return (accumulator,)
+
+    def decode(self, parts: Sequence[Any]) -> Any:
+        return parts[0]

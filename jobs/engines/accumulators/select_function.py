@@ -1,0 +1,36 @@
+"""A pipeline's `select` as one function of Flink, for engines that go element by element."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jobs.engines.accumulators.accumulator import Accumulator
+from windowing import AggregateFunction
+
+
+class SelectFunction(AggregateFunction):
+    """A pipeline's `select` as one Flink AggregateFunction: the element is a row number, the accumulator a list of accumulators.
+
+    `columns[i]` holds the values that aggregate i reads, or None when it counts rows. Row numbers are of one slice and never enter state.
+    """
+
+    def __init__(self, accumulators: Sequence[Accumulator], columns: Sequence[Sequence[Any] | None]) -> None:
+        self._accumulators = tuple(accumulators)
+        self._columns = tuple(columns)
+        self._adders = tuple((i, a.add, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True)))
+
+    def create_accumulator(self) -> list[Any]:
+        return [accumulator.create() for accumulator in self._accumulators]
+
+    def add(self, value: int, accumulator: list[Any]) -> list[Any]:
+        for i, add, column in self._adders:
+            if column is None:
+                accumulator[i] = add(accumulator[i], None)
+            elif (item := column[value]) is not None:
+                accumulator[i] = add(accumulator[i], item)
+        return accumulator
+
+    def get_result(self, accumulator: list[Any]) -> tuple[Any, ...]:
+        return tuple(a.result(item) for a, item in zip(self._accumulators, accumulator, strict=True))
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        return [bound.merge(x, y) for bound, x, y in zip(self._accumulators, a, b, strict=True)]

@@ -31,6 +31,7 @@ class Replay:
         run_id: what staged rows carry.
         ranges: number of key-group ranges, one task each.
         file_rows: a range writes its rows of a table as a file of its own from this many on; fewer come back as Arrow.
+        scratch: a folder below which such files are written instead, by a replay that stages nothing.
     """
 
     pipeline: Pipeline
@@ -42,6 +43,11 @@ class Replay:
     run_id: str
     ranges: int
     file_rows: int = 200_000
+    scratch: str | None = None
+
+    def target(self, table: str) -> str:
+        """The folder into which tasks write files of `table`."""
+        return self.folders[table] if self.scratch is None else f"{self.scratch}/{table}"
 
 
 @dataclass

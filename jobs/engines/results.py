@@ -77,7 +77,7 @@ def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa
     """Few rows of table `name` go to the driver, many stay here as a file of the table, written by range `number`."""
     if rows.num_rows < replay.file_rows:
         return named(name, rows)
-    written = write_staged(replay.folders[name], replay.run_id, f"range-{number:05d}", conform(rows, schema))
+    written = write_staged(replay.target(name), replay.run_id, f"range-{number:05d}", conform(rows, schema))
     columns = [{"table": name, **vars(written)}]
     columns[0]["partition"] = list(written.partition.items())
     return named("files", pa.Table.from_pylist(columns, schema=_FILES))

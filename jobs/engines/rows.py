@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from jobs.engines.conditions import Condition
 from jobs.engines.inputs import SourceBatch, SourceColumnError
+from jobs.engines.transport import SliceScan
 from jobs.pipelines import Pipeline
 from jobs.pipelines.conditions import columns_of
 from jobs.tables import schemas
@@ -62,6 +63,11 @@ class Judge:
     from_ms: int
     to_ms: int
     start_ms: int | None = None
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, scan: SliceScan) -> "Judge":
+        """The judge of the rows that `scan` reads."""
+        return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms)
 
     def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
         """Judge every row of `batch`. One that does not meet the pipeline's condition is none of its rows, whatever else is wrong with it.

@@ -10,27 +10,29 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pyarrow as pa
 
 from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import PinnedSource, SourceRewritten, check_roles, pin, to_datetime, to_ms
-from jobs.engines.progress import Progress, columns_of_pass, moment, timeline_of
-from jobs.engines.replay import Engine, Outcome, Replay
-from jobs.engines.rows import Judge, check_key_types, columns_read
-from jobs.engines.transport import SliceScan, Transport
-from jobs.errors import LostRaceError, RetryableError, SlackwaterError, UsageError
+from jobs.engines.inputs import SourceRewritten, check_roles, pin, to_datetime, to_ms
+from jobs.engines.progress import moment
+from jobs.engines.replay import Engine, Outcome
+from jobs.engines.rows import check_key_types, columns_read
+from jobs.engines.transport import Transport
+from jobs.errors import LostRaceError, RetryableError, SlackwaterError
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
+from jobs.protocol.evolution import Difference, check_settings
 from jobs.protocol.shapes import check_parkable, shape_of
+from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Lineage, Slice, iso
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
-from jobs.tables.ledger import MAIN, Input, LedgerRow
-from jobs.tables.schemas import SNAPSHOT_TABLES, STAGED_TABLES, Shape
-from jobs.tables.staging import pack, read_staged, stack, write_staged
+from jobs.tables.ledger import MAIN, LedgerRow
+from jobs.tables.schemas import STAGED_TABLES, Shape
+from jobs.tables.staging import declaration_of, pack, read_staged, stack, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
@@ -38,10 +40,6 @@ log = logging.getLogger("slackwater")
 
 class TooEarly(RetryableError):
     """The slice has not settled: its source version may not be pinned yet."""
-
-
-class SourceChanged(UsageError):
-    """The pipeline reads another table than its lineage so far."""
 
 
 class LeaseHeld(LostRaceError):
@@ -204,35 +202,26 @@ class _StageOfSlice:
             verdict=row.verdict,
             step="validate",
             exit_code=4 if outcome == "rejected" else None,
-            ledger_row=pack(row, self.parent.row),
+            ledger_row=pack(row, self.parent.row, self.pipeline.describe()),
         )
         return Staged(attempt, row, tuple(checks))
 
     def _work(self, started: datetime, attempt: Attempt) -> tuple[LedgerRow, list[validation.Check]]:
         with self._phase("pin"):
-            scan, judge, source = self._pin()
-            before = self._progress()
+            changes = self._changes()
+            work = self._pinned()
+            scan, before = work.scan(), work.progress()
         with self._phase("session"):
             self.runner.transport.start()
         with self._phase("timeline"):
-            narrow = replace(scan, columns=columns_of_pass(judge))
-            timeline, after = timeline_of(self.runner.transport, narrow, judge, before)
+            timeline, after = work.timeline(scan, before, self.runner.transport)
         with self._phase("replay"):
-            state = {} if self.parent.owner is None else {name: self.parent.owner.files.get(name, ()) for name in SNAPSHOT_TABLES}
-            folders = {name: self.tables[name].uri for name in STAGED_TABLES}
-            outcome = self.runner.engine.replay(
-                Replay(self.pipeline, self.prepared.shape, scan, timeline, state, folders, self.run_id, self._ranges(scan)),
-                self.runner.transport,
-            )
-            progress = after.to_table(self.run_id)
-            outcome.rows["source_progress"] = [progress]
-            outcome.state_hash.add("source_progress", progress, without=("run_id",))
-            self._add_source_version(outcome, source)
+            runner = self.runner
+            outcome = work.replay(scan, timeline, after, runner.engine, runner.transport, run_id=self.run_id, ranges=runner.ranges)
         with self._phase("stage"):
             files = self._commit_staged(outcome)
         with self._phase("validate"):
-            checks = self._validate(outcome, files)
-        rows = outcome.counts["rows_read"]
+            checks = self._validate(outcome, files, changes)
         return (
             LedgerRow(
                 seq=0,
@@ -247,7 +236,7 @@ class _StageOfSlice:
                 engine=self.runner.engine.name,
                 watermark_in=moment(before.watermark),
                 watermark_out=moment(after.watermark),
-                inputs=(Input(self.pipeline.source.table, source.version, len(scan.files), rows, sum(file.bytes for file in scan.files)),),
+                inputs=work.inputs(scan, outcome.counts["rows_read"]),
                 config_hash=self.runner.config_hash,
                 code_hash=self.runner.code_hash,
                 verdict=validation.verdict(checks),
@@ -293,28 +282,18 @@ class _StageOfSlice:
             raise LeaseHeld(f"{self.pipeline.name}: another run is alive: {who}. Nothing was changed; try again when it has ended.")
         return claimed
 
-    def _pin(self) -> tuple[SliceScan, Judge, PinnedSource]:
-        pipeline = self.pipeline
-        uri = self.runner.warehouse.source(pipeline.source.table)
-        source = pin(pipeline.source, uri)
-        inputs = self.parent.owner.inputs if self.parent.owner is not None else ()
-        before = next((pin(pipeline.source, uri, item.version) for item in inputs if item.table == pipeline.source.table), None)
-        arrival = pipeline.source.arrival_time
-        if inputs and before is None:
-            raise SourceChanged(
-                f"{pipeline.name}: the run before read {inputs[0].table}, the pipeline now declares {pipeline.source.table}. A lineage "
-                "keeps its source: undo the change, or give the pipeline another name (it then starts a lineage of its own).",
-                table=pipeline.source.table,
-            )
-        restated = () if before is None else tuple(stretch for stretch in self.parent.restated if stretch.version > before.version)
-        if before is not None:
-            source.check_kept(before, self.slice.from_ms, arrival, restated)
-        files = tuple(source.files(self.slice.from_ms, self.slice.to_ms, arrival, before, restated))
+    def _changes(self) -> list[Difference]:
+        """Settings that differ from the parent's and are converted with its state."""
+        owner, runner = self.parent.owner, self.runner
+        if owner is None or owner.config_hash == runner.config_hash:
+            return []
+        before = declaration_of(self.prepared.attempts, owner.run_id)
+        return check_settings(self.pipeline, before, owner.seq or owner.run_id, self.slice.from_ms)
+
+    def _pinned(self) -> SliceReplay:
+        pins = Pins.newest(self.pipeline, self.runner.warehouse, self.parent.owner, self.slice.from_ms, self.parent.restated)
         start_ms = self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms
-        scan = SliceScan(
-            source, files, tuple(source.schema.names), arrival, self.slice.from_ms, self.slice.to_ms, start_ms, before, restated
-        )
-        return scan, Judge(pipeline, self.slice.from_ms, self.slice.to_ms, start_ms), source
+        return SliceReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, self.parent.owner, pins)
 
     @contextmanager
     def _way_out(self) -> Iterator[None]:
@@ -330,22 +309,6 @@ class _StageOfSlice:
                 **error.facts,
             ) from error
 
-    def _progress(self) -> Progress:
-        if self.parent.owner is None:
-            return Progress.none()
-        return Progress.from_table(read_staged(self.tables, "source_progress", self.parent.owner.files.get("source_progress", ())))
-
-    def _ranges(self, scan: SliceScan) -> int:
-        if self.runner.ranges is not None:
-            return self.runner.ranges
-        return max(1, min(self.pipeline.max_parallelism, sum(file.bytes for file in scan.files) // (64 << 20) + 1))
-
-    def _add_source_version(self, outcome: Outcome, source: PinnedSource) -> None:
-        outcome.rows["quarantine"] = [
-            part.append_column("source_version", pa.repeat(pa.scalar(source.version, pa.int64()), part.num_rows))
-            for part in outcome.rows.get("quarantine", [])
-        ]
-
     def _commit_staged(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
         """Write what came back to the driver, one file a table, and commit it with what tasks have written. Returns files by table."""
         written: dict[str, tuple[str, ...]] = {}
@@ -359,13 +322,14 @@ class _StageOfSlice:
             written[name] = tuple(file.path for file in files)
         return written
 
-    def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]]) -> list[validation.Check]:
+    def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]], changes: list[Difference]) -> list[validation.Check]:
         panes = read_staged(self.tables, "panes", files["panes"])
         open_before = 0 if self.parent.owner is None else self.parent.owner.windows_open
         checks = [
             *validation.check_panes(self.pipeline.expect, panes),
             validation.check_conservation(outcome.counts),
             validation.check_life_cycles(outcome.counts, open_before),
+            *(validation.noted(f"setting changed: {change.path}", str(change)) for change in changes),
         ]
         rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
         self.tables["validations"].append(pa.Table.from_pylist(rows, schema=self.tables["validations"].schema))

@@ -5,25 +5,37 @@ Rows of one run stand in files of their own, in the partition of its run_id.
 
 import json
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.tables.attempts import AttemptsReader
 from jobs.tables.delta import WrittenFile, filesystem, write_file
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.warehouse import Tables
 
 
-def pack(row: LedgerRow, parent: LedgerRow | None) -> str:
-    """A staged ledger row for `attempts`: the row as JSON, and the run_id of its parent (staged rows have no seq yet) under its own key."""
-    return json.dumps({"parent_run_id": None if parent is None else parent.run_id, "row": json.loads(row.to_json())}, sort_keys=True)
+def pack(row: LedgerRow, parent: LedgerRow | None, declaration: Mapping[str, Any]) -> str:
+    """A staged ledger row for `attempts`: the row as JSON and, under keys of their own, the run_id of its parent (staged rows have no seq
+    yet) and the pipeline's declarations as plain values, of which the ledger itself has the hash."""
+    parent_run_id = None if parent is None else parent.run_id
+    packed = {"parent_run_id": parent_run_id, "row": json.loads(row.to_json()), "declaration": declaration}
+    return json.dumps(packed, sort_keys=True)
 
 
 def unpack(text: str) -> tuple[str | None, LedgerRow]:
     """The inverse of `pack`: (run_id of the parent, row)."""
     values: dict[str, Any] = json.loads(text)
     return values["parent_run_id"], LedgerRow.from_json(json.dumps(values["row"]))
+
+
+def declaration_of(attempts: AttemptsReader, run_id: str) -> dict[str, Any] | None:
+    """The declarations that a run was staged with, as plain values; None where they were not recorded."""
+    attempt = attempts.find(run_id)
+    values = {} if attempt is None or attempt.ledger_row is None else json.loads(attempt.ledger_row)
+    return values.get("declaration")
 
 
 def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:

@@ -73,6 +73,7 @@ class KeyGroupRunner:
             listener=self._log,
         )
         self._key_groups = key_groups
+        self._is_event_time, self._lateness_ms = config.assigner.is_event_time, config.allowed_lateness_ms
         self._group_of = KeyGroupIndex(config.key_type, key_groups, max_parallelism)
         self._timers = self._operator.time_services.get_internal_timer_service(TIMER_SERVICE, self._operator)
         self._rises: Iterator[tuple[int, int]] = iter(zip(timeline.tick_ends.tolist(), timeline.watermarks.tolist(), strict=True))
@@ -94,11 +95,19 @@ class KeyGroupRunner:
         return self._log.late_elements
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        """Take back what earlier runs parked; what is of other key groups is left alone."""
+        """Take back what earlier runs parked; what is of other key groups is left alone.
+
+        Windows that a shorter lateness than theirs has expired are collected at once: their timers will not be due before the next
+        watermark, and until then a session could merge with them.
+        """
         for key_group, key, window, life in snapshot.windows or ():
             if key_group in self._key_groups:
                 self._log.open_window(key, window, life)
         restore_snapshots(self._operator, [snapshot], self._key_groups)
+        if self._is_event_time:
+            for key_group, key, window, _ in snapshot.windows or ():
+                if key_group in self._key_groups and window.max_timestamp() + self._lateness_ms <= self._log.watermark:
+                    self._operator.collect_expired(key, window)
 
     def process_element(self, key: Any, value: Any, timestamp: int, arrival: int) -> None:
         """One element; the clock and the watermark move to its arrival first. `value` is whatever the aggregate function takes."""

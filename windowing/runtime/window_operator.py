@@ -337,6 +337,29 @@ class WindowOperator:
     def _emit_side(self, tag: str, value: Any, window: Window) -> None:
         self._output.side(tag, value, window.max_timestamp(), window, self.current_key)
 
+    def collect_expired(self, key: Any, window: Window) -> None:
+        """Collect a window that the watermark has passed, its timer and its trigger unasked: one restored under a shorter lateness.
+
+        Raises:
+            UserCodeError: the trigger or the function has raised.
+        """
+        self.current_key = key
+        self._context.window = window
+        try:
+            sessions = None if self._merging is None else self._load_sessions(key, self._merging)
+            state_window = window if sessions is None else sessions.state_window(window)
+            if state_window is None:
+                raise UnknownWindowError(f"{window!r} has no state window; the snapshot is not whole.")
+            self._delete_cleanup_timer(key, window)
+            self._clear_all_state(key, window, state_window, sessions)
+            if sessions is not None:
+                self._persist(key, sessions)
+        except WindowingError as error:
+            error.locate(key, window, None)
+            raise
+        except Exception as error:
+            raise UserCodeError.of(error, "collecting a window", key, window, None) from error
+
     def _clear_all_state(self, key: Any, window: Window, state_window: Window, sessions: MergingWindowSet | None) -> None:
         self._contents.clear(key, state_window)
         self._trigger.clear(window, self._context)

@@ -26,7 +26,7 @@ class OperatorEngine:
     name = "operator"
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
-        judge = Judge(replay.pipeline, replay.scan.from_ms, replay.scan.to_ms, replay.scan.start_ms)
+        judge = Judge.of(replay.pipeline, replay.scan)
         keys = Keys.of(replay.pipeline, replay.scan.source.schema)
         return collect(transport.shuffle(replay.scan, MapElements(judge, keys, replay.ranges), replay.ranges, ReplayRange(replay, keys)))
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from windowing.java import LONG_MAX
 from windowing.runtime.operator_snapshot import TimerSnapshot
 from windowing.runtime.timer_queue import Timer
+from windowing.state.snapshot.cleanup_times import with_declared_cleanup
 from windowing.state.snapshot.layout import SnapshotLayout, WindowLayout
 from windowing.state.snapshot.times import bounds, due_times, milliseconds, sort_rows, windows_of
 from windowing.windows import GLOBAL_WINDOW, Window
@@ -86,7 +87,11 @@ def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
 
 
 def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot]:
-    """The inverse of `timer_rows` and `timer_table`: by service and ascending key group, in the rows' order inside each."""
+    """The inverse of `timer_rows` and `timer_table`: by service and ascending key group, in the rows' order inside each.
+
+    Cleanup timers are restored to where the layout's allowed lateness puts them.
+    """
+    rows = with_declared_cleanup(rows, layout)
     columns = zip(
         rows.column("key_group").to_pylist(),
         layout.keys.values(rows),

@@ -1,0 +1,139 @@
+"""Which declarations may change between two runs of one lineage, and what a change means for what is parked.
+
+Compares two declarations as plain values, the recorded one of the parent and today's. Touches no table.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from datetime import timedelta
+from typing import Any, Literal
+
+from jobs.errors import UsageError
+from jobs.pipelines import Pipeline
+from jobs.pipelines.canonical import plain
+from jobs.protocol.slices import iso
+
+Kind = Literal["free", "converted", "at a tick boundary", "refused"]
+
+# What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is not here is refused.
+RULES: Mapping[str, Kind] = {
+    **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle", "approve_warnings"), "free"),
+    **dict.fromkeys(("allowed_lateness", "max_ahead"), "converted"),
+    **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),
+    "watermarks.interval_ms": "at a tick boundary",
+    **dict.fromkeys(("name", "source", "watermarks", "key_by", "window", "trigger", "select"), "refused"),
+    **dict.fromkeys(("order_mode", "max_parallelism"), "refused"),
+}
+# Of these strategies one turns into the other by a change of the bound alone.
+_BOUNDED = {"bounded_out_of_orderness", "monotonous"}
+
+
+class SettingsChanged(UsageError):
+    """The declarations differ from those of the parent run in a way that what is parked can't follow. Facts: pipeline, differences."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One declaration that differs: its path, e.g. ``window.size_ms``, what it was and what it is, and what that means."""
+
+    path: str
+    before: Any
+    after: Any
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.path}: {_shown(self.before)} → {_shown(self.after)}"
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """What differs between two descriptions of a pipeline (`Pipeline.describe`), in the order of their paths.
+
+    A setting that an earlier release did not know counts as its default.
+    """
+    found = [Difference(path, old, new, _kind(path)) for path, old, new in _differing("", {**_defaults(), **before}, after)]
+    return [item for item in found if not _is_bound(item)]
+
+
+def check_settings(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str, from_ms: int) -> list[Difference]:
+    """What a slice that starts at `from_ms` converts of the state that run `seq`, declared as `before`, has parked.
+
+    `before` is None where the run has not recorded its declarations.
+
+    Raises:
+        SettingsChanged: with every difference that can't be followed, and the ways out.
+    """
+    if before is None:
+        raise SettingsChanged(
+            f"{pipeline.name}: run {seq} was declared otherwise and has not recorded how, so whether its parked state suits today's "
+            f"declarations can't be told. {_ways_out(pipeline)}",
+            pipeline=pipeline.name,
+            differences=[],
+        )
+    found = differences(before, pipeline.describe())
+    refused = [item for item in found if item.kind == "refused"]
+    if refused:
+        raise SettingsChanged(
+            f"{pipeline.name}: these settings can't change while what run {seq} has parked is carried on:"
+            f"{_listed(refused)}\n{_ways_out(pipeline)}",
+            pipeline=pipeline.name,
+            differences=refused,
+        )
+    ticks = [item for item in found if item.kind == "at a tick boundary"]
+    if any(not interval or from_ms % interval for item in ticks for interval in (item.before, item.after)):
+        raise SettingsChanged(
+            f"{pipeline.name}: the watermark interval can change only where a tick of both lengths ends, and {iso(from_ms)} is no such "
+            f"moment:{_listed(ticks)}\nUndo the change, run up to a common boundary with `slackwater run {pipeline.name} --to TIME`, and "
+            "change it then.",
+            pipeline=pipeline.name,
+            differences=ticks,
+        )
+    return [item for item in found if item.kind != "free"]
+
+
+def _ways_out(pipeline: Pipeline) -> str:
+    return (
+        f"Undo the change; or restate the lineage from its start, where nothing is parked: `slackwater backfill {pipeline.name} --from "
+        f"{iso(pipeline.start_ms)} --to END`; or give the pipeline another name (it then starts a lineage of its own)."
+    )
+
+
+def _listed(found: list[Difference]) -> str:
+    return "".join(f"\n  {item}" for item in found)
+
+
+def _defaults() -> dict[str, Any]:
+    return {item.name: plain(item.default) for item in fields(Pipeline) if item.init and item.default is not MISSING}
+
+
+def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Where two plain values differ. Objects of one class are looked into; all else differs as a whole."""
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping) and before.get("class") == after.get("class") and not _is_duration(after):
+        for name in sorted(before.keys() | after.keys()):
+            yield from _differing(f"{path}.{name}" if path else name, before.get(name), after.get(name))
+    else:
+        yield path, before, after
+
+
+def _kind(path: str) -> Kind:
+    known = [prefix for prefix in RULES if path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))]
+    return RULES[max(known, key=len)] if known else "refused"
+
+
+def _is_bound(item: Difference) -> bool:
+    return item.path == "watermarks.kind" and {item.before, item.after} == _BOUNDED
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"microseconds"}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if _is_duration(value):
+        return str(timedelta(microseconds=value["microseconds"]))
+    if isinstance(value, Mapping) and "class" in value:
+        return f"{value['class']}({', '.join(f'{name}={_shown(item)}' for name, item in value.items() if name != 'class')})"
+    return f"[{', '.join(map(_shown, value))}]" if isinstance(value, list) else str(value)

@@ -1,0 +1,165 @@
+"""One slice, replayed from what is pinned: a run stages what comes out, `verify` compares it, a redrive asks it for its watermarks.
+
+Reads the source and the parent's snapshot. Records nothing, and writes only where it is told to.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from jobs.engines.coverage import Stretch
+from jobs.engines.inputs import PinnedSource, pin
+from jobs.engines.progress import Progress, columns_of_pass, timeline_of
+from jobs.engines.replay import Engine, Outcome, Replay
+from jobs.engines.rows import Judge
+from jobs.engines.transport import SliceScan, Transport
+from jobs.errors import UsageError
+from jobs.pipelines import Pipeline
+from jobs.protocol.slices import Slice
+from jobs.tables.ledger import Input, LedgerRow
+from jobs.tables.schemas import SNAPSHOT_TABLES, STAGED_TABLES, Shape
+from jobs.tables.staging import read_staged
+from jobs.tables.warehouse import Tables, Warehouse
+from windowing.columnar.timeline import Timeline
+
+
+class SourceChanged(UsageError):
+    """The pipeline reads another table than its lineage so far."""
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The versions that a slice is replayed from: two replays with equal pins and equal parents give the same.
+
+    Attributes:
+        source: the source as the slice reads it.
+        before: the source as the parent run has read it; None at the start of a lineage.
+        restated: what live runs have read at newer versions than `before`.
+    """
+
+    source: PinnedSource
+    before: PinnedSource | None
+    restated: tuple[Stretch, ...] = ()
+
+    @classmethod
+    def newest(
+        cls, pipeline: Pipeline, warehouse: Warehouse, owner: LedgerRow | None, from_ms: int, restated: tuple[Stretch, ...]
+    ) -> "Pins":
+        """The source as it stands, for a slice that starts at `from_ms` on the snapshot of `owner`.
+
+        Raises:
+            SourceChanged: the parent has read another table.
+            SourceRewritten: rows that runs have read are not there any more.
+        """
+        source = pin(pipeline.source, warehouse.source(pipeline.source.table))
+        before = _version_of(pipeline, warehouse, () if owner is None else owner.inputs)
+        newer = () if before is None else tuple(stretch for stretch in restated if stretch.version > before.version)
+        if before is not None:
+            source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
+        return cls(source, before, newer)
+
+    @classmethod
+    def recorded(cls, pipeline: Pipeline, warehouse: Warehouse, row: LedgerRow, owner: LedgerRow | None) -> "Pins":
+        """What the run `row` on the snapshot of `owner` was pinned to.
+
+        Raises:
+            SourceChanged: it has read another table than the pipeline declares now.
+            VersionGone: a version has been cleaned up.
+        """
+        source = _version_of(pipeline, warehouse, row.inputs)
+        assert source is not None, f"run {row.seq} has no input"
+        return cls(source, _version_of(pipeline, warehouse, () if owner is None else owner.inputs))
+
+
+def _version_of(pipeline: Pipeline, warehouse: Warehouse, inputs: Iterable[Input]) -> PinnedSource | None:
+    """The source as pinned among `inputs`; None where there are none."""
+    tables = {item.table: item for item in inputs}
+    if not tables:
+        return None
+    wanted = pipeline.source.table
+    if wanted not in tables:
+        read = next(iter(tables))
+        raise SourceChanged(
+            f"{pipeline.name}: the run before read {read}, the pipeline now declares {wanted}. A lineage keeps its source: undo the "
+            "change, or give the pipeline another name (it then starts a lineage of its own).",
+            table=wanted,
+        )
+    return pin(pipeline.source, warehouse.source(wanted), tables[wanted].version)
+
+
+@dataclass(frozen=True)
+class SliceReplay:
+    """A slice and all that its replay depends on.
+
+    Attributes:
+        pipeline, shape, tables: what is run, and the tables that hold the parent's snapshot.
+        slice: the arrivals.
+        start_ms: where the lineage begins.
+        owner: the row whose snapshot the slice continues; None at the start of a lineage.
+        pins: the versions read.
+    """
+
+    pipeline: Pipeline
+    shape: Shape
+    tables: Tables
+    slice: Slice
+    start_ms: int
+    owner: LedgerRow | None
+    pins: Pins
+
+    def scan(self) -> SliceScan:
+        """The files and rows of the slice."""
+        pins, arrival, from_ms, to_ms = self.pins, self.pipeline.source.arrival_time, self.slice.from_ms, self.slice.to_ms
+        files = tuple(pins.source.files(from_ms, to_ms, arrival, pins.before, pins.restated))
+        columns = tuple(pins.source.schema.names)
+        return SliceScan(pins.source, files, columns, arrival, from_ms, to_ms, self.start_ms, pins.before, pins.restated)
+
+    def progress(self) -> Progress:
+        """What the parent knew of the source."""
+        if self.owner is None:
+            return Progress.none()
+        return Progress.from_table(read_staged(self.tables, "source_progress", self.owner.files.get("source_progress", ())))
+
+    def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
+        """The watermarks of the slice, and the progress after it."""
+        judge = Judge.of(self.pipeline, scan)
+        return timeline_of(transport, replace(scan, columns=columns_of_pass(judge)), judge, before)
+
+    def replay(
+        self,
+        scan: SliceScan,
+        timeline: Timeline,
+        after: Progress,
+        engine: Engine,
+        transport: Transport,
+        *,
+        run_id: str,
+        ranges: int | None = None,
+        scratch: str | None = None,
+    ) -> Outcome:
+        """All that the slice leaves, source progress included. Tasks write large tables as files of the tables' folders, or below
+        `scratch`; `ranges` None leaves their number to the size of the input."""
+        state = {} if self.owner is None else {name: self.owner.files.get(name, ()) for name in SNAPSHOT_TABLES}
+        folders = {name: self.tables[name].uri for name in STAGED_TABLES}
+        number = self._ranges(scan) if ranges is None else ranges
+        outcome = engine.replay(
+            Replay(self.pipeline, self.shape, scan, timeline, state, folders, run_id, number, scratch=scratch),
+            transport,
+        )
+        progress = after.to_table(run_id)
+        outcome.rows["source_progress"] = [progress]
+        outcome.state_hash.add("source_progress", progress, without=("run_id",))
+        outcome.rows["quarantine"] = [self._with_version(part) for part in outcome.rows.get("quarantine", [])]
+        return outcome
+
+    def inputs(self, scan: SliceScan, rows: int) -> tuple[Input, ...]:
+        """What the ledger says of the versions read; `rows` is how many rows of the source were."""
+        size = sum(file.bytes for file in scan.files)
+        return (Input(self.pipeline.source.table, self.pins.source.version, len(scan.files), rows, size),)
+
+    def _ranges(self, scan: SliceScan) -> int:
+        return max(1, min(self.pipeline.max_parallelism, sum(file.bytes for file in scan.files) // (64 << 20) + 1))
+
+    def _with_version(self, part: pa.Table) -> pa.Table:
+        return part.append_column("source_version", pa.repeat(pa.scalar(self.pins.source.version, pa.int64()), part.num_rows))

@@ -17,12 +17,13 @@ Kind = Literal["free", "converted", "at a tick boundary", "refused"]
 
 # What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is not here is refused.
 RULES: Mapping[str, Kind] = {
-    **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle", "approve_warnings"), "free"),
+    **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle", "approve_warnings", "pickled_state"), "free"),
     **dict.fromkeys(("allowed_lateness", "max_ahead"), "converted"),
     **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),
     "watermarks.interval_ms": "at a tick boundary",
-    **dict.fromkeys(("name", "source", "watermarks", "key_by", "window", "trigger", "select"), "refused"),
-    **dict.fromkeys(("order_mode", "max_parallelism"), "refused"),
+    **dict.fromkeys(("name", "source", "watermarks", "key_by", "max_parallelism"), "refused"),
+    **dict.fromkeys(("window", "trigger", "evictor", "order_mode", "flink_exact"), "refused"),
+    **dict.fromkeys(("select", "process", "reduce", "aggregate", "output", "side_outputs", "columns", "records"), "refused"),
 }
 # Of these strategies one turns into the other by a change of the bound alone.
 _BOUNDED = {"bounded_out_of_orderness", "monotonous"}
@@ -102,7 +103,9 @@ def _listed(found: list[Difference]) -> str:
 
 
 def _defaults() -> dict[str, Any]:
-    return {item.name: plain(item.default) for item in fields(Pipeline) if item.init and item.default is not MISSING}
+    made = {item.name: item.default_factory() for item in fields(Pipeline) if item.init and item.default_factory is not MISSING}
+    given = {item.name: item.default for item in fields(Pipeline) if item.init and item.default is not MISSING}
+    return {name: plain(value) for name, value in {**made, **given}.items()}
 
 
 def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:

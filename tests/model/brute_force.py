@@ -5,7 +5,7 @@ Must not import windowing or jobs. Times are integers in milliseconds, UTC; rang
 """
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -37,9 +37,12 @@ LONG_MIN = -(2**63)
 LONG_MAX = 2**63 - 1
 
 
-def replay(events: Iterable[Event], rules: Replay) -> Outcome:
-    """Replay the events that arrived in [rules.start, rules.to), and those without an arrival, as one run from an empty state."""
-    return _Machine(rules).run(events)
+def replay(events: Iterable[Event], rules: Replay, lateness_from: Mapping[int, int] | None = None) -> Outcome:
+    """Replay the events that arrived in [rules.start, rules.to), and those without an arrival, as one run from an empty state.
+
+    `lateness_from`: moment → the allowed lateness from then on, also for the windows that are open then.
+    """
+    return _Machine(rules, sorted((lateness_from or {}).items())).run(events)
 
 
 def windows_of(timestamp: int, assigner: Tumbling | Sliding | Session) -> list[Window]:
@@ -152,8 +155,9 @@ class _Live:
 
 
 class _Machine:
-    def __init__(self, rules: Replay) -> None:
+    def __init__(self, rules: Replay, changes: list[tuple[int, int]]) -> None:
         self.rules = rules
+        self.changes = changes
         self.watermark = LONG_MIN
         self.next_tick_end = rules.start // rules.tick * rules.tick + rules.tick
         self.progress: dict[Hashable, SourceProgress] = {}
@@ -181,6 +185,11 @@ class _Machine:
 
     def finish_ticks(self, clock: int) -> None:
         """A tick that ends at `clock` is finished before an element that arrives at it: the element belongs to the next tick."""
+        while self.changes and self.changes[0][0] <= clock:
+            moment, lateness = self.changes.pop(0)
+            self.finish_ticks(moment)
+            self.rules = replace(self.rules, allowed_lateness=lateness)
+            self.collect()
         while self.next_tick_end <= clock:
             self.finish_tick(self.next_tick_end)
             self.next_tick_end += self.rules.tick
@@ -202,6 +211,9 @@ class _Machine:
             if before < live.window.max <= self.watermark:
                 self.counts.on_time_firings += 1
                 self.fire(live, "on_time", clock=end, tick_end=end)
+        self.collect()
+
+    def collect(self) -> None:
         for live in list(self.live):
             if self.cleanup_time(live.window) <= self.watermark:
                 self.counts.windows_cleaned += 1

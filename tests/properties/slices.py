@@ -144,14 +144,16 @@ def replay_slices(
     purging: bool = False,
     file_rows: int = 1000,
     appears: Sequence[int] | None = None,
+    latenesses: Sequence[int] | None = None,
 ) -> Replayed:
     """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges.
 
     From `file_rows` rows on, a task writes its rows of a table as a file of its own. `appears[j]` is the slice whose run is the first to
-    find event j in the source; by default all are there from the start.
+    find event j in the source; by default all are there from the start. `latenesses[i]` is declared for slice i instead of the rules'.
     """
     with tempfile.TemporaryDirectory() as folder:
         replaying = _Replaying(events, rules, purging, file_rows, appears or [0] * len(events), Path(folder))
+        replaying.latenesses = latenesses
         return replaying.run([rules.start, *cuts, rules.to], ranges)
 
 
@@ -162,6 +164,7 @@ class _Replaying:
         self.folder = folder
         self.file_rows = file_rows
         self.pipeline = pipeline_of(rules, purging)
+        self.latenesses: Sequence[int] | None = None
         source = folder / "events"
         source.mkdir()
         self.start = rules.start
@@ -183,13 +186,16 @@ class _Replaying:
         for number, (from_ms, to_ms) in enumerate(itertools.pairwise(bounds)):
             files = tuple(replace(file, may_hold_unread=first == number) for first, file in self.files if first <= number)
             scan = SliceScan(self.source, files, tuple(SCHEMA.names), "arrival_time", from_ms, to_ms, self.start)
-            judge = Judge(self.pipeline, from_ms, to_ms, self.start)
+            pipeline = self.pipeline
+            if self.latenesses is not None:
+                pipeline = replace(pipeline, allowed_lateness=timedelta(milliseconds=self.latenesses[number]))
+            judge = Judge.of(pipeline, scan)
             narrow = replace(scan, columns=columns_of_pass(judge))
             timeline, progress = timeline_of(InProcess(), narrow, judge, progress)
             progress = Progress.from_table(progress.to_table("r"))
             parallelism = ranges[number % len(ranges)]
             run_id = f"r{number}"
-            replay = Replay(self.pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows)
+            replay = Replay(pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows)
             outcome = OperatorEngine().replay(replay, InProcess())
             state = {name: self._park(name, number, outcome) for name in ("window_state", "timers")}
             self._note(result, outcome)

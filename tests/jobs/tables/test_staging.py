@@ -6,11 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.errors import NewerFormat
 from jobs.tables.schemas import Shape
-from jobs.tables.staging import pack, read_staged, stack, unpack, write_staged
+from jobs.tables.staging import declaration_of, pack, read_staged, stack, unpack, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
-from tests.jobs.tables.ledger_rows import run_row
+from tests.jobs.tables.ledger_rows import clock, day, run_row
 
 SHAPE = Shape(keys=(("origin", pa.string()),), results=(("n", pa.int64()),), parts=(), source=(("origin", pa.string()),))
 MOMENT = datetime(2013, 1, 1, 20, 45, 59, 999000, tzinfo=UTC)
@@ -25,13 +26,23 @@ def tables(tmp_path: Path) -> Tables:
 
 def test_a_staged_row_and_its_parent_survive_packing() -> None:
     row, parent = run_row("child", watermark_out=MOMENT, files={"panes": ("run_id=child/x.parquet",)}), run_row("parent", seq=3)
-    assert unpack(pack(row, parent)) == ("parent", row)
-    assert unpack(pack(row, None)) == (None, row)
+    assert unpack(pack(row, parent, {})) == ("parent", row)
+    assert unpack(pack(row, None, {})) == (None, row)
+
+
+def test_the_declarations_of_a_run_are_found_by_its_id(tables: Tables) -> None:
+    writer = AttemptsWriter(tables["attempts"])
+    attempt = Attempt(run_id="known", parent_seq=None, slice_start=day(0), slice_end=day(1), at=clock())
+    writer.record(attempt, clock())
+    assert declaration_of(writer, "known") is None
+    writer.record(attempt, clock(), outcome="staged", ledger_row=pack(run_row("known"), None, {"window": {"size_ms": 5}}))
+    assert declaration_of(writer, "known") == {"window": {"size_ms": 5}}
+    assert declaration_of(writer, "unknown") is None
 
 
 def test_a_row_that_a_newer_version_staged_is_refused() -> None:
     with pytest.raises(NewerFormat, match="run later was written in format 2"):
-        unpack(pack(run_row("later", format_version=2), None))
+        unpack(pack(run_row("later", format_version=2), None, {}))
 
 
 def test_rows_of_several_tasks_are_stacked_in_the_tables_columns(tables: Tables) -> None:

@@ -1,0 +1,125 @@
+"""Which settings may change between two runs: each declaration has its rule, and a refusal names the exact difference and the ways out."""
+
+from dataclasses import fields, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs.examples.departures import departures
+from jobs.pipelines import Pipeline, count, expect, max_
+from jobs.protocol.evolution import RULES, SettingsChanged, check_settings, differences
+from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger, TumblingEventTimeWindows, WatermarkStrategy
+
+HOUR = timedelta(hours=1)
+MIDNIGHT = departures.start_ms
+
+
+def strategy(bound: timedelta = HOUR, idle: timedelta = HOUR / 2, interval: timedelta = HOUR / 12) -> WatermarkStrategy:
+    return WatermarkStrategy.bounded_out_of_orderness(bound).with_idleness(idle).with_interval(interval)
+
+
+def changed(**settings: Any) -> Pipeline:
+    return replace(departures, **settings)
+
+
+def converted(before: Pipeline, after: Pipeline, from_ms: int = MIDNIGHT) -> list[str]:
+    return [str(item) for item in check_settings(after, before.describe(), 7, from_ms)]
+
+
+def test_every_declaration_of_a_pipeline_has_a_rule() -> None:
+    assert {path.split(".")[0] for path in RULES} == {item.name for item in fields(Pipeline) if item.init}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"expect": []},
+        {"expect": [expect.between("flights", min=2)]},
+        {"schedule": None},
+        {"slice": timedelta(hours=6), "max_catch_up": 3, "settle": timedelta(0)},
+        {"start": "2013-01-02"},
+    ],
+    ids=str,
+)
+def test_what_does_not_touch_state_is_free(settings: dict[str, Any]) -> None:
+    assert converted(departures, changed(**settings)) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({"allowed_lateness": timedelta(days=2)}, ["allowed_lateness: 4:00:00 → 2 days, 0:00:00"]),
+        ({"watermarks": strategy(bound=HOUR * 2)}, ["watermarks.out_of_orderness_ms: 3600000 → 7200000"]),
+        (
+            {"watermarks": WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(HOUR / 12)},
+            ["watermarks.idle_timeout_ms: 1800000 → none"],
+        ),
+        (
+            {"watermarks": WatermarkStrategy.monotonous().with_idleness(HOUR / 2).with_interval(HOUR / 12)},
+            ["watermarks.out_of_orderness_ms: 3600000 → 0"],
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_lateness_bound_and_idle_timeout_are_converted_and_told(settings: dict[str, Any], wanted: list[str]) -> None:
+    assert converted(departures, changed(**settings)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({"key_by": "carrier", "expect": []}, "key_by: [origin] → [carrier]"),
+        ({"key_by": ["origin", "carrier"]}, "key_by: [origin] → [origin, carrier]"),
+        ({"window": TumblingEventTimeWindows.of(HOUR * 2)}, "window.size_ms: 3600000 → 7200000"),
+        (
+            {"window": EventTimeSessionWindows.with_gap(HOUR)},
+            "window: TumblingEventTimeWindows(offset_ms=0, size_ms=3600000) → EventTimeSessionWindows(gap_ms=3600000)",
+        ),
+        ({"trigger": PurgingTrigger.of(EventTimeTrigger())}, "trigger: none → PurgingTrigger(trigger=EventTimeTrigger())"),
+        ({"select": {**departures.select, "flights": count("dep_delay")}}, "select.flights.column: none → dep_delay"),
+        ({"select": {**departures.select, "mean_dep_delay": max_("dep_delay")}}, "select.mean_dep_delay.kind: mean → max"),
+        ({"source": replace(departures.source, order_by=None)}, "source.order_by: row → none"),
+        ({"order_mode": "heap"}, "order_mode: rocksdb → heap"),
+        (
+            {"watermarks": WatermarkStrategy.no_watermarks().with_interval(HOUR / 12)},
+            "watermarks.kind: bounded_out_of_orderness → no_watermarks",
+        ),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_what_parked_state_cannot_follow_is_refused_with_the_difference_and_the_ways_out(settings: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(SettingsChanged) as refused:
+        check_settings(changed(**settings), departures.describe(), 7, MIDNIGHT)
+    text = str(refused.value)
+    assert f"\n  {wanted}\n" in text
+    assert "run 7" in text and "Undo the change" in text and "slackwater backfill departures --from 2013-01-01T00:00:00Z" in text
+    assert refused.value.exit_code == 2
+
+
+def test_one_refusal_names_every_difference_that_is_refused_and_no_other() -> None:
+    after = changed(key_by="carrier", order_mode="heap", expect=[], allowed_lateness=HOUR)
+    with pytest.raises(SettingsChanged) as refused:
+        check_settings(after, departures.describe(), 7, MIDNIGHT)
+    assert [item.path for item in refused.value.differences] == ["key_by", "order_mode"]
+
+
+def test_the_interval_changes_where_a_tick_of_both_lengths_ends() -> None:
+    after = changed(watermarks=strategy(interval=HOUR / 4))
+    assert converted(departures, after, MIDNIGHT + 900_000) == ["watermarks.interval_ms: 300000 → 900000"]
+    for moment in (300_000, 1_000):
+        with pytest.raises(SettingsChanged, match=r"2013-01-01T00:0.*no such moment:\n  watermarks.interval_ms: 300000 → 900000"):
+            check_settings(after, departures.describe(), 7, MIDNIGHT + moment)
+
+
+def test_a_run_that_recorded_no_declarations_is_refused_when_its_hash_differs() -> None:
+    with pytest.raises(SettingsChanged, match="has not recorded how"):
+        check_settings(departures, None, 7, MIDNIGHT)
+
+
+def test_a_setting_that_an_earlier_release_did_not_know_counts_as_its_default() -> None:
+    before = departures.describe()
+    del before["trigger"], before["order_mode"], before["side_outputs"]
+    assert differences(before, departures.describe()) == []
+    [found] = differences(before, changed(order_mode="heap").describe())
+    assert str(found) == "order_mode: rocksdb → heap"

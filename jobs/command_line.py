@@ -22,6 +22,7 @@ VERBS = {
     "publish": "make staged runs live",
     "runs": "the ledger as a log; one run in detail",
     "state": "windows, timers and watermarks as they stand",
+    "diff": "windows that two pipelines have published differently",
     "late": "rows that came too late",
     "examples": "list the examples, load their data",
     "doctor": "is everything there that a run needs?",
@@ -30,7 +31,7 @@ VERBS = {
 
 
 # Verbs that only look: they start no JVM and answer in well under a second.
-INSPECTION = frozenset({"pipelines", "runs", "state", "late", "examples", "doctor"})
+INSPECTION = frozenset({"pipelines", "runs", "state", "diff", "late", "examples", "doctor"})
 
 
 class _Refusal:

@@ -1,0 +1,40 @@
+"""`slackwater diff`: which windows two pipelines have published differently. Starts no JVM."""
+
+import click
+
+from jobs.commands import options
+
+
+@click.command("diff")
+@click.argument("left")
+@click.argument("right")
+@options.warehouse
+@options.pipelines
+@options.output
+def command(left: str, right: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
+    """Windows that pipelines LEFT and RIGHT have published differently, or that only one of them has.
+
+    For example a pipeline and the same one with its source in order of events: what differs is what delays have changed.
+    """
+    from jobs.tables.comparison import Comparison
+
+    compared = Comparison.of(left, right, warehouse)
+    rows = compared.differences()
+    if output == "table":
+        for row in rows:
+            row |= {name: _both(row, name) for name in compared.results}
+    columns = [*compared.keys, "window_start", "window_end", "there", *compared.results]
+    if any(row["timestamp"] is not None for row in rows):
+        columns.insert(len(compared.keys), "timestamp")
+    options.show(rows, columns, output, empty=f"{left} and {right} have published the same", title=_title(left, right, compared.results))
+
+
+def _both(row: dict[str, object], name: str) -> str:
+    """One result in both, told once where it is the same."""
+    told = [values[name] for values in (row["left"], row["right"]) if isinstance(values, dict)]
+    texts = [f"{value:g}" if isinstance(value, float) else "–" if value is None else str(value) for value in told]
+    return texts[0] if len(texts) == 1 or told[0] == told[1] else " | ".join(texts)
+
+
+def _title(left: str, right: str, results: tuple[str, ...]) -> str:
+    return f"{left} | {right}: {', '.join(results)}"

@@ -21,6 +21,7 @@ VERBS = {
     "run": "one slice, or catch up to a time",
     "publish": "make staged runs live",
     "runs": "the ledger as a log; one run in detail",
+    "verify": "repeat a recorded run and compare",
     "state": "windows, timers and watermarks as they stand",
     "diff": "windows that two pipelines have published differently",
     "late": "rows that came too late",

@@ -19,6 +19,7 @@ from jobs.protocol.publish import Publisher
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Runner, Staged
 from jobs.protocol.slices import Lineage, Slice, choose
+from jobs.protocol.verify import Verifier
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import Tables, Warehouse
@@ -191,6 +192,13 @@ def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publis
         source=(),
     )
     return Publisher(name, tables, roll_forward(pipeline, tables, shape))
+
+
+def verifier(name: str, warehouse: str | None, pipelines: str | None) -> Verifier:
+    """Repeats recorded runs of a registered pipeline."""
+    found = registry.load(pipelines)
+    pipeline = found[name]
+    return Verifier(Warehouse.at(warehouse), pipeline, found.code_hash(name), engine_for(pipeline), spark_transport(f"verify {name}"))
 
 
 def line_of(staged: Staged) -> str:

@@ -1,0 +1,220 @@
+"""Replays a recorded run from what it was pinned to, and compares what comes out with what the ledger and the snapshot say.
+
+Writes into no table: what tasks must write stands in a scratch folder, which is removed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileType
+
+from jobs.engines.inputs import VersionGone, pin, to_ms
+from jobs.engines.progress import moment
+from jobs.engines.replay import Engine, Outcome
+from jobs.engines.results import COUNTS
+from jobs.engines.transport import InProcess, SliceScan, Transport
+from jobs.errors import UsageError
+from jobs.pipelines import Pipeline
+from jobs.pipelines.registry import config_hash
+from jobs.protocol.evolution import differences
+from jobs.protocol.shapes import shape_of
+from jobs.protocol.slice_replay import Pins, SliceReplay
+from jobs.protocol.slices import Slice
+from jobs.tables.delta import filesystem
+from jobs.tables.ledger import LedgerRow
+from jobs.tables.schemas import SNAPSHOT_TABLES, Shape
+from jobs.tables.snapshots import absent_files, is_kept, require_kept
+from jobs.tables.staging import declaration_of, read_staged, stack
+from jobs.tables.warehouse import Tables, Warehouse
+
+# A slice of fewer bytes than this is replayed in this process: that is done before Spark has started.
+SMALL_BYTES = 32 << 20
+_COMPARED = ("panes", *SNAPSHOT_TABLES)
+
+
+class CannotVerify(UsageError):
+    """The run can't be repeated: it ran nothing, was declared otherwise, or what it was pinned to is gone."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing compared: what it is, as recorded, and as replayed."""
+
+    what: str
+    recorded: Any
+    replayed: Any
+
+    @property
+    def is_equal(self) -> bool:
+        return bool(self.recorded == self.replayed)
+
+
+@dataclass(frozen=True)
+class TableDifference:
+    """How many rows of a table only one side has, and one of them as a dict."""
+
+    table: str
+    only_recorded: int
+    only_replayed: int
+    example: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a repeated run came to.
+
+    Attributes:
+        row: the recorded run.
+        facts: hashes, watermark and counts.
+        tables: tables of the run that differ; empty when the hashes are equal.
+        notes: what a reader should know besides.
+    """
+
+    row: LedgerRow
+    facts: tuple[Fact, ...]
+    tables: tuple[TableDifference, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def is_equal(self) -> bool:
+        return all(fact.is_equal for fact in self.facts)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Repeats recorded runs of one pipeline.
+
+    Attributes:
+        warehouse, pipeline: where and what.
+        code_hash: of the pipeline's code as it is now.
+        engine: how windows are run.
+        spark: makes a transport for slices that are not small, or can't be read directly.
+    """
+
+    warehouse: Warehouse
+    pipeline: Pipeline
+    code_hash: str
+    engine: Engine
+    spark: Callable[[], Transport]
+
+    def verify(self, seq: int) -> Verification:
+        """Repeat the run `seq` and compare.
+
+        Raises:
+            CannotVerify, SnapshotGone: it can't be repeated; with the reason and what is kept.
+            NoRuns: there is no such run.
+        """
+        stored = self.warehouse.stored(self.pipeline.name)
+        row = stored.ledger.row(seq)
+        if row.kind != "run":
+            raise CannotVerify(f"{self.pipeline.name}: row {seq} of the ledger is a {row.kind}, which replays nothing.", seq=seq)
+        notes = self._notes(stored, row)
+        work = self._work(stored, row)
+        scan = work.scan()
+        self._refuse_vacuumed(row, scan)
+        transport = self._transport(scan)
+        transport.start()
+        before = work.progress()
+        timeline, after = work.timeline(scan, before, transport)
+        scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"
+        try:
+            outcome = work.replay(scan, timeline, after, self.engine, transport, run_id=row.run_id, scratch=scratch)
+            facts = (
+                Fact("state_hash", row.state_hash, str(outcome.state_hash)),
+                Fact("output_hash", row.output_hash, str(outcome.output_hash)),
+                Fact("watermark_out", row.watermark_out, moment(after.watermark)),
+                *(Fact(name, getattr(row, name), outcome.counts[name]) for name in COUNTS),
+            )
+            same = all(fact.is_equal for fact in facts)
+            tables = () if same else tuple(_compare(work.tables, row, outcome, scratch))
+        finally:
+            _remove(scratch)
+        return Verification(row, facts, tables, notes)
+
+    def _notes(self, stored: Tables, row: LedgerRow) -> tuple[str, ...]:
+        """Refuse a run of other declarations; say what else is not as it was."""
+        if row.config_hash != config_hash(self.pipeline):
+            before = declaration_of(stored.attempts, row.run_id)
+            meaning = [item for item in differences(before or {}, self.pipeline.describe()) if item.kind != "free"]
+            if before is None or meaning:
+                told = "".join(f"\n  {item}" for item in meaning) if before is not None else " what it was declared as is not recorded"
+                raise CannotVerify(
+                    f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{told}\nVerify it with what was declared then.",
+                    seq=row.seq,
+                )
+        return () if row.code_hash == self.code_hash else ("the code has changed since the run",)
+
+    def _work(self, stored: Tables, row: LedgerRow) -> SliceReplay:
+        name, ledger = self.pipeline.name, stored.ledger
+        parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
+        owner = None if parent is None else ledger.snapshot_owner(parent)
+        if parent is not None and owner is not None and not is_kept(stored, owner):
+            require_kept(stored, name, owner, ledger.live_runs(parent))
+        try:
+            pins = Pins.recorded(self.pipeline, self.warehouse, row, owner)
+        except VersionGone as error:
+            raise CannotVerify(f"{name}: run {row.seq} can't be repeated. {error.message}", **error.facts) from error
+        assert row.slice_start is not None and row.slice_end is not None
+        shape = shape_of(self.pipeline, pins.source.schema)
+        slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
+        start_ms = to_ms(ledger.start_of(row))
+        return SliceReplay(self.pipeline, shape, self._tables(shape), slice_, start_ms, owner, pins)
+
+    def _tables(self, shape: Shape) -> Tables:
+        return self.warehouse.tables(self.pipeline.name, shape)
+
+    def _refuse_vacuumed(self, row: LedgerRow, scan: SliceScan) -> None:
+        absent = absent_files(scan.source.uri, [file.path for file in scan.files])
+        if absent:
+            newest = pin(self.pipeline.source, scan.source.uri)
+            raise CannotVerify(
+                f"{self.pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(scan.files)} files that it has read of "
+                f"version {scan.source.version} of {scan.source.uri} are gone (vacuumed), e.g. {absent[0]}. The source stands at version "
+                f"{newest.version}; a backfill of the slice reads that one.",
+                seq=row.seq,
+                version=scan.source.version,
+            )
+
+    def _transport(self, scan: SliceScan) -> Transport:
+        small = sum(file.bytes for file in scan.files) < SMALL_BYTES and scan.why_not_direct() is None
+        return InProcess() if small else self.spark()
+
+
+def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str) -> Sequence[TableDifference]:
+    """The tables of the run whose rows differ, as multisets."""
+    found = []
+    for name in _COMPARED:
+        recorded = read_staged(tables, name, row.files.get(name, ()))
+        schema = tables[name].schema
+        written = [file.path for file in outcome.files.get(name, [])]
+        files = filesystem(f"{scratch}/{name}")
+        parts = [*outcome.rows.get(name, []), *(pq.read_table(files.open_input_file(path)) for path in written)]
+        replayed = stack(parts, schema, row.run_id).drop_columns(["run_id"])
+        difference = _difference(name, recorded, replayed)
+        if difference is not None:
+            found.append(difference)
+    return found
+
+
+def _difference(name: str, recorded: pa.Table, replayed: pa.Table) -> TableDifference | None:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("recorded", recorded)
+        connection.register("replayed", replayed)
+        gone = connection.sql("SELECT * FROM recorded EXCEPT ALL SELECT * FROM replayed").to_arrow_table()
+        new = connection.sql("SELECT * FROM replayed EXCEPT ALL SELECT * FROM recorded").to_arrow_table()
+    if not gone.num_rows and not new.num_rows:
+        return None
+    [example] = (gone if gone.num_rows else new).slice(0, 1).to_pylist()
+    return TableDifference(name, gone.num_rows, new.num_rows, {key: value for key, value in example.items() if value is not None})
+
+
+def _remove(folder: str) -> None:
+    parent, name = folder.rsplit("/", 1)
+    files = filesystem(parent)
+    if files.get_file_info(name).type is FileType.Directory:
+        files.delete_dir(name)

@@ -1,0 +1,104 @@
+"""`slackwater verify`: a run repeats to the same hashes, what was tampered with is found, what is gone is named; nothing is written.
+
+Slices are small, so all of it happens in this process.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from tests.integration.command import here
+from tests.integration.stored import Stored
+from tests.jobs.commands.conftest import Hourly
+
+
+@pytest.fixture
+def stored(replayed: Stored, tmp_path: Path) -> Stored:
+    """Three runs of `departures`, of the test's own."""
+    return Stored(shutil.copytree(replayed.warehouse, tmp_path / "warehouse"), "departures")
+
+
+def verify(stored: Stored, seq: int, *options: object) -> int:
+    return here("verify", "departures", seq, "--warehouse", stored.warehouse, *options)
+
+
+def versions(stored: Stored) -> dict[str, int]:
+    return {folder.name: DeltaTable(str(folder)).version() for folder in (stored.warehouse / stored.pipeline).iterdir()}
+
+
+def files_of(stored: Stored, seq: int, table: str) -> list[Path]:
+    paths = dict(stored.ledger()[seq - 1]["files"])[table]
+    assert paths
+    return [Path(stored.uri(table)) / path for path in paths]
+
+
+@pytest.mark.parametrize("seq", [1, 3])
+def test_a_run_repeats_to_the_same_hashes_and_counts_and_nothing_is_written(
+    replayed: Stored, capsys: pytest.CaptureFixture[str], seq: int
+) -> None:
+    before = versions(replayed)
+    assert verify(replayed, seq, "--output", "json") == 0
+    facts = {row["what"]: row for row in json.loads(capsys.readouterr().out)}
+    row = replayed.ledger()[seq - 1]
+    for name in ("state_hash", "output_hash", "rows_read", "rows_late", "windows_open", "windows_refired"):
+        assert (facts[name]["recorded"], facts[name]["replayed"], facts[name]["equal"]) == (row[name], row[name], True)
+    assert all(fact["equal"] for fact in facts.values())
+    assert versions(replayed) == before, "a table has a new version, or there is another folder"
+
+
+def test_a_snapshot_that_somebody_has_changed_shows_in_the_run_after_it(stored: Stored, said: Callable[[], str]) -> None:
+    [file] = files_of(stored, 1, "window_state")
+    rows = pq.read_table(file, partitioning=None)
+    more = pc.add(rows.column("flights__count"), pa.array([5] * rows.num_rows, pa.int64()))
+    pq.write_table(rows.set_column(rows.schema.get_field_index("flights__count"), "flights__count", more), file)
+    assert verify(stored, 2) == 1
+    text = said()
+    assert "does NOT repeat" in text and "output_hash" in text
+    [told] = re.findall(r"panes: (\d+) rows only as recorded, (\d+) only as replayed", text)
+    assert told[0] == told[1] != "0"
+    assert verify(stored, 1) == 0, "the run before it is not concerned"
+
+
+def test_a_snapshot_that_is_gone_is_told_with_the_nearest_one_kept(stored: Stored, said: Callable[[], str]) -> None:
+    for file in files_of(stored, 2, "timers"):
+        file.unlink()
+    assert verify(stored, 3) == 2
+    assert "the snapshot of run 2 is gone" in (text := said()) and "the nearest one kept before it is that of run 1" in text
+    for file in files_of(stored, 1, "window_state"):
+        file.unlink()
+    assert verify(stored, 3) == 2
+    assert "none before it is kept either" in said()
+    assert verify(stored, 1) == 0, "a run at the start of the lineage has no parent"
+
+
+def test_rows_of_the_source_that_are_gone_are_told(stored: Stored, said: Callable[[], str]) -> None:
+    for file in (stored.warehouse / "sources" / "departures").rglob("*.parquet"):
+        file.unlink()
+    assert verify(stored, 2) == 2
+    assert "files that it has read of version" in (text := said()) and "are gone (vacuumed)" in text
+
+
+def test_a_run_of_other_declarations_is_refused_and_one_of_other_expectations_is_not(
+    hourly: Hourly, without_spark: None, said: Callable[[], str]
+) -> None:
+    assert hourly.run_here("--to", "2013-01-02") == 0
+    for settings, code in (("", 0), ("'allowed_lateness': __import__('datetime').timedelta(hours=9)", 2)):
+        hourly.declare(expect="expect.between('flights', min=1)", settings=settings)
+        said()
+        assert here("verify", "hourly", 1, *hourly.where) == code
+        text = said()
+        assert ("allowed_lateness: 4:00:00 → 9:00:00" in text) == bool(code)
+        assert ("the code has changed since the run" in text) != bool(code)
+
+
+def test_a_run_that_is_not_there_is_told(replayed: Stored, said: Callable[[], str]) -> None:
+    assert verify(replayed, 99) == 2
+    assert "no row 99" in said()

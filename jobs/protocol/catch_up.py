@@ -15,6 +15,7 @@ from jobs.errors import RejectedError, UsageError
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import validation
+from jobs.protocol.corrections import Identity, Publication
 from jobs.protocol.publish import Publisher
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Runner, Staged
@@ -177,7 +178,7 @@ def spark_transport(app: str) -> Callable[[], Transport]:
 
 def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForward:
     """The roll-forward of a pipeline's tables."""
-    return RollForward(tables, shape, purging=pipeline.purges)
+    return RollForward(tables, Publication(shape, Identity.FIRING if pipeline.purges else Identity.WINDOW))
 
 
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:

@@ -4,23 +4,23 @@ For each ledger row of main, in seq order, first `corrections`, then `published`
 transaction. `published` follows from the corrections alone, so a death between the two is harmless.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
+from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_of
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict
-from jobs.tables.ledger import MAIN, LedgerRow
-from jobs.tables.schemas import Shape
+from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
 from jobs.tables.warehouse import Tables
 
 APPLICATION = "slackwater"
-_SLOT = "__slot"
+# Why a ledger row that runs nothing changes what is published; of a run each firing says it.
+CAUSES = {"publish": "restatement", "restore": "restore"}
 
 Step = Callable[[Folder, DeltaTable, LedgerRow, Transaction], None]
 
@@ -31,14 +31,11 @@ class RollForward:
 
     Attributes:
         tables: the pipeline's tables.
-        shape: its columns.
-        purging: whether its trigger purges: then every firing has rows of its own, else its rows replace those of the firing before it. In
-            the global window they never do.
+        publication: what replaces what in `published`.
     """
 
     tables: Tables
-    shape: Shape
-    purging: bool
+    publication: Publication
 
     def pending(self) -> list[LedgerRow]:
         """Rows of main that `published` has not seen yet, oldest first."""
@@ -67,77 +64,66 @@ class RollForward:
             return
 
     def _correct(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
-        panes = self.tables["panes"].read(where=pc.field("run_id") == row.run_id)
-        published = self._published_of(_dates(panes.column("window_start")))
-        folder.append(self._corrections(panes, published, row).cast(folder.schema), expected=table, transaction=transaction)
+        log, moved, published = self._of_run(row) if row.kind in RUN_KINDS else self._of_lineage(row)
+        changes = self.publication.changes(log, moved, published, CAUSES.get(row.kind))
+        run_ids = {seq: self.tables.ledger.row(seq).run_id for seq in self._withdrawn_runs(changes)}
+        names = [run_ids.get(before, row.run_id) for before in changes.column(BEFORE).to_pylist()]
+        whole = {"seq": row.seq, "at": row.committed_at}
+        columns = {name: pa.repeat(pa.scalar(value, folder.schema.field(name).type), len(names)) for name, value in whole.items()}
+        columns |= {"run_id": pa.array(names, pa.string()), **{name: changes.column(name) for name in changes.schema.names}}
+        corrections = pa.table({name: columns[name] for name in folder.schema.names})
+        folder.append(corrections.cast(folder.schema), expected=table, transaction=transaction)
 
-    def _corrections(self, panes: pa.Table, published: pa.Table, row: LedgerRow) -> pa.Table:
-        """What `row` changes in `published`: one correction for each row inserted, updated or withdrawn."""
-        results = self.shape.result_names
-        window = [*self.shape.key_names, "window_start", "window_end"]
-        identity = [*window, "ordinal", _SLOT]
-        changed = [*results, "kind", "firing"]
-        chosen = ", ".join(f"coalesce(new.{_name(name)}, old.{_name(name)}) AS {_name(name)}" for name in [*window, "ordinal", "timestamp"])
-        query = f"""
-            WITH newest AS (
-                SELECT * FROM (SELECT *, {self._slot()} AS {_SLOT} FROM panes)
-                QUALIFY firing = max(firing) OVER (PARTITION BY {_list([*window, _SLOT])})
-            ),
-            new AS (SELECT * FROM newest WHERE kind <> 'withdrawn'),
-            touched AS (SELECT {_list([*window, _SLOT])}, max(kind) AS __kind, max(firing) AS __firing FROM newest GROUP BY ALL),
-            old AS (
-                SELECT before.*, touched.__kind, touched.__firing FROM (SELECT *, {self._slot()} AS {_SLOT} FROM published) before
-                JOIN touched ON {_same([*window, _SLOT], "before", "touched")}
-            )
-            SELECT coalesce(new.key_group, old.key_group) AS key_group, {chosen},
-                coalesce(new.kind, old.__kind) AS kind,
-                coalesce(new.firing, old.__firing) AS firing,
-                coalesce(old.revision, 0) + 1 AS revision,
-                CASE WHEN new.kind IS NULL THEN 'withdraw' WHEN old.kind IS NULL THEN 'insert' ELSE 'update' END AS op,
-                CASE coalesce(new.kind, old.__kind) WHEN 'withdrawn' THEN 'merge' WHEN 'late' THEN 'late' ELSE 'first' END AS cause,
-                CASE WHEN old.kind IS NOT NULL THEN {_struct(results, "old")} END AS old,
-                CASE WHEN new.kind IS NOT NULL THEN {_struct(results, "new")} END AS new
-            FROM new FULL OUTER JOIN old ON {_same(identity, "new", "old")}
-            WHERE new.kind IS NULL OR old.kind IS NULL OR NOT ({_same(changed, "new", "old")})
-            ORDER BY {_list([*window, "firing", "ordinal"])}
-        """
-        corrections = _query(query, panes=panes, published=published)
-        fixed = {"seq": row.seq, "run_id": row.run_id, "at": row.committed_at}
-        for name, value in fixed.items():
-            kind = self.tables["corrections"].schema.field(name).type
-            corrections = corrections.append_column(name, pa.repeat(pa.scalar(value, kind), corrections.num_rows))
-        return corrections.select(self.tables["corrections"].schema.names)
+    def _of_run(self, row: LedgerRow) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """What one run decides, which continues what was live: its own panes. Firings that stand side by side change no older ones."""
+        panes = self._panes([row.run_id])
+        replaces = self.publication.identity is Identity.WINDOW
+        return panes, panes, self._published_of(dates_of(panes) - {None} if replaces else set())
 
-    def _slot(self) -> str:
-        """SQL for what tells apart firings that stand side by side; firings of one slot replace each other."""
-        return "firing" if self.purging else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
+    def _of_lineage(self, row: LedgerRow) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """What a change of the live set decides: the windows of all runs that enter or leave it, by the panes of those that are live."""
+        ledger = self.tables.ledger
+        assert row.parent_seq is not None
+        before, after = ledger.live_runs(ledger.row(row.parent_seq)), ledger.live_runs(row)
+        stay = {run.seq for run in before} & {run.seq for run in after}
+        entering = self._panes([run.run_id for run in after if run.seq not in stay])
+        leaving = self._panes([run.run_id for run in before if run.seq not in stay])
+        moved = pa.concat_tables([entering, leaving])
+        older = self._panes([run.run_id for run in after if run.seq in stay], among=moved)
+        log = pa.concat_tables([entering, older])
+        position = {run.run_id: number for number, run in enumerate(after)}
+        order = pa.array([position[run_id] for run_id in log.column("run_id").to_pylist()], pa.int64())
+        return log.set_column(log.schema.get_field_index(RUN), RUN, order), moved, self._published_of(dates_of(moved))
+
+    def _panes(self, run_ids: list[str], among: pa.Table | None = None) -> pa.Table:
+        """Panes of runs; with `among` only those of the times in which its panes lie. All at position 0."""
+        where = pc.field("run_id").isin(pa.array(run_ids, pa.string()))
+        if among is not None:
+            where = where & (_within("window_start", among) | _within("timestamp", among))
+        panes = self.tables["panes"].read(where=where)
+        return panes.append_column(RUN, pa.array([0] * panes.num_rows, pa.int64()))
+
+    def _withdrawn_runs(self, changes: pa.Table) -> list[int]:
+        """For rows that stand for themselves: the ledger rows whose rows are withdrawn; a withdrawal names that row's run."""
+        return changes.column(BEFORE).drop_null().unique().to_pylist() if self.publication.identity is Identity.RUN else []
 
     def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
         corrections = self.tables["corrections"].read(where=pc.field("seq") == row.seq)
-        dates = _dates(corrections.column("window_start"))
-        if not dates:
-            folder.append(folder.schema.empty_table(), expected=table, transaction=transaction)
+        inserts_only = pc.all(pc.equal(corrections.column("op"), "insert"), min_count=0).as_py()
+        if inserts_only:
+            fresh = self.publication.apply(corrections, folder.schema.empty_table(), _names({}))
+            folder.append(fresh.cast(folder.schema), expected=table, transaction=transaction)
             return
-        after = self._apply(corrections, self._published_of(dates))
+        dates = dates_of(corrections)
+        after = self.publication.apply(corrections, self._published_of(dates), self._names_of(corrections))
         known = ", ".join(f"'{day}'" for day in sorted(day for day in dates if day is not None))
         where = [*([f"window_date IN ({known})"] if known else []), *(["window_date IS NULL"] if None in dates else [])]
         folder.replace(after.cast(folder.schema), " OR ".join(where), table, transaction)
 
-    def _apply(self, corrections: pa.Table, published: pa.Table) -> pa.Table:
-        """`published` with `corrections` applied; what they don't name stays."""
-        identity = [*self.shape.key_names, "window_start", "window_end", "ordinal", _SLOT]
-        columns = [name for name in self.tables["published"].schema.names if name != "window_date"]
-        taken = {name: f"new.{_name(name)}" for name in self.shape.result_names} | {"run_seq": "seq"}
-        fresh = ", ".join(f"{taken.get(name, _name(name))} AS {_name(name)}" for name in columns)
-        query = f"""
-            WITH before AS (SELECT *, {self._slot()} AS {_SLOT} FROM published),
-            named AS (SELECT *, {self._slot()} AS {_SLOT} FROM corrections)
-            SELECT {_list(columns)} FROM before WHERE NOT EXISTS (SELECT 1 FROM named WHERE {_same(identity, "before", "named")})
-            UNION ALL SELECT {fresh} FROM corrections WHERE op <> 'withdraw'
-            ORDER BY {_list([name for name in [*identity, "firing"] if name != _SLOT])}
-        """
-        rows = _query(query, corrections=corrections, published=published)
-        return rows.append_column("window_date", _days(rows.column("window_start")))
+    def _names_of(self, corrections: pa.Table) -> pa.Table:
+        """(run_id, seq) of the ledger rows that corrections name."""
+        found = (self.tables.ledger.by_run_id(run_id) for run_id in corrections.column("run_id").unique().to_pylist())
+        return _names({row.run_id: row.seq for row in found if row is not None})
 
     def _published_of(self, dates: set[date | None]) -> pa.Table:
         folder = self.tables["published"]
@@ -148,39 +134,18 @@ class RollForward:
         return folder.read(where=where | pc.field("window_date").is_null() if None in dates else where)
 
 
+def _names(seqs: dict[str, int]) -> pa.Table:
+    return pa.table({"run_id": pa.array(list(seqs), pa.string()), "seq": pa.array(list(seqs.values()), pa.int64())})
+
+
+def _within(name: str, panes: pa.Table) -> pc.Expression:
+    """Whether a time lies between the least and the greatest of `panes`."""
+    bounds = pc.min_max(panes.column(name))
+    if not bounds["min"].is_valid:
+        return pc.scalar(False)
+    return (pc.field(name) >= bounds["min"]) & (pc.field(name) <= bounds["max"])
+
+
 def _transaction(table: DeltaTable | None) -> int:
     """The seq that a table has been rolled forward to; 0 for none."""
     return 0 if table is None else table.transaction_version(APPLICATION) or 0
-
-
-def _query(query: str, **tables: pa.Table) -> pa.Table:
-    with duckdb.connect() as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
-        return connection.sql(query).to_arrow_table()
-
-
-def _name(column: str) -> str:
-    return f'"{column}"'
-
-
-def _list(columns: Sequence[str]) -> str:
-    return ", ".join(map(_name, columns))
-
-
-def _same(columns: Sequence[str], a: str, b: str) -> str:
-    """SQL for equality of two rows, null to null."""
-    return " AND ".join(f"{a}.{_name(name)} IS NOT DISTINCT FROM {b}.{_name(name)}" for name in columns)
-
-
-def _struct(columns: Sequence[str], table: str) -> str:
-    return "struct_pack(" + ", ".join(f"{_name(name)} := {table}.{_name(name)}" for name in columns) + ")"
-
-
-def _days(starts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The UTC day of each window start; null for the global window."""
-    return starts.cast(pa.timestamp("us")).cast(pa.date32())
-
-
-def _dates(starts: pa.ChunkedArray) -> set[date | None]:
-    return set(_days(starts).unique().to_pylist())

@@ -1,4 +1,4 @@
-"""What `published` and `corrections` must be after each run: the rules of the tables, computed from the whole pane log in plain Python.
+"""What `published` and `corrections` must be after each ledger row: the rules, computed from the whole pane log in plain Python.
 
 Knows neither SQL nor Delta, and never looks at what the product made.
 """
@@ -24,6 +24,7 @@ class PaneRow:
     ordinal: int
     kind: str
     results: Results
+    timestamp: datetime | None = None
 
     @property
     def start(self) -> datetime | None:
@@ -55,6 +56,15 @@ class Correction:
     new: Results | None
 
 
+@dataclass(frozen=True)
+class Change:
+    """One ledger row of main. After it the panes of `live` count, run after run; `cause` is None for a run."""
+
+    seq: int
+    live: tuple[tuple[PaneRow, ...], ...]
+    cause: str | None = None
+
+
 def newest_firings(panes: Iterable[PaneRow], purging: bool) -> dict[Identity, PaneRow]:
     """The rows that stand, from the whole log: of a window the newest firing alone, unless firings stand side by side."""
     log = list(panes)
@@ -70,34 +80,47 @@ def newest_firings(panes: Iterable[PaneRow], purging: bool) -> dict[Identity, Pa
 
 
 def history(runs: Sequence[Sequence[PaneRow]], purging: bool) -> tuple[dict[Identity, Published], list[Correction]]:
-    """`published` after the last run, and all corrections; run n has seq n + 1."""
+    """`published` after the last run of a lineage that only ever ran, and all corrections; run n has seq n + 1."""
+    changes = [Change(seq, tuple(map(tuple, runs[:seq]))) for seq in range(1, len(runs) + 1)]
+    return history_of(changes, purging)
+
+
+def history_of(changes: Sequence[Change], purging: bool) -> tuple[dict[Identity, Published], list[Correction]]:
+    """`published` after the last change of what is live, and all corrections."""
     published: dict[Identity, Published] = {}
     corrections: list[Correction] = []
-    for seq in range(1, len(runs) + 1):
-        wanted = newest_firings((pane for run in runs[:seq] for pane in run), purging)
-        last = {pane.window: pane for pane in sorted(runs[seq - 1], key=lambda pane: pane.firing)}
+    for change in changes:
+        log = [pane for run in change.live for pane in run]
+        wanted = newest_firings(log, purging)
+        last = {(pane.window, _slot(pane, purging)): pane for pane in sorted(log, key=lambda pane: pane.firing)}
         for identity in published.keys() - wanted.keys():
             gone = published.pop(identity)
-            by = last[gone.pane.window]
-            corrections.append(_correction(seq, by, gone.pane.ordinal, "withdraw", gone.revision + 1, gone.pane.results, None))
+            by = last.get((gone.pane.window, _slot(gone.pane, purging)), gone.pane)
+            corrections.append(_correction(change, by, gone.pane.ordinal, "withdraw", gone.revision + 1, gone.pane.results, None))
         for identity, pane in wanted.items():
             before = published.get(identity)
             if before is not None and _alike(before.pane, pane):
                 continue
             revision = 1 if before is None else before.revision + 1
-            published[identity] = Published(pane, revision, seq)
+            published[identity] = Published(pane, revision, change.seq)
             op, old = ("insert", None) if before is None else ("update", before.pane.results)
-            corrections.append(_correction(seq, pane, pane.ordinal, op, revision, old, pane.results))
+            corrections.append(_correction(change, pane, pane.ordinal, op, revision, old, pane.results))
     return published, corrections
 
 
-def _alike(a: PaneRow, b: PaneRow) -> bool:
-    def comparable(results: Results) -> list[Any]:
-        return ["nan" if isinstance(item, float) and math.isnan(item) else item for item in results]
+def _slot(pane: PaneRow, purging: bool) -> int | None:
+    return pane.firing if purging or pane.start is None else None
 
+
+def comparable(results: Results) -> tuple[Any, ...]:
+    """Results in which one NaN equals another."""
+    return tuple("nan" if isinstance(item, float) and math.isnan(item) else item for item in results)
+
+
+def _alike(a: PaneRow, b: PaneRow) -> bool:
     return (a.kind, a.firing, comparable(a.results)) == (b.kind, b.firing, comparable(b.results))
 
 
-def _correction(seq: int, by: PaneRow, ordinal: int, op: str, revision: int, old: Results | None, new: Results | None) -> Correction:
-    cause = {"withdrawn": "merge", "late": "late"}.get(by.kind, "first")
-    return Correction(seq, by.window, ordinal, by.firing, by.kind, op, cause, revision, old, new)
+def _correction(change: Change, by: PaneRow, ordinal: int, op: str, revision: int, old: Results | None, new: Results | None) -> Correction:
+    cause = change.cause or {"withdrawn": "merge", "late": "late"}.get(by.kind, "first")
+    return Correction(change.seq, by.window, ordinal, by.firing, by.kind, op, cause, revision, old, new)

@@ -1,0 +1,199 @@
+"""What a change of the live runs changes in `published`, row by row, and `published` with those changes applied.
+
+Arrow tables in, Arrow tables out: nothing here reads a table or knows the ledger.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.tables.schemas import Shape
+
+_SLOT = "__slot"
+_COPY = "__copy"
+# Of a pane: the position of its run among the live ones.
+RUN = "__run"
+# Of the row that a correction withdraws or changes: seq of the correction before; null for an insert.
+BEFORE = "__before"
+
+
+class Identity(Enum):
+    """Which rows of firings stand side by side, and which replace each other."""
+
+    WINDOW = "a firing replaces the one before of its window; in the global window firings stand side by side"
+    FIRING = "each firing has rows of its own: the trigger purges"
+    RUN = "each row that a run emits stands for itself: a process function without windows"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """How panes become `published` and `corrections` of a pipeline.
+
+    Attributes:
+        shape: the pipeline's columns.
+        identity: what replaces what.
+    """
+
+    shape: Shape
+    identity: Identity
+
+    def changes(self, log: pa.Table, moved: pa.Table, published: pa.Table, cause: str | None) -> pa.Table:
+        """The corrections of one ledger row: one for each row of `published` inserted, updated or withdrawn.
+
+        Args:
+            log: live panes, all that may decide about what `moved` names; more does no harm. The column `RUN` orders their runs by slice.
+            moved: panes of the runs that enter or leave the live set.
+            published: rows as of the ledger row before, all of what `moved` names.
+            cause: of every correction; None: as the firing says (first, late or merge).
+
+        Returns:
+            Columns of `corrections` without seq, run_id and at, and with `BEFORE`.
+        """
+        query = self._changes_of_runs(cause) if self.identity is Identity.RUN else self._changes_of_windows(cause)
+        return _query(query, log=log, moved=moved, published=published)
+
+    def apply(self, corrections: pa.Table, published: pa.Table, names: pa.Table) -> pa.Table:
+        """`published` with the corrections of one ledger row applied; what they don't name stays.
+
+        Args:
+            names: (run_id, seq) of the ledger rows that withdrawn rows of process functions came from.
+        """
+        columns = [name for name in published.schema.names if name != "window_date"]
+        taken = {name: f"new.{_name(name)}" for name in self.shape.result_names} | {"run_seq": "seq"}
+        fresh = ", ".join(f"{taken.get(name, _name(name))} AS {_name(name)}" for name in columns)
+        query = f"""
+            WITH before AS (SELECT *, {self._slot("run_seq")} AS {_SLOT} FROM published),
+            named AS (SELECT corrections.*, {self._slot("names.seq")} AS {_SLOT} FROM corrections LEFT JOIN names USING (run_id))
+            SELECT {_list(columns)} FROM before WHERE NOT EXISTS (SELECT 1 FROM named WHERE {_same(self._identity, "before", "named")})
+            UNION ALL SELECT {fresh} FROM corrections WHERE op <> 'withdraw'
+            ORDER BY {_list([name for name in [*self._identity, "firing"] if name != _SLOT])}
+        """
+        rows = _query(query, corrections=corrections, published=published, names=names)
+        return rows.append_column("window_date", days_of(rows))
+
+    @property
+    def _window(self) -> list[str]:
+        return [*self.shape.key_names, "window_start", "window_end"]
+
+    @property
+    def _identity(self) -> list[str]:
+        return [*self._window, "timestamp", "ordinal", _SLOT] if self.identity is Identity.RUN else [*self._window, "ordinal", _SLOT]
+
+    def _slot(self, run: str) -> str:
+        """SQL for what tells apart rows that stand side by side; rows of one slot replace each other."""
+        if self.identity is Identity.RUN:
+            return run
+        return "firing" if self.identity is Identity.FIRING else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
+
+    def _changes_of_windows(self, cause: str | None) -> str:
+        """SQL: of each window (and slot) that moved the newest live firing against what is published."""
+        results, window, slot = self.shape.result_names, self._window, self._slot("")
+        changed = [*results, "kind", "firing"]
+        chosen = ", ".join(f"coalesce(new.{_name(name)}, old.{_name(name)}) AS {_name(name)}" for name in [*window, "ordinal", "timestamp"])
+        return f"""
+            WITH touched AS (SELECT DISTINCT {_list(window)}, {slot} AS {_SLOT} FROM moved),
+            newest AS (
+                SELECT standing.* FROM (SELECT *, {slot} AS {_SLOT} FROM log) standing
+                SEMI JOIN touched ON {_same([*window, _SLOT], "standing", "touched")}
+                QUALIFY firing = max(firing) OVER (PARTITION BY {_list([*window, _SLOT])})
+            ),
+            new AS (SELECT * FROM newest WHERE kind <> 'withdrawn'),
+            latest AS (SELECT {_list([*window, _SLOT])}, max(kind) AS __kind, max(firing) AS __firing FROM newest GROUP BY ALL),
+            old AS (
+                SELECT before.*, latest.__kind, latest.__firing FROM (SELECT *, {slot} AS {_SLOT} FROM published) before
+                SEMI JOIN touched ON {_same([*window, _SLOT], "before", "touched")}
+                LEFT JOIN latest ON {_same([*window, _SLOT], "before", "latest")}
+            )
+            SELECT coalesce(new.key_group, old.key_group) AS key_group, {chosen},
+                coalesce(new.kind, old.__kind, old.kind) AS kind,
+                coalesce(new.firing, old.__firing, old.firing) AS firing,
+                coalesce(old.revision, 0) + 1 AS revision,
+                CASE WHEN new.kind IS NULL THEN 'withdraw' WHEN old.kind IS NULL THEN 'insert' ELSE 'update' END AS op,
+                {_cause(cause, "coalesce(new.kind, old.__kind)")} AS cause,
+                CASE WHEN old.kind IS NOT NULL THEN {_struct(results, "old")} END AS old,
+                CASE WHEN new.kind IS NOT NULL THEN {_struct(results, "new")} END AS new,
+                old.run_seq AS {BEFORE}
+            FROM new FULL OUTER JOIN old ON {_same([*window, "ordinal", _SLOT], "new", "old")}
+            WHERE new.kind IS NULL OR old.kind IS NULL OR NOT ({_same(changed, "new", "old")})
+            ORDER BY {_list([*window, "firing", "ordinal"])}
+        """
+
+    def _changes_of_runs(self, cause: str | None) -> str:
+        """SQL: of each (key, timestamp) that moved the rows that live runs emitted against what is published. Equal rows stay as they are,
+        whichever run emitted them; several runs that enter at once count their new rows through."""
+        results, window = self.shape.result_names, self._window
+        element = [*window, "timestamp"]
+        equal = [*element, "kind", "firing", *results]
+        return f"""
+            WITH touched AS (SELECT DISTINCT {_list(element)} FROM moved),
+            wanted AS (
+                SELECT standing.*, row_number() OVER (PARTITION BY {_list(equal)} ORDER BY {RUN}, ordinal) AS {_COPY}
+                FROM log standing SEMI JOIN touched ON {_same(element, "standing", "touched")}
+            ),
+            there AS (
+                SELECT before.*, row_number() OVER (PARTITION BY {_list(equal)} ORDER BY run_seq, ordinal) AS {_COPY}
+                FROM published before SEMI JOIN touched ON {_same(element, "before", "touched")}
+            ),
+            added AS (SELECT * FROM wanted ANTI JOIN there ON {_same([*equal, _COPY], "wanted", "there")}),
+            numbered AS (
+                SELECT *, {RUN} <> min({RUN}) OVER (PARTITION BY {_list(element)}) AS __of_several,
+                    row_number() OVER (PARTITION BY {_list(element)} ORDER BY {RUN}, ordinal) - 1 AS __number
+                FROM added
+            ),
+            gone AS (SELECT * FROM there ANTI JOIN wanted ON {_same([*equal, _COPY], "there", "wanted")})
+            SELECT key_group, {_list(window)},
+                CASE WHEN bool_or(__of_several) OVER (PARTITION BY {_list(element)}) THEN __number ELSE ordinal END AS ordinal,
+                timestamp, kind, firing, 1 AS revision, 'insert' AS op, {_cause(cause, "kind")} AS cause,
+                NULL AS old, {_struct(results, "numbered")} AS new, NULL AS {BEFORE}
+            FROM numbered
+            UNION ALL BY NAME
+            SELECT key_group, {_list([*window, "ordinal", "timestamp", "kind", "firing"])}, revision + 1 AS revision, 'withdraw' AS op,
+                {_cause(cause, "kind")} AS cause, {_struct(results, "gone")} AS old, run_seq AS {BEFORE}
+            FROM gone
+            ORDER BY {_list([*element, "op", "ordinal"])}
+        """
+
+
+def _cause(given: str | None, kind: str) -> str:
+    """SQL for the cause of a correction: the given one, else by the kind of the firing."""
+    return f"'{given}'" if given is not None else f"CASE {kind} WHEN 'withdrawn' THEN 'merge' WHEN 'late' THEN 'late' ELSE 'first' END"
+
+
+def days_of(rows: pa.Table) -> pa.ChunkedArray:
+    """The UTC day of each row, its partition in `published`: of its window's start, else of its timestamp; null in the global window."""
+    starts = pc.coalesce(rows.column("window_start"), rows.column("timestamp"))
+    return starts.cast(pa.timestamp("us")).cast(pa.date32())
+
+
+def dates_of(rows: pa.Table) -> set[date | None]:
+    """The days of `rows`, each once."""
+    return set(days_of(rows).unique().to_pylist())
+
+
+def _query(query: str, **tables: pa.Table) -> pa.Table:
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return connection.sql(query).to_arrow_table()
+
+
+def _name(column: str) -> str:
+    return f'"{column}"'
+
+
+def _list(columns: Sequence[str]) -> str:
+    return ", ".join(map(_name, columns))
+
+
+def _same(columns: Sequence[str], a: str, b: str) -> str:
+    """SQL for equality of two rows, null to null."""
+    return " AND ".join(f"{a}.{_name(name)} IS NOT DISTINCT FROM {b}.{_name(name)}" for name in columns)
+
+
+def _struct(columns: Sequence[str], table: str) -> str:
+    return "struct_pack(" + ", ".join(f"{_name(name)} := {table}.{_name(name)}" for name in columns) + ")"

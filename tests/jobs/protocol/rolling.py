@@ -1,0 +1,63 @@
+"""Ledger rows and their panes as publishing leaves them, for tests of what rolls them forward. No assertions on what becomes of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from jobs.protocol.corrections import Identity, Publication
+from jobs.protocol.roll_forward import RollForward
+from jobs.tables.ledger import MAIN, LedgerWriter
+from jobs.tables.lineage import fork_row, publish_row, restore_row
+from jobs.tables.schemas import Shape
+from jobs.tables.spans import seqs_of
+from jobs.tables.warehouse import Tables, Warehouse
+from tests.jobs.protocol.lineages import GROUPS, HOUR, KEYS, LATE_EVENING, RESULTS, Row
+from tests.jobs.protocol.published_model import PaneRow
+from tests.jobs.protocol.tables_of_panes import pane_values
+from tests.jobs.tables.ledger_rows import clock, day, run_row
+
+SHAPE = Shape(keys=KEYS, results=RESULTS, parts=(), source=())
+
+
+def roll_forward(root: str | Path, identity: Identity = Identity.WINDOW, shape: Shape = SHAPE) -> RollForward:
+    return RollForward(Warehouse(str(root)).tables("p", shape), Publication(shape, identity))
+
+
+def commit_run(tables: Tables, panes: Sequence[PaneRow], branch: str = "main") -> None:
+    """Stage the panes of one run and bind it to the next seq, as publishing does."""
+    ledger = LedgerWriter(tables["runs"])
+    head = ledger.head(branch)
+    run_id = f"r{len(ledger.rows()) + 1}"
+    empty = {**dict.fromkeys(tables["panes"].schema.names), "run_id": run_id}
+    rows = [{**empty, **pane_values(pane, SHAPE.result_names)} for pane in panes]
+    if rows:
+        tables["panes"].append(pa.Table.from_pylist(rows, schema=tables["panes"].schema))
+    ledger.commit(branch, None if head is None else head.seq, [run_row(run_id, branch=branch)], clock)
+
+
+def pane(
+    firing: int, kind: str = "on_time", n: int = 1, *, key: str = "a", ordinal: int = 0, start: datetime | None = LATE_EVENING
+) -> PaneRow:
+    results = (None, None) if kind == "withdrawn" else (n, 0.5)
+    return PaneRow(GROUPS[key], (key, 1, start, None if start is None else start + HOUR), firing, ordinal, kind, results)
+
+
+def write(tables: Tables, row: Row) -> None:
+    """A row of a history as the ledger has it, with its panes; its seq and its live runs are those of the history."""
+    ledger = LedgerWriter(tables["runs"])
+    main = ledger.head()
+    if row.kind == "run":
+        commit_run(tables, row.panes, row.branch)
+    elif main is not None and row.kind == "fork":
+        owner = ledger.row(row.live[-1]) if row.live else None
+        ledger.commit(row.branch, None, [fork_row(row.branch, main, owner, ledger.start_of(main))], clock)
+    elif main is not None and row.kind == "publish":
+        branch = ledger.branches()[-1]
+        ledger.commit(MAIN, main.seq, [publish_row(main, branch, ledger.row(row.live[-1]), (day(0), day(1)), row.resume_from)], clock)
+    elif main is not None and row.to is not None:
+        to = ledger.row(row.to)
+        ledger.commit(MAIN, main.seq, [restore_row(main, to, ledger.snapshot_owner(to), ledger.start_of(to))], clock)
+    written = ledger.row(row.seq)
+    assert (written.kind, written.branch, seqs_of(written.live)) == (row.kind, row.branch, row.live)

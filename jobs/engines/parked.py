@@ -11,10 +11,11 @@ import pyarrow as pa
 from jobs.engines.accumulators import Accumulator
 from jobs.engines.keys import Keys
 from jobs.engines.python_values import to_arrow, to_python
-from jobs.tables.schemas import Columns
+from jobs.pipelines import Pipeline
+from jobs.tables.schemas import Columns, Shape
 from windowing.order_modes import OrderMode
 from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.snapshot import KeyColumns, SnapshotCodec, SnapshotLayout
+from windowing.state.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
 
 
 class AccumulatorColumns:
@@ -55,8 +56,16 @@ class AccumulatorColumns:
 
 
 def codec_of(
-    keys: Keys, parts: Columns, accumulators: Sequence[Accumulator], config: WindowOperatorConfig, order_mode: OrderMode
+    pipeline: Pipeline, keys: Keys, shape: Shape, accumulators: Sequence[Accumulator], config: WindowOperatorConfig, element: type | None
 ) -> SnapshotCodec:
-    """The codec of a pipeline's window operator."""
-    contents = AccumulatorColumns(parts, accumulators)
-    return SnapshotCodec(SnapshotLayout.of_windows(config, keys=KeyColumns.of(keys.columns), contents=contents, order_mode=order_mode))
+    """The codec of a pipeline's window operator. `element` is the named tuple that its elements are, if they are one."""
+    contents = AccumulatorColumns(shape.parts, accumulators) if shape.parts else None
+    records = pipeline.records if element is None else (element, *pipeline.records)
+    layout = SnapshotLayout.of_windows(
+        config,
+        keys=KeyColumns.of(keys.columns),
+        contents=contents,
+        json=JsonValues(records, pipeline.pickled_state),
+        order_mode=OrderMode(pipeline.order_mode),
+    )
+    return SnapshotCodec(layout)

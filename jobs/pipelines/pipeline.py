@@ -134,7 +134,8 @@ class Pipeline:
         set_(self, "select", dict(self.select))
         set_(self, "expect", tuple(self.expect))
         set_(self, "records", tuple(self.records))
-        if isinstance(self.columns, str) or not all(isinstance(name, str) for name in self.columns or ()):
+        is_list = self.columns is None or (bool(self.columns) and all(isinstance(name, str) for name in self.columns))
+        if isinstance(self.columns, str) or not is_list:
             raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
         set_(self, "columns", None if self.columns is None else tuple(self.columns))
         set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))

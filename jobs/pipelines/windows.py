@@ -11,6 +11,7 @@ from windowing import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
+    CountEvictor,
     CountTrigger,
     EndOfStreamTrigger,
     EventTimeSessionWindows,
@@ -24,6 +25,7 @@ from windowing import (
     PurgingTrigger,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
+    TimeEvictor,
     Trigger,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -55,6 +57,7 @@ _BLIND = frozenset(
         EndOfStreamTrigger,
     }
 )
+_BLIND_EVICTORS = (type(None), CountEvictor, TimeEvictor)
 
 
 def window_config(pipeline: Pipeline, key_type: KeyType, select: AggregateFunction) -> WindowOperatorConfig:
@@ -81,9 +84,9 @@ def window_config(pipeline: Pipeline, key_type: KeyType, select: AggregateFuncti
 
 
 def sees_elements(pipeline: Pipeline) -> bool:
-    """Whether any part looks at elements, or keeps them: then each is a named tuple of the columns that the pipeline's code reads."""
-    is_blind = type(pipeline.window) in _BLIND and _is_blind(pipeline.effective_trigger)
-    return not (pipeline.select and pipeline.evictor is None and is_blind)
+    """Whether any part looks at elements: then each has the columns that the pipeline's code reads."""
+    is_blind = type(pipeline.window) in _BLIND and _is_blind(pipeline.effective_trigger) and type(pipeline.evictor) in _BLIND_EVICTORS
+    return not (pipeline.select and is_blind)
 
 
 def _is_blind(trigger: Trigger) -> bool:

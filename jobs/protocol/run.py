@@ -31,7 +31,7 @@ from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Lineage, Slice, iso
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
 from jobs.tables.ledger import MAIN, LedgerRow
-from jobs.tables.schemas import STAGED_TABLES, Shape
+from jobs.tables.schemas import Shape, staged_tables
 from jobs.tables.staging import declaration_of, pack, read_staged, stack, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -103,7 +103,7 @@ class Runner:
         check_parkable(self.pipeline)
         source = self.pipeline.source
         pinned = pin(source, self.warehouse.source(source.table))
-        check_roles(source, pinned.schema, columns_read(self.pipeline))
+        check_roles(source, pinned.schema, columns_read(self.pipeline, pinned.schema.names))
         check_key_types(self.pipeline, pinned.schema)
         shape = shape_of(self.pipeline, pinned.schema)
         tables = self.warehouse.tables(self.pipeline.name, shape)
@@ -312,7 +312,7 @@ class _StageOfSlice:
     def _commit_staged(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
         """Write what came back to the driver, one file a table, and commit it with what tasks have written. Returns files by table."""
         written: dict[str, tuple[str, ...]] = {}
-        for name in STAGED_TABLES:
+        for name in staged_tables(self.prepared.shape):
             folder = self.tables[name]
             files = list(outcome.files.get(name, []))
             rows = stack(outcome.rows.get(name, []), folder.schema, self.run_id)

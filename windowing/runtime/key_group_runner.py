@@ -15,8 +15,9 @@ from windowing.order_modes import OrderMode
 from windowing.processing_time_service import ReplayProcessingTimeService
 from windowing.runtime.key_group_index import KeyGroupIndex
 from windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot, restore_snapshots, take_snapshot
-from windowing.runtime.window_log import LateElement, Pane, WindowLog
-from windowing.runtime.window_operator import TIMER_SERVICE, window_operator
+from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from windowing.runtime.window_log import LateElement, Pane, SideRow, WindowLog
+from windowing.runtime.window_operator import TIMER_SERVICE, MakeBackend, heap_backend, window_operator
 from windowing.runtime.window_operator_config import WindowOperatorConfig
 
 _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
@@ -38,15 +39,16 @@ class Timeline(Protocol):
 class KeyGroupRunner:
     """A window operator of one range of key groups, driven through one slice [from_ms, to_ms).
 
-    Call `restore` once, `process_element` for each element in order of arrival, `finish` once, and then read the results.
+    Call `restore` once, `process_element` for each element in order of arrival, `finish` once, read the results, and `close`.
 
     Args:
-        config: what the operator is to do; its windows must be of event time.
+        config: what the operator is to do.
         key_groups: the range; elements of other key groups are refused.
         max_parallelism: number of key groups.
         order_mode: whose order equal timers have.
         timeline: the slice's watermarks.
         from_ms: the slice's start: what the clock reads.
+        make_backend, make_timer_queue: where state and timers live, see OperatorStorage; in memory unless said.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class KeyGroupRunner:
         order_mode: OrderMode,
         timeline: Timeline,
         from_ms: int,
+        make_backend: MakeBackend = heap_backend,
+        make_timer_queue: MakeTimerQueue = queue_in_memory,
     ) -> None:
         self._clock = ReplayProcessingTimeService(from_ms)
         self._log = WindowLog(
@@ -70,6 +74,8 @@ class KeyGroupRunner:
             key_groups=key_groups,
             max_parallelism=max_parallelism,
             order_mode=order_mode,
+            make_backend=make_backend,
+            make_timer_queue=make_timer_queue,
             listener=self._log,
         )
         self._key_groups = key_groups
@@ -79,7 +85,6 @@ class KeyGroupRunner:
         self._rises: Iterator[tuple[int, int]] = iter(zip(timeline.tick_ends.tolist(), timeline.watermarks.tolist(), strict=True))
         self._next_tick_end, self._next_watermark = next(self._rises, _NO_RISE)
         self._add_element = self._operator.process_element  # bound here, because it is called for every element
-        self._processed = 0
         self._log.clock, self._log.watermark = from_ms, timeline.initial
         self._operator.open()
         self._operator.initialize_watermark(timeline.initial)
@@ -93,6 +98,15 @@ class KeyGroupRunner:
     def late_elements(self) -> list[LateElement]:
         """Elements that came too late, in order of arrival."""
         return self._log.late_elements
+
+    @property
+    def side_rows(self) -> list[SideRow]:
+        """Rows of all side outputs, in order."""
+        return self._log.side_rows
+
+    def close(self) -> None:
+        """Close the user's function and the state back end; also after a failure."""
+        self._operator.close()
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Take back what earlier runs parked; what is of other key groups is left alone.
@@ -116,7 +130,7 @@ class KeyGroupRunner:
         if arrival != self._log.clock:
             self._move_clock(arrival)
         self._add_element(key, value, timestamp)
-        self._processed += 1
+        self._log.processed += 1
 
     def finish(self, to_ms: int) -> None:
         """Finish the ticks that end by `to_ms`, and leave the clock there."""
@@ -126,7 +140,7 @@ class KeyGroupRunner:
     def counts(self) -> dict[str, int]:
         """What the run did, under the names of the ledger's columns."""
         timers = len(self._timers.event_timers) + len(self._timers.processing_timers)
-        accepted = self._processed - self._log.tally.rows_late - self._log.tally.rows_unassigned
+        accepted = self._log.processed - self._log.tally.rows_late - self._log.tally.rows_unassigned
         windows_open = sum(map(len, self._log.lives.values()))
         return {**asdict(self._log.tally), "rows_accepted": accepted, "windows_open": windows_open, "timers_pending": timers}
 

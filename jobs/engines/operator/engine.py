@@ -14,7 +14,7 @@ from jobs.engines.keys import Keys
 from jobs.engines.operator.range_work import RangeWork
 from jobs.engines.replay import Outcome, Replay
 from jobs.engines.results import collect, counted, name_of, named
-from jobs.engines.rows import KEY_GROUP, Judge, in_order
+from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, Judge, in_order
 from jobs.engines.transport import Batches, Transport
 
 _ELEMENTS = "elements"
@@ -67,12 +67,19 @@ class ReplayRange:
     def __call__(self, number: int, received: list[pa.Table]) -> Iterable[pa.Table]:
         quarantined = [table for table in received if name_of(table) == "quarantine"]
         elements = [table.replace_schema_metadata(None) for table in received if name_of(table) == _ELEMENTS]
-        work = RangeWork(self.replay, self.keys, number, in_order(self.replay.pipeline, pa.concat_tables(elements)) if elements else None)
+        rows = in_order(self.replay.pipeline, pa.concat_tables([self._none(), *elements]))
         yield from (table for table in received if name_of(table) in ("quarantine", "counts"))
-        yield from work.run()
+        yield from RangeWork(self.replay, self.keys, number, rows).run()
         lost = sum(table.num_rows for table in quarantined)
         folded = sum(self._folded(table.column("arrival_time")) for table in quarantined)
         yield counted({"rows_read": lost, "rows_quarantined": lost, "rows_folded": folded})
+
+    def _none(self) -> pa.Table:
+        """No elements, with the columns that elements have."""
+        scan = self.replay.scan
+        columns = [scan.source.schema.field(name) for name in scan.columns]
+        added = [pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64()), pa.field(KEY_GROUP, pa.int32())]
+        return pa.schema([*columns, *added]).empty_table()
 
     def _folded(self, arrivals: pa.ChunkedArray) -> int:
         """How many of these arrivals lie before the slice."""

@@ -31,7 +31,7 @@ def outcome_of(replay: Callable[[], Any]) -> Any:
 
 
 @given(replays(), st.data())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_cuts_and_parallelism_do_not_show(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
@@ -43,7 +43,7 @@ def test_cuts_and_parallelism_do_not_show(replay: tuple[model.Replay, list[model
 
 
 @given(replays(), st.data())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_a_run_repeated_gives_the_same_hashes(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
@@ -57,7 +57,7 @@ def test_a_run_repeated_gives_the_same_hashes(replay: tuple[model.Replay, list[m
 
 
 @given(replays(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
@@ -67,7 +67,7 @@ def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, l
 
 
 @given(replays(), st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_stragglers_are_elements_of_the_slice_that_finds_them(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")

@@ -20,6 +20,7 @@ from jobs.pipelines import DeltaSource, Pipeline, count, max_, sum
 from windowing import (
     CountEvictor,
     CountTrigger,
+    DeltaEvictor,
     DeltaTrigger,
     EventTimeSessionWindows,
     GlobalWindows,
@@ -192,7 +193,7 @@ class TestACondition:
 
     def test_its_columns_are_read_for_the_timeline_and_tell_equal_rows_apart(self) -> None:
         pipeline = declared(where="part = 1 AND extra IS NULL")
-        assert columns_read(pipeline) == ("k", "part", "e", "a", "row", "extra", "x")
+        assert columns_read(pipeline, ["k", "part", "extra", "y"]) == ("k", "part", "e", "a", "row", "extra", "x")
         assert columns_of_pass(Judge(pipeline, 0, 1)) == ("k", "part", "extra", "e", "a")
 
 
@@ -389,15 +390,19 @@ def test_elements_hold_what_the_pipelines_code_reads() -> None:
     assert element_columns(declared(**own), source) == ("e", "a", "k", "x", "y")
     assert element_columns(declared(**own, columns=["y"]), source) == ("y",)
     assert columns_read(declared(key_by="k", **own, columns=["y"]), source) == ("k", "e", "a", "row", "y")
-    # An evictor, a trigger or a gap that looks at elements is handed them beside a select, which reads its own columns.
+    # An evictor, a trigger or a gap that looks at elements is handed them, also beside a select.
     for looks in (
-        {"evictor": CountEvictor.of(3)},
+        {"evictor": DeltaEvictor.of(1.0, max)},
         {"trigger": PurgingTrigger.of(DeltaTrigger.of(1.0, max))},
         {"window": EventTimeSessionWindows.with_dynamic_gap(max)},
         {"window": type("Own", (TumblingEventTimeWindows,), {})(size_ms=1)},
     ):
-        assert element_columns(declared(**looks, select={"total": sum("x")}, columns=["y"]), source) == ("y", "x")
-    for blind in ({"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(1))}, {"window": GlobalWindows.create()}):
+        assert element_columns(declared(**looks, select={"total": sum("x")}, columns=["y"]), source) == ("y",)
+    for blind in (
+        {"evictor": CountEvictor.of(3)},
+        {"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(1))},
+        {"window": GlobalWindows.create()},
+    ):
         assert element_columns(declared(**blind, select={"total": sum("x")}, columns=["y"]), source) == ()
 
 

@@ -80,6 +80,8 @@ class Pipeline:
         settle: how long after a slice's end (wall clock) its source version may be pinned.
         stragglers: what becomes of rows that appear in the source after the slice of their arrival was run: ``fold`` (the next run takes
             them in first, as of its slice's start) or ``restate`` (no run does; runs and `plan` name the range to restate).
+        late_refires: which firings for late elements are kept as panes: each (``element``, as Flink emits them), or only the last one of
+            a window in each tick (``tick``) or in each run (``run``). What is published is the same.
         order_mode: order of timers that are due together, see `windowing`.
         flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window equals.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
@@ -115,6 +117,7 @@ class Pipeline:
     max_ahead: timedelta = timedelta(days=1)
     settle: timedelta = timedelta(minutes=10)
     stragglers: Literal["fold", "restate"] = "fold"
+    late_refires: Literal["element", "tick", "run"] = "element"
     order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
     flink_exact: bool = False
     approve_warnings: bool = False
@@ -217,6 +220,13 @@ class Pipeline:
                 raise PipelineError(self._subject, f"{name} is {getattr(self, name)!r}; it is {wanted}")
         if self.stragglers not in ("fold", "restate"):
             raise PipelineError(self._subject, f"stragglers is {self.stragglers!r}; it is 'fold' or 'restate'")
+        if self.late_refires not in ("element", "tick", "run"):
+            raise PipelineError(self._subject, f"late_refires is {self.late_refires!r}; it is 'element', 'tick' or 'run'")
+        if self.late_refires != "element" and self.purges:
+            raise PipelineError(
+                self._subject,
+                f"late_refires is {self.late_refires!r}, but with a purging trigger every firing is a result of its own; leave it out",
+            )
         if self.order_mode not in ("rocksdb", "heap", "rocksdb_heap_timers"):
             raise PipelineError(self._subject, f"order_mode is {self.order_mode!r}; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'")
 

@@ -16,6 +16,7 @@ from jobs.engines.operator.elements import Elements, element_class
 from jobs.engines.operator.emitted_rows import EmittedRowError, output_of, side_outputs_of
 from jobs.engines.operator.fired_rows import late_rows, pane_rows, side_rows
 from jobs.engines.parked import codec_of
+from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
 from jobs.engines.results import conform, counted, hand_over, hashed
 from jobs.engines.rows import ARRIVAL, EVENT
@@ -76,7 +77,7 @@ class RangeWork:
             sides[row.tag].append(row)
         columns = side_outputs_of(self.pipeline)
         return {
-            "panes": pane_rows(runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)),
+            "panes": thinned(pane_rows(runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)), self.pipeline),
             **{side_table(tag): side_rows(rows, self.keys, columns[tag]) for tag, rows in sides.items()},
         }
 

@@ -115,6 +115,7 @@ CHANGES: dict[str, list[Any]] = {
     "max_ahead": [HOUR],
     "settle": [HOUR],
     "stragglers": ["restate"],
+    "late_refires": ["tick", "run"],
     "order_mode": ["heap"],
     "flink_exact": [True],
     "approve_warnings": [True],

@@ -181,6 +181,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"schedule": 3600}, "schedule is 3600; it is a cron expression"),
     ({"approve_warnings": "yes"}, "approve_warnings is 'yes'; it is True or False"),
     ({"stragglers": "drop"}, "stragglers is 'drop'; it is 'fold' or 'restate'"),
+    ({"late_refires": "hour"}, "late_refires is 'hour'; it is 'element', 'tick' or 'run'"),
+    (
+        {"late_refires": "run", "trigger": PurgingTrigger.of(EventTimeTrigger())},
+        "late_refires is 'run', but with a purging trigger every firing is a result of its own; leave it out",
+    ),
     ({"order_mode": "random"}, "order_mode is 'random'; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'"),
     *(({name: 3600}, f"{name} is 3600; durations are datetime.timedelta, bare numbers have no unit") for name in ("slice", "settle")),
     *(({name: -HOUR}, f"{name} is -1 day, 23:00:00; it is at least 0 ms") for name in ("allowed_lateness", "max_ahead", "settle")),

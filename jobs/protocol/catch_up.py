@@ -104,6 +104,9 @@ class CatchUp:
             staged = prepared.stage(parent, slice_)
             self.staged.append(staged)
             self.lines(line_of(staged))
+            for check in staged.checks:
+                if not check.passed and check.severity == "warn":
+                    self.lines(f"  warning: {check.expectation}: {check.observed}")
             if staged.verdict == validation.FAILED:
                 raise SliceRejected(rejection(runner.pipeline.name, staged))
             if self.request.publish:
@@ -111,7 +114,7 @@ class CatchUp:
                 committed.append(row)
             else:
                 row = staged.row
-            parent = Parent(row, row, lineage.start_ms)
+            parent = Parent(row, row, lineage.start_ms, parent.restated)
         return committed
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:

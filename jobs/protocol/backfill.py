@@ -181,13 +181,14 @@ class _Restating:
         while True:
             at_ms = wanted.from_ms if parent.end_ms is None else parent.end_ms
             own = self._own(wanted, parent)
-            later = behind(live, at_ms)
             if own and at_ms >= wanted.to_ms:
-                there = restatement.at(live, at_ms)
-                if not later or self._has_converged(own, there, later, again):
+                if at_ms >= end_of(live[-1]):
+                    return _Advanced(parent, ())
+                later = behind(live, at_ms)
+                if self._has_converged(own, restatement.at(live, at_ms), later, again):
                     return _Advanced(parent, later)
                 if not self.request.publish:
-                    return _Advanced(parent, later, is_done=False)
+                    return _Advanced(parent, (), is_done=False)
             slice_ = next_slice(wanted, live, at_ms, self.request.slice_ms, parent.start_ms)
             assert slice_ is not None
             self._tell(wanted, live, slice_, parent.start_ms)

@@ -29,7 +29,7 @@ Int64s = npt.NDArray[np.int64]
 # The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
 _EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 
-ARRIVAL, EVENT, KEY_GROUP = "__arrival_ms", "__event_ms", "__key_group"
+ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE = "__arrival_ms", "__event_ms", "__key_group", "__source_file"
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,12 @@ def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...
     """Of the source's columns those that an element has for the pipeline's code; none where none looks at elements."""
     if not sees_elements(pipeline):
         return ()
-    own = (ARRIVAL, EVENT, KEY_GROUP)
-    return tuple(dict.fromkeys([name for name in source if name not in own] if pipeline.columns is None else pipeline.columns))
+    return tuple(dict.fromkeys(source_columns(source) if pipeline.columns is None else pipeline.columns))
+
+
+def source_columns(names: Sequence[str]) -> list[str]:
+    """Of the columns of a table of elements those that the source has, too."""
+    return [name for name in names if name not in (ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE)]
 
 
 def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:

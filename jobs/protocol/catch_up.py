@@ -181,7 +181,8 @@ def spark_transport(app: str) -> Callable[[], Transport]:
 
 def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForward:
     """The roll-forward of a pipeline's tables."""
-    return RollForward(tables, Publication(shape, Identity.FIRING if pipeline.purges else Identity.WINDOW))
+    identity = Identity.RUN if pipeline.keyed_process is not None else Identity.FIRING if pipeline.purges else Identity.WINDOW
+    return RollForward(tables, Publication(shape, identity))
 
 
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:

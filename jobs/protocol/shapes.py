@@ -4,8 +4,10 @@ import pyarrow as pa
 
 from jobs.engines.accumulators import bind_select
 from jobs.engines.conditions import bind_condition
+from jobs.engines.keys import Keys
 from jobs.engines.operator.elements import element_class
 from jobs.engines.operator.emitted_rows import output_of, side_outputs_of
+from jobs.engines.parked import state_columns
 from jobs.pipelines import Pipeline
 from jobs.pipelines.errors import PipelineError
 from jobs.protocol.validation import check_types
@@ -20,7 +22,7 @@ def check_parkable(pipeline: Pipeline) -> None:
         PipelineError: the assigner gives windows of a class of its own; watermarks are not periodic.
     """
     subject = f"Pipeline {pipeline.name!r}"
-    if pipeline.window.window_type not in (TimeWindow, GlobalWindow):
+    if pipeline.window is not None and pipeline.window.window_type not in (TimeWindow, GlobalWindow):
         kind = pipeline.window.window_type.__name__
         raise PipelineError(subject, f"window: {kind} has no columns in the tables; an assigner gives TimeWindow or GlobalWindow")
     if pipeline.watermarks.kind == "punctuated" or pipeline.watermarks.interval_ms == 0:
@@ -50,6 +52,7 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
             for suffix, kind in accumulator.parts
         ),
         source=tuple((field.name, _plain(field.type)) for field in source),
+        states=state_columns(pipeline, Keys.of(pipeline, source)),
         sides=tuple((tag, side.results) for tag, side in side_outputs_of(pipeline).items()),
     )
     check_types(pipeline.expect, dict((*shape.keys, *shape.results)))

@@ -37,9 +37,9 @@ class Expected:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def expected(pipeline: Pipeline, events: Sequence[model.Event], rules: model.Replay) -> Expected:
-    """All that the range leaves. Raises what the core raises."""
-    timeline = brute_force.replay(events, rules).timeline
+def expected(pipeline: Pipeline, events: Sequence[model.Event], rules: model.Replay, timeline: Any = None) -> Expected:
+    """All that the range leaves. Raises what the core raises. `timeline` is given when it is that of other events than these."""
+    timeline = brute_force.replay(events, rules).timeline if timeline is None else timeline
     result = Expected()
     read = [event for event in events if event.arrival is not None and rules.start <= event.arrival < rules.to]
     usable = [event for event in read if brute_force.quarantine_reason(event, rules) is None]

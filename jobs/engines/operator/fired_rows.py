@@ -13,6 +13,7 @@ from jobs.engines.python_values import to_arrow
 from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP
 from jobs.tables.schemas import Shape
 from windowing.java import LONG_MAX, LONG_MIN
+from windowing.runtime.process_log import ProcessRow
 from windowing.runtime.window_log import LateElement, Pane, SideRow
 from windowing.state.snapshot import bounds, times
 
@@ -30,13 +31,13 @@ def pane_rows(panes: Sequence[Pane], keys: Keys, shape: Shape, output: EmittedCo
         results = [to_arrow(column, kind) for column, (_, kind) in zip(values, shape.results, strict=True)]
     return pa.table(
         {
-            **_owners(panes, keys),
+            **owners_of(panes, keys),
             "firing": pa.array([pane.firing for pane in panes], pa.int64()),
             "ordinal": pa.array([pane.ordinal for pane in panes], pa.int64()),
             "kind": pa.array([pane.kind for pane in panes], pa.string()),
             **dict(zip(shape.result_names, results, strict=True)),
             "elements": pa.array([pane.elements for pane in panes], pa.int64()),
-            "watermark": _watermarks(pane.watermark for pane in panes),
+            "watermark": watermarks(pane.watermark for pane in panes),
             "tick_end": times([pane.tick_end for pane in panes], "tick_end"),
             "cause_arrival": times([pane.cause_arrival for pane in panes], "cause_arrival"),
         }
@@ -48,7 +49,7 @@ def side_rows(rows: Sequence[SideRow], keys: Keys, output: EmittedColumns) -> pa
     values = output.arrays([row.value for row in rows], [(row.key, row.window) for row in rows])
     return pa.table(
         {
-            **_owners(rows, keys),
+            **owners_of(rows, keys),
             "firing": pa.array([row.firing for row in rows], pa.int64()),
             "ordinal": pa.array([row.ordinal for row in rows], pa.int64()),
             "timestamp": times([None if row.timestamp == LONG_MAX else row.timestamp for row in rows], "timestamp"),
@@ -57,8 +58,8 @@ def side_rows(rows: Sequence[SideRow], keys: Keys, output: EmittedColumns) -> pa
     )
 
 
-def _owners(rows: Sequence[Pane] | Sequence[SideRow], keys: Keys) -> dict[str, pa.Array]:
-    """Whose row it is."""
+def owners_of(rows: Sequence[Pane] | Sequence[SideRow] | Sequence[ProcessRow], keys: Keys) -> dict[str, pa.Array]:
+    """Whose row each is: key group, key and bounds of the window."""
     owners = [row.key for row in rows]
     start, end = bounds(row.window for row in rows)
     return {
@@ -78,7 +79,7 @@ def late_rows(late: Sequence[LateElement], elements: pa.Table, shape: Shape, sch
     kept["arrival_time"] = times(rows.column(ARRIVAL).to_pylist(), "arrival_time")
     kept["windows"] = _missed(late)
     kept["late_by_ms"] = pa.array([item.watermark - item.timestamp for item in late], pa.int64())
-    kept["watermark"] = _watermarks(item.watermark for item in late)
+    kept["watermark"] = watermarks(item.watermark for item in late)
     return pa.table({field.name: kept[field.name] for field in schema if field.name != "run_id"})
 
 
@@ -90,6 +91,6 @@ def _missed(late: Sequence[LateElement]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.StructArray.from_arrays([start, end], names=["start", "end"]))
 
 
-def _watermarks(values: Iterable[int]) -> pa.Array:
+def watermarks(values: Iterable[int]) -> pa.Array:
     """As times; null before the first watermark, and for the final one."""
     return times([None if watermark in (LONG_MIN, LONG_MAX) else watermark for watermark in values], "watermark")

@@ -1,36 +1,43 @@
 """One key-group range of one slice: its share of the parent's snapshot is restored, its elements are replayed, and the rows handed over.
 
-Elements come sorted by arrival; a `KeyGroupRunner` does the windows' work. Nothing is committed here.
+Elements come sorted by arrival. What runs, windows or a process function, the files beside this one say. Nothing is committed here.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.engines.accumulators import Accumulator, SelectFunction, bind_select
 from jobs.engines.keys import Keys
 from jobs.engines.operator.elements import Elements, element_class
-from jobs.engines.operator.emitted_rows import EmittedRowError, output_of, side_outputs_of
-from jobs.engines.operator.fired_rows import late_rows, pane_rows, side_rows
-from jobs.engines.parked import codec_of
-from jobs.engines.refires import thinned
+from jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
+from jobs.engines.operator.failed_rows import failed_rows, function_raised
+from jobs.engines.operator.fired_rows import side_rows
 from jobs.engines.replay import Replay
-from jobs.engines.results import conform, counted, hand_over, hashed
+from jobs.engines.results import conform, counted, hand_over, hashed, named
 from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.pipelines.windows import window_config
 from jobs.tables.delta import filesystem
 from jobs.tables.schemas import side_table, table_schemas
-from windowing.order_modes import OrderMode
-from windowing.runtime.key_group_runner import KeyGroupRunner
+from windowing.errors import PROCESSING_ELEMENT, UserCodeError
+from windowing.runtime.slice_runner import SliceRunner
 from windowing.runtime.window_log import SideRow
-from windowing.state.snapshot import ContentHash, SnapshotTables
+from windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotTables
+
+Runner = TypeVar("Runner", bound=SliceRunner)
 
 
-class RangeWork:
-    """What range `number` restores, replays and stages. `rows` are those of its key groups in order of arrival."""
+class RangeWork(ABC, Generic[Runner]):
+    """What range `number` restores, replays and stages. `rows` are those of its key groups in order of arrival.
+
+    Attributes:
+        element: the named tuple that an element is; None when row numbers do.
+        elements: the elements.
+        schemas: of the pipeline's tables.
+    """
 
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
         self.replay = replay
@@ -38,34 +45,52 @@ class RangeWork:
         self.keys = keys
         self.number = number
         source = replay.scan.source.schema
-        kind = element_class(self.pipeline, source)
-        self.elements = Elements(self.pipeline, rows, kind)
-        self.accumulators: list[Accumulator] = list(bind_select(self.pipeline, {field.name: field.type for field in source}).values())
+        self.element = element_class(self.pipeline, source)
+        self.elements = Elements(self.pipeline, rows, self.element)
         self.schemas = table_schemas(replay.shape)
-        self.config = window_config(self.pipeline, keys.type, self._select())
-        self.codec = codec_of(self.pipeline, keys, replay.shape, self.accumulators, self.config, kind)
+
+        self.codec = self.make_codec()
+        self.runner = self.make_runner()
+
+    @abstractmethod
+    def make_codec(self) -> SnapshotCodec:
+        """How what the operator remembers stands in the tables."""
+
+    @abstractmethod
+    def make_runner(self) -> Runner:
+        """The operator of the range, at the start of the slice."""
+
+    @abstractmethod
+    def emitted(self) -> pa.Table:
+        """Rows of `panes`: what the operator has emitted."""
+
+    @abstractmethod
+    def late(self) -> pa.Table:
+        """Rows of `late_events`."""
 
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
-        runner = self._runner()
+        runner = self.runner
         try:
             runner.restore(self.codec.from_tables(SnapshotTables(*map(self._parked, SnapshotTables._fields))))
-            self._feed(runner)
+            self._feed()
             runner.finish(self.replay.scan.to_ms)
-            output, state = self._output(runner), self.codec.to_tables(runner.snapshot())._asdict()
+            output = {"panes": self.emitted(), **self._sides()}
+            state = self.codec.to_tables(runner.snapshot())._asdict()
         finally:
             runner.close()
-        late = late_rows(runner.late_elements, self.elements.rows, self.replay.shape, self.schemas["late_events"])
-        for name, rows in (*output.items(), *state.items(), ("late_events", late)):
+        for name, rows in (*output.items(), *state.items(), ("late_events", self.late())):
             if rows.num_rows:
                 yield hand_over(self.replay, self.number, name, rows, self.schemas[name])
+        if runner.failed:
+            yield named("quarantine", failed_rows(self.pipeline, runner.failed, self.elements.rows))
         yield hashed(self._hash(output), self._hash(state))
         yield counted({**runner.counts(), **self._read()})
 
-    def _output(self, runner: KeyGroupRunner) -> dict[str, pa.Table]:
-        """The panes and side outputs."""
+    def _sides(self) -> dict[str, pa.Table]:
+        """The rows of each side output, by its table."""
         sides: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.sides}
-        for row in runner.side_rows:
+        for row in self.runner.side_rows:
             if row.tag not in sides:
                 known = ", ".join(map(repr, sides)) or "none"
                 raise EmittedRowError(
@@ -76,10 +101,7 @@ class RangeWork:
                 )
             sides[row.tag].append(row)
         columns = side_outputs_of(self.pipeline)
-        return {
-            "panes": thinned(pane_rows(runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)), self.pipeline),
-            **{side_table(tag): side_rows(rows, self.keys, columns[tag]) for tag, rows in sides.items()},
-        }
+        return {side_table(tag): side_rows(rows, self.keys, columns[tag]) for tag, rows in sides.items()}
 
     def _hash(self, tables: dict[str, pa.Table]) -> ContentHash:
         total = ContentHash()
@@ -91,25 +113,18 @@ class RangeWork:
         folded = np.count_nonzero(self.elements.rows.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
         return {"rows_read": self.elements.rows.num_rows, "rows_folded": int(folded)}
 
-    def _select(self) -> SelectFunction:
-        return SelectFunction(self.accumulators, self.elements.operands)
-
-    def _runner(self) -> KeyGroupRunner:
-        return KeyGroupRunner(
-            self.config,
-            key_groups=self.keys.range(self.number, self.replay.ranges),
-            max_parallelism=self.keys.max_parallelism,
-            order_mode=OrderMode(self.pipeline.order_mode),
-            timeline=self.replay.timeline,
-            from_ms=self.replay.scan.from_ms,
-        )
-
-    def _feed(self, runner: KeyGroupRunner) -> None:
+    def _feed(self) -> None:
         """Elements in order of arrival; those folded from before the slice come first, at its start."""
         from_ms, rows = self.replay.scan.from_ms, self.elements.rows
         times = rows.column(EVENT).to_pylist(), rows.column(ARRIVAL).to_pylist()
-        for key, value, timestamp, arrival in zip(self.keys.values(rows), self.elements.values(), *times, strict=True):
-            runner.process_element(key, value, timestamp, max(arrival, from_ms))
+        process = self.runner.process_element
+        try:
+            for key, value, timestamp, arrival in zip(self.keys.values(rows), self.elements.values(), *times, strict=True):
+                process(key, value, timestamp, max(arrival, from_ms))
+        except UserCodeError as error:
+            if error.during != PROCESSING_ELEMENT:
+                raise
+            raise function_raised(self.pipeline, error, rows.slice(self.runner.processed, 1)) from error
 
     def _parked(self, name: str) -> pa.Table:
         """This range's rows of the parent's snapshot; row groups of other key groups are not read."""

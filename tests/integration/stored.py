@@ -71,7 +71,8 @@ class Stored:
         """The answer of DuckDB to a statement written for Spark."""
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            for table in TABLES:
+            sides = sorted(folder.name for folder in (self.warehouse / self.pipeline).glob("side_*"))
+            for table in (*TABLES, *sides):
                 connection.register(table, DeltaTable(self.uri(table)).to_pyarrow_dataset())
             return plain(connection.sql(statement.replace("explode", "unnest")).to_arrow_table())
 

@@ -10,6 +10,7 @@ from jobs.commands import options
 @options.output
 def command(pipelines: str | None, output: str) -> None:
     """What is registered: source, window, lateness, engine."""
+    from jobs.engines.planner import choose
     from jobs.pipelines import registry
 
     found = registry.load(pipelines)
@@ -18,9 +19,9 @@ def command(pipelines: str | None, output: str) -> None:
             "name": name,
             "source": pipeline.source.table,
             "key": ", ".join(pipeline.keys),
-            "window": repr(pipeline.window) if pipeline.window is not None else type(pipeline.process).__name__,
+            "window": repr(pipeline.window),
             "lateness": str(pipeline.allowed_lateness),
-            "engine": "operator",
+            "engine": choose(pipeline).engine,
             "schedule": pipeline.schedule,
             "start": pipeline.start,
             "results": list(pipeline.results),

@@ -15,7 +15,7 @@ from jobs.commands.options import Time
 @click.option("--start", "start_ms", type=Time(), metavar="A", help="where an empty lineage begins, instead of Pipeline.start")
 @click.option("--no-publish", is_flag=True, help="stage and validate only; `slackwater publish` makes it live")
 @click.option("--all", "everything", is_flag=True, help="catch up over more slices than Pipeline.max_catch_up")
-@click.option("--engine", type=click.Choice(["operator"]), help="override the planner's choice")
+@click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
 @click.option("--manifest", type=click.Path(dir_okay=False, path_type=Path), help="write the outcome here as JSON (for Airflow)")
 @options.warehouse

@@ -5,11 +5,12 @@ Stages, validates and publishes each slice with a ledger commit of its own; a re
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from jobs.engines.replay import Engine
+from jobs.engines import planner
+from jobs.engines.operator import OperatorEngine
 from jobs.engines.transport import MapTask, RangeTask, SliceScan, Transport
 from jobs.errors import RejectedError, UsageError
 from jobs.pipelines import Pipeline, registry
@@ -104,9 +105,6 @@ class CatchUp:
             staged = prepared.stage(parent, slice_)
             self.staged.append(staged)
             self.lines(line_of(staged))
-            for check in staged.checks:
-                if not check.passed and check.severity == "warn":
-                    self.lines(f"  warning: {check.expectation}: {check.observed}")
             if staged.verdict == validation.FAILED:
                 raise SliceRejected(rejection(runner.pipeline.name, staged))
             if self.request.publish:
@@ -114,7 +112,7 @@ class CatchUp:
                 committed.append(row)
             else:
                 row = staged.row
-            parent = Parent(row, row, lineage.start_ms, parent.restated)
+            parent = Parent(row, row, lineage.start_ms)
         return committed
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
@@ -127,11 +125,11 @@ def runner_for(request: Request, warehouse: str | None, pipelines: str | None, t
     found = registry.load(pipelines)
     pipeline = found[request.pipeline]
     where = Warehouse.at(warehouse)
-    engine = engine_for(pipeline)
     hashes = registry.config_hash(pipeline), found.code_hash(request.pipeline)
-    runner = Runner(where, pipeline, *hashes, registry.product_version(), engine, _Later(transport), ranges=request.ranges)
-    runner.prepare()
-    return runner
+    # The operator engine until the source's types are known: the planner's choice depends on them.
+    runner = Runner(where, pipeline, *hashes, registry.product_version(), OperatorEngine(), _Later(transport), ranges=request.ranges)
+    source = pa.schema(list(runner.prepare().shape.source))
+    return replace(runner, engine=planner.choose(pipeline, source, request.engine).make())
 
 
 class _Later:
@@ -156,13 +154,6 @@ class _Later:
         return self._made
 
 
-def engine_for(pipeline: Pipeline) -> Engine:
-    """The engine that runs a pipeline."""
-    from jobs.engines.operator import OperatorEngine
-
-    return OperatorEngine()
-
-
 def spark_transport(app: str) -> Callable[[], Transport]:
     """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by then are known."""
 
@@ -181,8 +172,7 @@ def spark_transport(app: str) -> Callable[[], Transport]:
 
 def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForward:
     """The roll-forward of a pipeline's tables."""
-    identity = Identity.RUN if pipeline.keyed_process is not None else Identity.FIRING if pipeline.purges else Identity.WINDOW
-    return RollForward(tables, Publication(shape, identity))
+    return RollForward(tables, Publication(shape, Identity.FIRING if pipeline.purges else Identity.WINDOW))
 
 
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:
@@ -203,7 +193,7 @@ def verifier(name: str, warehouse: str | None, pipelines: str | None) -> Verifie
     """Repeats recorded runs of a registered pipeline."""
     found = registry.load(pipelines)
     pipeline = found[name]
-    return Verifier(Warehouse.at(warehouse), pipeline, found.code_hash(name), engine_for(pipeline), spark_transport(f"verify {name}"))
+    return Verifier(Warehouse.at(warehouse), pipeline, found.code_hash(name), OperatorEngine(), spark_transport(f"verify {name}"))
 
 
 def line_of(staged: Staged) -> str:

@@ -22,7 +22,7 @@ class Groups(NamedTuple):
 
     Attributes:
         codes: int64[n] from 0 to size - 1.
-        size: number of groups; none is empty.
+        size: number of groups.
     """
 
     codes: Longs

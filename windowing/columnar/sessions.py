@@ -119,8 +119,7 @@ def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> 
     last_instants = sessions.ends - 1
     fires = (sessions.firings == 0) & (last_instants <= timeline.final)
     fired = rows_of(sessions, fires)
-    rises = np.searchsorted(timeline.watermarks, fired.ends - 1)
-    tick_ends = timeline.tick_ends[rises]
+    tick_ends = timeline.first_tick_end_reaching(fired.ends - 1)
     once = np.ones(len(fired.keys), np.int64)
     panes = SessionPanes(
         fired.keys,
@@ -129,7 +128,7 @@ def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> 
         once,
         np.full(len(once), ON_TIME),
         fired.elements,
-        timeline.watermarks[rises],
+        timeline.at_tick_end(tick_ends),
         tick_ends,
         np.full(len(once), NO_TIME),
         fired.contents,

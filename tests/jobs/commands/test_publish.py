@@ -114,7 +114,7 @@ def test_a_run_that_is_unknown_or_never_got_so_far_is_told(hourly: Hourly, said:
     assert hourly.publish("nothing") == 2
     assert "there is no run nothing; `slackwater runs hourly` lists the runs" in said()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jobs.engines.operator.OperatorEngine.replay", None)
+        patch.setattr("jobs.engines.columnar.ColumnarEngine.replay", None)
         with pytest.raises(TypeError):
             hourly.run_here("--to", "2013-01-02", "--no-publish")
     failed = list(hourly.attempts())[-1]

@@ -320,7 +320,7 @@ def test_a_manifest_tells_how_it_ended_and_the_process_exits_0(hourly: Hourly, t
 
 
 def test_a_driver_that_meets_a_fault_of_ours_exits_1_and_shows_it(hourly: Hourly) -> None:
-    hourly.file.write_text(hourly.file.read_text() + "\nimport jobs.engines.operator as o\no.OperatorEngine.replay = None\n")
+    hourly.file.write_text(hourly.file.read_text() + "\nimport jobs.engines.columnar as c\nc.ColumnarEngine.replay = None\n")
     done = hourly.run("--to", "2013-01-02")
     assert done.returncode == 1
     assert "TypeError" in done.stderr and "Traceback" in done.stderr

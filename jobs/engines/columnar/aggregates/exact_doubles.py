@@ -1,0 +1,111 @@
+"""Sums and means of float columns, exact: limbs of a fixed-point number, rounded once when a window fires.
+
+The scalar counterpart is `jobs.engines.exact_sums`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.engines import exact_sums
+from jobs.engines.columnar.aggregates.counts import count_values, running_sum
+from jobs.engines.columnar.aggregates.protocol import Columns, Parts
+from windowing.columnar import limbs
+from windowing.columnar.columns import Longs
+from windowing.columnar.groups import Groups, sum_of_groups
+
+_SPECIALS = ("nan", "positive_infinity", "negative_infinity")
+
+
+class ColumnarDouble:
+    """Sum or mean of a float column.
+
+    Accumulator: `exact`, the base and the limbs of the sum as 64-bit words, equally many in all rows of one partial; how often each special
+    value came; how many values there were.
+    """
+
+    columns: Parts = (("exact", pa.binary()), *((name, pa.int64()) for name in _SPECIALS), ("count", pa.int64()))
+
+    def __init__(self, column: str, is_mean: bool) -> None:
+        self._column = column
+        self._is_mean = is_mean
+
+    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
+        column = rows.column(self._column)
+        counts = count_values(column, groups)
+        is_valid = np.asarray(column.is_valid())
+        codes, values = groups.codes[is_valid], column.drop_null().cast(pa.float64()).to_numpy()
+        specials = [np.bincount(codes[found], minlength=groups.size) for found in (np.isnan(values), values == np.inf, values == -np.inf)]
+        is_finite = np.isfinite(values)
+        numbers, base = limbs.of_doubles(values[is_finite])
+        return _columns(limbs.sum_limbs(numbers, Groups(codes[is_finite], groups.size)), base, specials, counts)
+
+    def combine(self, accumulators: Columns, groups: Groups) -> Columns:
+        numbers, base, specials, counts = _read(accumulators)
+        return _columns(
+            limbs.sum_limbs(numbers, groups), base, [sum_of_groups(found, groups) for found in specials], sum_of_groups(counts, groups)
+        )
+
+    def running(self, accumulators: Columns, starts: Longs) -> Columns:
+        numbers, base, specials, counts = _read(accumulators)
+        return _columns(
+            limbs.running_limbs(numbers, starts), base, [running_sum(found, starts) for found in specials], running_sum(counts, starts)
+        )
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        numbers, base, specials, counts = _read(accumulators)
+        sums = self._rounded(numbers, base, specials, np.maximum(counts, 1) if self._is_mean else None)
+        return pc.if_else(pa.array(counts > 0), pa.array(sums), pa.scalar(None, pa.float64()))
+
+    def encode(self, accumulators: Columns) -> Columns:
+        numbers, base, specials, counts = _read(accumulators)
+        flags = sum((found > 0) << place for place, found in enumerate(specials))
+        shift = limbs.BITS * base
+        exact = [
+            exact_sums.encode(exact_sums.ExactSum(total << shift, flag))
+            for total, flag in zip(limbs.to_integers(numbers), np.asarray(flags).tolist(), strict=True)
+        ]
+        return [pa.array(self._rounded(numbers, base, specials, None)), pa.array(exact, pa.binary()), pa.array(counts)]
+
+    def decode(self, parts: Sequence[pa.Array]) -> Columns:
+        sums = [exact_sums.decode(data) for data in parts[1].to_pylist()]
+        flags = np.array([total.specials for total in sums], np.int64)
+        specials = [flags >> place & 1 for place in range(len(_SPECIALS))]
+        return _columns(limbs.of_integers([total.scaled for total in sums]), 0, specials, parts[2].to_numpy())
+
+    def _rounded(self, numbers: Longs, base: int, specials: Sequence[Longs], divisors: Longs | None) -> np.ndarray:
+        sums = limbs.to_doubles(numbers, limbs.BITS * base - limbs.UNIT_BITS, divisors)
+        is_nan, is_positive, is_negative = (found > 0 for found in specials)
+        sums[is_positive], sums[is_negative] = np.inf, -np.inf
+        sums[is_nan | (is_positive & is_negative)] = np.nan
+        return sums
+
+
+def _columns(numbers: Longs, base: int, specials: Sequence[Longs], counts: Longs) -> Columns:
+    words = np.empty((len(numbers), numbers.shape[1] + 1), np.int64)
+    words[:, 0] = base
+    words[:, 1:] = numbers
+    offsets = np.arange(len(words) + 1, dtype=np.int32) * (8 * words.shape[1])
+    exact = pa.Array.from_buffers(pa.binary(), len(words), [None, pa.py_buffer(offsets), pa.py_buffer(words)])
+    return [exact, *(pa.array(found) for found in specials), pa.array(counts)]
+
+
+def _read(accumulators: Columns) -> tuple[Longs, int, list[Longs], Longs]:
+    """Limbs of one base and one width, that base, special values, counts."""
+    exact, *rest = accumulators
+    *specials, counts = (column.to_numpy() for column in rest)
+    offsets = np.frombuffer(exact.buffers()[1], np.int32)[exact.offset : exact.offset + len(exact) + 1] // 8
+    if not len(exact):
+        return np.zeros((0, 1), np.int64), 0, specials, counts
+    words = np.frombuffer(exact.buffers()[2], np.int64, int(offsets[-1]))
+    bases, widths = words[offsets[:-1]], np.diff(offsets) - 1
+    base = int(bases.min())
+    numbers = np.zeros((len(exact), int((bases + widths).max()) - base), np.int64)
+    for kind in np.unique(bases * (1 << 16) + widths):  # as many as there were different partials
+        width = int(kind) & 0xFFFF
+        rows = np.flatnonzero((bases == kind >> 16) & (widths == width))
+        lead = int(kind >> 16) - base
+        numbers[rows, lead : lead + width] = words[offsets[rows][:, None] + 1 + np.arange(width)]
+    return limbs.normalise(numbers), base, specials, counts

@@ -1,0 +1,126 @@
+"""The columnar engine: the same windows on whole columns, for built-in windows and aggregates that commute.
+
+Map tasks judge and aggregate batches, and send parts to the ranges of their keys. What windows do is a family's; how a range ends, and
+what its rows look like, stands in the files beside this one.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.engines.accumulators import bind_select
+from jobs.engines.columnar.aggregates import bind_columnar
+from jobs.engines.columnar.families import Elements, Family, Late, Part, Setting
+from jobs.engines.columnar.key_numbers import KeyNumbers, with_keys
+from jobs.engines.columnar.packing import pack
+from jobs.engines.columnar.range_work import RangeWork
+from jobs.engines.columnar.tables import late_table
+from jobs.engines.columnar.windows import family_of
+from jobs.engines.inputs import SourceBatch
+from jobs.engines.keys import Keys
+from jobs.engines.replay import Outcome, Replay
+from jobs.engines.results import collect, counted, named
+from jobs.engines.rows import ARRIVAL, Judge, columns_read
+from jobs.engines.transport import Batches, Transport
+from jobs.tables.schemas import table_schemas
+
+
+class ColumnarEngine:
+    """Exact for the pipelines that the planner gives it."""
+
+    name = "columnar"
+
+    def replay(self, replay: Replay, transport: Transport) -> Outcome:
+        judge = Judge.of(replay.pipeline, replay.scan)
+        keys = Keys.of(replay.pipeline, replay.scan.source.schema)
+        family = family_of(setting_of(replay))
+        task = SplitBatches(replay, judge, keys, family)
+        return collect(transport.shuffle(replay.scan, task, replay.ranges, MergeRange(replay, keys, family)))
+
+
+def setting_of(replay: Replay) -> Setting:
+    """What the family of a replay's windows works on."""
+    types = {field.name: field.type for field in replay.scan.source.schema}
+    forms, widths = [], []
+    for name, accumulator in bind_select(replay.pipeline, types).items():
+        form = bind_columnar(accumulator, replay.pipeline.select[name], types)
+        assert form is not None, f"the planner gave {name!r} to an engine that has no form of it"
+        forms.append(form)
+        widths.append(len(accumulator.parts))
+    return Setting(replay.pipeline, replay.shape, tuple(forms), tuple(widths), replay.timeline, columns_read(replay.pipeline))
+
+
+@dataclass(frozen=True)
+class SplitBatches:
+    """Map task: what is aggregated or must travel goes to the range of its key, quarantined and late rows and counts to range 0."""
+
+    replay: Replay
+    judge: Judge
+    keys: Keys
+    family: Family
+
+    def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        for batch in batches:
+            yield from self._of_batch(batch)
+
+    def _of_batch(self, batch: SourceBatch) -> Iterator[tuple[int, pa.Table]]:
+        prepared = self.judge.prepare(batch)
+        lost, rows = prepared.quarantined, prepared.elements
+        folded = np.count_nonzero(rows.column(ARRIVAL).to_numpy() < self.judge.from_ms)
+        counts = {
+            "rows_read": prepared.rows_read,
+            "rows_filtered": prepared.filtered,
+            "rows_quarantined": lost.num_rows,
+            "rows_folded": int(folded) + self._folded(lost) + prepared.filtered_folded,
+        }
+        if lost.num_rows:
+            yield 0, named("quarantine", lost)
+        if rows.num_rows:
+            keys = KeyNumbers.of_batch(rows, self.keys)
+            elements = Elements.of(rows, keys.numbers, self.family.setting)
+            split = self.family.split(elements)
+            for name, part in split.parts.items():
+                yield from self._route(name, part, keys)
+            if split.late is not None and len(split.late.positions):
+                yield 0, named("late_events", self._late(split.late, elements, keys))
+            counts |= split.counts
+        yield 0, counted(counts)
+
+    def _route(self, name: str, part: Part, keys: KeyNumbers) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of `part` range by range; key numbers ascend with key groups."""
+        if not bool(np.all(part.keys[1:] >= part.keys[:-1])):
+            order = np.argsort(part.keys, kind="stable")
+            part = Part(part.keys[order], part.rows.take(pa.array(order)))
+        firsts = [self.keys.range(number, self.replay.ranges).first for number in range(self.replay.ranges)]
+        bounds = np.searchsorted(part.keys, np.searchsorted(keys.groups, [*firsts, self.keys.max_parallelism])).tolist()
+        for number, (start, end) in enumerate(itertools.pairwise(bounds)):
+            if start < end:
+                own = Part(part.keys[start:end], part.rows.slice(start, end - start))
+                yield number, pack(named(name, with_keys(own, keys.distinct)))
+
+    def _late(self, late: Late, elements: Elements, keys: KeyNumbers) -> pa.Table:
+        positions = late.positions
+        groups = pa.array(keys.groups[elements.keys[positions]].astype(np.int32))
+        schema = table_schemas(self.replay.shape)["late_events"]
+        return late_table(late, elements.rows.take(pa.array(positions)), groups, schema, self.replay.shape)
+
+    def _folded(self, lost: pa.Table) -> int:
+        """How many quarantined rows arrived before the slice."""
+        arrivals = lost.column("arrival_time")
+        return int(pc.sum(pc.less(arrivals, pa.scalar(self.judge.from_ms * 1000, pa.int64()).cast(arrivals.type))).as_py() or 0)
+
+
+@dataclass(frozen=True)
+class MergeRange:
+    """Range task: merge, fire and park the windows of one key-group range."""
+
+    replay: Replay
+    keys: Keys
+    family: Family
+
+    def __call__(self, number: int, received: list[pa.Table]) -> Iterable[pa.Table]:
+        return RangeWork(self.replay, self.keys, self.family, number).run(received)

@@ -1,0 +1,305 @@
+"""The range side of tumbling and sliding windows: partial aggregates and parked windows are merged, fired, refired for each late element,
+and what is still open is parked again.
+
+A watermark only rises, so in every window elements on time come first, then its firing, then late elements, each of which fires it again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.engines.columnar.aggregates import Columns
+from jobs.engines.columnar.families import NONE, Merged, OpenWindows, Panes, Part, Setting, Timers, join_each, take_each
+from jobs.engines.columnar.firing import results_of
+from jobs.engines.columnar.fixed_split import BEHIND, CELLS, ELEMENTS, FIRST, LAST, SLICE, accumulator_names
+from jobs.engines.columnar.late_order import in_order_of_arrival
+from jobs.engines.columnar.tables import milliseconds, parked_accumulators
+from jobs.engines.rows import ARRIVAL, EVENT
+from windowing.columnar.columns import Booleans, Longs
+from windowing.columnar.fixed_windows import FixedWindows
+from windowing.columnar.groups import Groups, greatest_of_groups, group_pairs, least_of_groups, run_numbers, run_starts, sum_of_groups
+
+
+class _Lives(NamedTuple):
+    """Windows and what they have been through, one row each.
+
+    Attributes:
+        accumulators: one row for each window; of one without contents it means nothing.
+    """
+
+    keys: Longs
+    windows: Longs
+    elements: Longs
+    firings: Longs
+    last_fired: Longs
+    first_arrivals: Longs
+    last_arrivals: Longs
+    is_parked: Booleans
+    has_contents: Booleans
+    accumulators: list[Columns]
+
+    def take(self, rows: Longs) -> "_Lives":
+        columns: list[Any] = [column[rows] for column in self[:-1]]
+        return _Lives._make([*columns, take_each(self.accumulators, rows)])
+
+    @classmethod
+    def join(cls, parts: "Sequence[_Lives]") -> "_Lives":
+        kept = [part for part in parts if len(part.keys)] or list(parts[:1])
+        if len(kept) == 1:
+            return kept[0]
+        columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
+        return cls._make([*columns, join_each([part.accumulators for part in kept])])
+
+
+class _Refires(NamedTuple):
+    """Late elements by window, in order of arrival; one row for each (element, window that is to fire again)."""
+
+    keys: Longs
+    windows: Longs
+    clocks: Longs
+    watermarks: Longs
+    accumulators: list[Columns]
+
+
+@dataclass(frozen=True)
+class FixedMerge:
+    """Merges what a range has received, for one pipeline and slice."""
+
+    setting: Setting
+    windows: FixedWindows
+
+    def merge(self, received: Mapping[str, Part], parked: Part) -> Merged:
+        restored = self._restore(parked)
+        has_fired = self.windows.last_instants(restored.windows) <= self.setting.timeline.initial
+        pieces, refires, missed = self._behind(received[BEHIND])
+        due = self._due([self._of_cells(received[CELLS]), pieces, restored.take(np.flatnonzero(~has_fired))])
+        fired, panes = self._fire(due)
+        lives, late_panes = self._refire(_Lives.join([fired, restored.take(np.flatnonzero(has_fired))]), refires)
+        kept = np.flatnonzero(~self.setting.closes(self.windows.cleanup_times(lives.windows)))
+        is_parked = int(np.count_nonzero(lives.is_parked))
+        counts = {
+            "windows_opened": len(lives.keys) - is_parked,
+            "windows_fired": len(panes.keys),
+            "windows_refired": len(late_panes.keys),
+            "windows_cleaned": len(lives.keys) - len(kept),
+            "windows_open": len(kept),
+            "assignments_missed": missed,
+        }
+        open_windows, timers = self._park(lives.take(kept))
+        counts["timers_pending"] = sum(len(part.keys) for part in timers)
+        return Merged([panes, late_panes], open_windows, timers, counts)
+
+    def _restore(self, parked: Part) -> _Lives:
+        rows = parked.rows
+        has_contents = np.asarray(rows.column("contents").is_null())
+        accumulators = parked_accumulators(rows.filter(pa.array(has_contents)), self.setting)
+        owners = np.maximum(np.cumsum(has_contents) - 1, 0)
+        if not has_contents.all():
+            indices = pa.array(owners, mask=~has_contents)
+            accumulators = [[column.take(indices) for column in columns] for columns in accumulators]
+        return _Lives(
+            parked.keys,
+            self.windows.numbers(milliseconds(rows.column("window_start"))),
+            rows.column("elements").to_numpy(),
+            rows.column("firings").to_numpy(),
+            milliseconds(rows.column("last_fired_at")),
+            milliseconds(rows.column("first_arrival")),
+            milliseconds(rows.column("last_arrival")),
+            np.ones(rows.num_rows, np.bool_),
+            has_contents,
+            accumulators,
+        )
+
+    def _of_cells(self, part: Part) -> _Lives:
+        """Cells as pieces of the windows that hold them."""
+        rows, keys = part.rows, part.keys
+        slices, elements, first, last = (rows.column(name).to_numpy() for name in (SLICE, ELEMENTS, FIRST, LAST))
+        accumulators = [[rows.column(name).combine_chunks() for name in names] for names in accumulator_names(self.setting)]
+        if self.windows.size_ms > self.windows.slide_ms and len(keys):  # each cell is part of several windows: combine before
+            groups, keys, slices = group_pairs(keys, slices)
+            elements, first, last = sum_of_groups(elements, groups), least_of_groups(first, groups), greatest_of_groups(last, groups)
+            accumulators = [a.combine(columns, groups) for a, columns in zip(self.setting.aggregates, accumulators, strict=True)]
+        exploded = self.windows.explode(slices)
+        if len(exploded.rows) != len(slices):
+            at = exploded.rows
+            keys, elements, first, last = keys[at], elements[at], first[at], last[at]
+            accumulators = take_each(accumulators, at)
+        return self._pieces(keys, exploded.windows, elements, first, last, accumulators)
+
+    def _pieces(self, keys: Longs, windows: Longs, elements: Longs, first: Longs, last: Longs, accumulators: list[Columns]) -> _Lives:
+        new, there = np.zeros(len(keys), np.bool_), np.ones(len(keys), np.bool_)
+        return _Lives(
+            keys, windows, elements, np.zeros(len(keys), np.int64), np.full(len(keys), NONE), first, last, new, there, accumulators
+        )
+
+    def _behind(self, part: Part) -> tuple[_Lives, _Refires, int]:
+        """Elements that are behind for some of their windows: pieces of those that wait, refires of those that have fired, and how often
+        they missed one."""
+        keys, rows = in_order_of_arrival(self.setting, part)
+        exploded = self.windows.explode(self.windows.slices(rows.column(EVENT).to_numpy()))
+        clocks = self.setting.clocks(rows.column(ARRIVAL).to_numpy())
+        watermarks = self.setting.timeline.at_arrival(clocks)
+        in_force = watermarks[exploded.rows]
+        waits = self.windows.last_instants(exploded.windows) > in_force
+        is_missed = self.windows.cleanup_times(exploded.windows) <= in_force
+        accumulators = [aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates]
+        at, numbers = exploded.rows[waits], exploded.windows[waits]
+        pieces = self._pieces(keys[at], numbers, np.ones(len(at), np.int64), clocks[at], clocks[at], take_each(accumulators, at))
+        again = ~waits & ~is_missed
+        at, numbers = exploded.rows[again], exploded.windows[again]
+        order = np.lexsort((at, numbers, keys[at]))
+        at, numbers = at[order], numbers[order]
+        refires = _Refires(keys[at], numbers, clocks[at], watermarks[at], take_each(accumulators, at))
+        return pieces, refires, int(np.count_nonzero(is_missed))
+
+    def _due(self, parts: list[_Lives]) -> _Lives:
+        """Windows that have not fired before the slice, each from all of its pieces."""
+        whole = _Lives.join(parts)
+        if not len(whole.keys):
+            return whole
+        groups, keys, windows = group_pairs(whole.keys, whole.windows)
+        is_parked = np.zeros(groups.size, np.bool_)
+        is_parked[groups.codes[whole.is_parked]] = True
+        return _Lives(
+            keys,
+            windows,
+            sum_of_groups(whole.elements, groups),
+            np.zeros(groups.size, np.int64),
+            np.full(groups.size, NONE),
+            least_of_groups(whole.first_arrivals, groups),
+            greatest_of_groups(whole.last_arrivals, groups),
+            is_parked,
+            np.ones(groups.size, np.bool_),
+            [a.combine(columns, groups) for a, columns in zip(self.setting.aggregates, whole.accumulators, strict=True)],
+        )
+
+    def _fire(self, due: _Lives) -> tuple[_Lives, Panes]:
+        """Fire the windows whose last instant a watermark of the slice reaches."""
+        timeline = self.setting.timeline
+        last_instants = self.windows.last_instants(due.windows)
+        fires = last_instants <= timeline.final
+        at = np.flatnonzero(fires)
+        rises = np.searchsorted(timeline.watermarks, last_instants[at])
+        tick_ends = timeline.tick_ends[rises]
+        keys, starts = due.keys[at], self.windows.starts(due.windows[at])
+        ends = starts + self.windows.size_ms
+        panes = Panes(
+            "on_time",
+            keys,
+            starts,
+            ends,
+            np.ones(len(at), np.int64),
+            results_of(self.setting, take_each(due.accumulators, at), keys, starts, ends),
+            due.elements[at],
+            timeline.watermarks[rises],
+            tick_ends,
+            np.full(len(at), NONE),
+        )
+        last_fired = due.last_fired.copy()
+        last_fired[at] = tick_ends
+        has_contents = ~fires if self.setting.purges else due.has_contents
+        return due._replace(firings=fires.astype(np.int64), last_fired=last_fired, has_contents=has_contents), panes
+
+    def _refire(self, lives: _Lives, late: _Refires) -> tuple[_Lives, Panes]:
+        """Fire a window again for each late element: with running totals, or with that element alone where firings purge."""
+        starts = run_starts(late.keys, late.windows)
+        runs = run_numbers(starts, len(late.keys))
+        bases = _find(lives, late.keys[starts], late.windows[starts])
+        known = np.flatnonzero(bases >= 0)
+        places = np.arange(len(late.keys)) - starts[runs] + 1
+        elements, firings = places.copy(), places.copy()
+        has_base = bases[runs] >= 0
+        elements[has_base] += lives.elements[bases[runs[has_base]]]
+        firings[has_base] += lives.firings[bases[runs[has_base]]]
+        totals = late.accumulators
+        if not self.setting.purges:
+            totals = self._running(lives, bases, starts, runs, late.accumulators)
+        begins = self.windows.starts(late.windows)
+        ends = begins + self.windows.size_ms
+        panes = Panes(
+            "late",
+            late.keys,
+            begins,
+            ends,
+            firings,
+            results_of(self.setting, totals, late.keys, begins, ends),
+            elements,
+            late.watermarks,
+            np.full(len(late.keys), NONE),
+            late.clocks,
+        )
+        last = np.append(starts, len(late.keys))[1:] - 1
+        first_arrivals = late.clocks[starts]
+        is_parked = np.zeros(len(starts), np.bool_)
+        first_arrivals[known] = lives.first_arrivals[bases[known]]
+        is_parked[known] = lives.is_parked[bases[known]]
+        again = _Lives(
+            late.keys[last],
+            late.windows[last],
+            elements[last],
+            firings[last],
+            late.clocks[last],
+            first_arrivals,
+            late.clocks[last],
+            is_parked,
+            np.full(len(last), not self.setting.purges),
+            take_each(totals, last),
+        )
+        untouched = np.ones(len(lives.keys), np.bool_)
+        untouched[bases[known]] = False
+        return _Lives.join([lives if untouched.all() else lives.take(np.flatnonzero(untouched)), again]), panes
+
+    def _running(self, lives: _Lives, bases: Longs, starts: Longs, runs: Longs, accumulators: list[Columns]) -> list[Columns]:
+        """The running totals of each window's late elements, upon what the window held before."""
+        known = np.flatnonzero(bases >= 0)
+        whole = join_each([take_each(lives.accumulators, bases[known]), accumulators])
+        order = np.lexsort((np.append(np.full(len(known), -1), np.arange(len(runs))), np.append(known, runs)))
+        begins = run_starts(np.append(known, runs)[order])
+        whole = take_each(whole, order)
+        running = [a.running(columns, begins) for a, columns in zip(self.setting.aggregates, whole, strict=True)]
+        return take_each(running, np.flatnonzero(order >= len(known)))
+
+    def _park(self, lives: _Lives) -> tuple[OpenWindows, list[Timers]]:
+        """Windows that stay open, sorted, with their timers. Keys are numbered in the order of a snapshot."""
+        lives = lives.take(np.lexsort((lives.windows, lives.keys)))
+        starts = self.windows.starts(lives.windows)
+        ends, cleanups = starts + self.windows.size_ms, self.windows.cleanup_times(lives.windows)
+        last_instants = self.windows.last_instants(lives.windows)
+        waits = last_instants > self.setting.timeline.final
+        is_empty = ~lives.has_contents
+        windows = OpenWindows(
+            lives.keys,
+            starts,
+            ends,
+            lives.elements,
+            lives.firings,
+            lives.last_fired,
+            np.where(waits, last_instants, NONE),
+            cleanups,
+            lives.first_arrivals,
+            lives.last_arrivals,
+            take_each(lives.accumulators, np.flatnonzero(lives.has_contents)) if is_empty.any() else lives.accumulators,
+            is_empty,
+        )
+        firing = Timers("fire", lives.keys[waits], starts[waits], ends[waits], last_instants[waits])
+        if not self.windows.lateness_ms:
+            rest = Timers("cleanup", lives.keys[~waits], starts[~waits], ends[~waits], cleanups[~waits])
+            return windows, [firing._replace(purpose="fire+cleanup"), rest]
+        return windows, [firing, Timers("cleanup", lives.keys, starts, ends, cleanups)]
+
+
+def _find(lives: _Lives, keys: Longs, windows: Longs) -> Longs:
+    """The row in `lives` of each (key, window), which are sorted and distinct; -1 for none."""
+    found = np.full(len(keys), -1)
+    if not len(keys) or not len(lives.keys):
+        return found
+    low = min(int(windows.min()), int(lives.windows.min()))
+    width = max(int(windows.max()), int(lives.windows.max())) - low + 1
+    wanted, there = keys * width + (windows - low), lives.keys * width + (lives.windows - low)
+    at = np.minimum(np.searchsorted(wanted, there), len(wanted) - 1)
+    rows = np.flatnonzero(wanted[at] == there)
+    found[at[rows]] = rows
+    return found

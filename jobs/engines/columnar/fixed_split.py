@@ -1,0 +1,81 @@
+"""The map side of tumbling and sliding windows: elements that are on time for all of their windows are aggregated by key and slice at once.
+
+What is behind the watermark of any window travels as it is. Nothing here depends on what other batches hold.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.engines.columnar.families import Elements, Late, Part, Setting, Split
+from jobs.engines.rows import ARRIVAL, EVENT
+from windowing.columnar.columns import Booleans, Longs
+from windowing.columnar.fixed_windows import FixedWindows
+from windowing.columnar.groups import Groups, greatest_of_groups, group_pairs, least_of_groups
+
+CELLS, BEHIND = "cells", "behind"
+SLICE, ELEMENTS, FIRST, LAST = "__slice", "__elements", "__first_arrival", "__last_arrival"
+
+
+def accumulator_names(setting: Setting) -> list[list[str]]:
+    """The names under which the accumulators' columns travel, for each aggregate."""
+    return [[f"{number}_{name}" for name, _ in aggregate.columns] for number, aggregate in enumerate(setting.aggregates)]
+
+
+@dataclass(frozen=True)
+class FixedSplit:
+    """Splits batches for one pipeline and slice."""
+
+    setting: Setting
+    windows: FixedWindows
+
+    def split(self, elements: Elements) -> Split:
+        slices = self.windows.slices(elements.events)
+        is_behind = self.windows.earliest_last_instants(slices) <= elements.watermarks
+        is_behind |= self.windows.windows_per_slice(slices) == 0
+        behind = np.flatnonzero(is_behind)
+        split = self._judge(elements, slices, behind)
+        split.parts[CELLS] = self._cells(elements, slices, ~is_behind if len(behind) else None)
+        split.counts["rows_accepted"] += len(slices) - len(behind)
+        return split
+
+    def _judge(self, elements: Elements, slices: Longs, behind: Longs) -> Split:
+        """Of elements that are behind for some window: those that a window still takes, and those that none does."""
+        windows, slices, watermarks = self.windows, slices[behind], elements.watermarks[behind]
+        newest = windows.newest_windows(slices)
+        is_skipped = (windows.cleanup_times(newest) <= watermarks) | (windows.windows_per_slice(slices) == 0)
+        is_late = is_skipped & (elements.events[behind] + windows.lateness_ms <= watermarks)
+        late, kept = behind[is_late], behind[~is_skipped]
+        missed = windows.explode(slices[is_late])
+        starts = windows.starts(missed.windows)
+        part = elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(kept))
+        return Split(
+            {BEHIND: Part(elements.keys[kept], part)},
+            Late(late, watermarks[is_late], missed.rows, starts, starts + windows.size_ms),
+            {"rows_accepted": len(kept), "rows_late": len(late), "rows_unassigned": len(behind) - len(kept) - len(late)},
+        )
+
+    def _cells(self, elements: Elements, slices: Longs, chosen: Booleans | None) -> Part:
+        """Partial aggregates of the chosen rows by key and slice."""
+        keys, clocks, rows = elements.keys, elements.clocks, elements.rows
+        if chosen is not None:
+            keys, slices, clocks, rows = keys[chosen], slices[chosen], clocks[chosen], rows.filter(pa.array(chosen))
+        groups, keys, slices = group_pairs(keys, slices)
+        columns = {SLICE: pa.array(slices), ELEMENTS: pa.array(np.bincount(groups.codes, minlength=groups.size))}
+        first, last = self._arrivals(groups, slices, clocks)
+        columns |= {FIRST: pa.array(first), LAST: pa.array(last)}
+        for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
+            columns |= dict(zip(names, aggregate.partial(rows, groups), strict=True))
+        return Part(keys, pa.table(columns))
+
+    def _arrivals(self, groups: Groups, slices: Longs, clocks: Longs) -> tuple[Longs, Longs]:
+        """First and last arrival of each cell; where all of its windows are closed by the slice's end nobody will ask, and they are 0."""
+        stays = ~self.setting.closes(self.windows.cleanup_times(self.windows.newest_windows(slices)))
+        first, last = np.zeros((2, groups.size), np.int64)
+        if stays.any():
+            asked = stays[groups.codes]
+            some = Groups(groups.codes[asked], groups.size)
+            first[stays] = least_of_groups(clocks[asked], some)[stays]
+            last[stays] = greatest_of_groups(clocks[asked], some)[stays]
+        return first, last

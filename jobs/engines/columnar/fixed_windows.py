@@ -1,0 +1,33 @@
+"""Tumbling and sliding windows of event time in the columnar engine: the family that joins their map side and their range side.
+
+How is in `fixed_split` and `fixed_merge`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
+from jobs.engines.columnar.fixed_merge import FixedMerge
+from jobs.engines.columnar.fixed_split import FixedSplit
+from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from windowing.columnar.fixed_windows import FixedWindows
+
+
+@dataclass(frozen=True)
+class FixedFamily:
+    """Exact for the event-time trigger, also inside a purging one."""
+
+    setting: Setting
+
+    @property
+    def windows(self) -> FixedWindows:
+        """The windows of the pipeline's assigner."""
+        assigner = self.setting.pipeline.window
+        assert isinstance(assigner, TumblingEventTimeWindows | SlidingEventTimeWindows)
+        return FixedWindows(assigner.size_ms, assigner.slide_ms, assigner.offset_ms, self.setting.pipeline.allowed_lateness_ms)
+
+    def split(self, elements: Elements) -> Split:
+        return FixedSplit(self.setting, self.windows).split(elements)
+
+    def merge(self, received: Mapping[str, Part], parked: Part) -> Merged:
+        return FixedMerge(self.setting, self.windows).merge(received, parked)

@@ -1,0 +1,115 @@
+"""One key-group range of one slice: what it has received is put together, its share of the parent's snapshot read, merged, and handed over.
+
+Nothing is committed here, and nothing known of what windows do.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
+from jobs.engines.columnar.firing import FailedFiring
+from jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of, plain, split_keys, with_keys
+from jobs.engines.columnar.packing import unpack
+from jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
+from jobs.engines.keys import Keys
+from jobs.engines.replay import Replay
+from jobs.engines.results import conform, counted, hand_over, hashed, name_of
+from jobs.engines.rows import ARRIVAL, EVENT
+from jobs.tables.delta import filesystem
+from jobs.tables.schemas import table_schemas
+from windowing.state.snapshot import ContentHash
+
+_PASSED_ON = ("quarantine", "late_events", "counts")
+
+
+class RangeWork:
+    """What range `number` merges and hands over."""
+
+    def __init__(self, replay: Replay, keys: Keys, family: Family, number: int) -> None:
+        self.replay = replay
+        self.keys = keys
+        self.family = family
+        self.number = number
+        self.schemas = table_schemas(replay.shape)
+
+    def run(self, received: list[pa.Table]) -> Iterator[pa.Table]:
+        """The rows, hashes and counts of the range, marked with what they are."""
+        parts: dict[str, list[pa.Table]] = {}
+        for table in received:
+            name = name_of(table)
+            if name in _PASSED_ON:
+                yield table
+            else:
+                parts.setdefault(name, []).append(unpack(table).replace_schema_metadata(None))
+        numbers, by_name, parked = self._number(parts)
+        try:
+            merged = self.family.merge(by_name, parked)
+        except FailedFiring as failure:
+            key = [column[failure.key].as_py() for column in numbers.distinct.select(self.keys.names).columns]
+            raise failure.located(key[0] if len(key) == 1 else tuple(key)) from failure.error
+        yield from self._hand_over(merged, by_name, numbers.distinct)
+
+    def _number(self, parts: dict[str, list[pa.Table]]) -> tuple[KeyNumbers, dict[str, Part], Part]:
+        """The keys of all parts and parked windows, numbered together."""
+        tables = {name: pa.concat_tables([empty, *parts.get(name, [])]) for name, empty in self._empty_parts().items()}
+        split = {name: split_keys(table) for name, table in tables.items()}
+        parked = self._parked()
+        numbers = KeyNumbers.of_range(pa.concat_tables([*(keys for keys, _ in split.values()), keys_of(parked, self.keys)]), self.keys)
+        ends = np.cumsum([*(rows.num_rows for _, rows in split.values()), parked.num_rows])
+        pieces = np.split(numbers.numbers, ends[:-1])
+        by_name = {name: Part(piece, rows) for (name, (_, rows)), piece in zip(split.items(), pieces, strict=False)}
+        schema = pa.schema([field for field in self.schemas["window_state"] if field.name != "run_id"])
+        distinct = numbers.distinct.select([KEY_GROUP, *self.keys.names])
+        distinct = distinct.cast(pa.schema([schema.field(name) for name in distinct.column_names]))
+        return KeyNumbers(numbers.numbers, distinct), by_name, Part(pieces[-1], parked)
+
+    def _empty_parts(self) -> dict[str, pa.Table]:
+        """Every part without a row: what there is to merge when nothing came."""
+        schema = self.replay.scan.source.schema
+        columns = [schema.field(name) for name in self.replay.scan.columns]
+        rows = pa.schema([*columns, pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64())]).empty_table()
+        nobody = keys_of(self.schemas["window_state"].empty_table(), self.keys)
+        nobody = pa.table({name: plain(column) for name, column in zip(nobody.column_names, nobody.columns, strict=True)})
+        split = self.family.split(Elements.of(rows, np.zeros(0, np.int64), self.family.setting))
+        return {name: with_keys(part, nobody) for name, part in split.parts.items()}
+
+    def _parked(self) -> pa.Table:
+        """The rows of the parent's `window_state`; row groups of other key groups are not read."""
+        wanted = pa.schema([field for field in self.schemas["window_state"] if field.name != "run_id"])
+        owned = self.keys.range(self.number, self.replay.ranges)
+        files = filesystem(self.replay.folders["window_state"])
+        parts = []
+        for path in self.replay.state.get("window_state", ()):
+            with files.open_input_file(path) as data:
+                where = (pc.field(KEY_GROUP) >= owned.first) & (pc.field(KEY_GROUP) <= owned.last)
+                parts.append(pq.read_table(data, filters=where, use_threads=False).select(wanted.names).cast(wanted))
+        return pa.concat_tables(parts) if parts else wanted.empty_table()
+
+    def _hand_over(self, merged: Merged, parts: dict[str, Part], distinct: pa.Table) -> Iterator[pa.Table]:
+        setting, shape = self.family.setting, self.replay.shape
+        tables = {
+            "panes": [pane_table(panes, distinct, shape) for panes in merged.panes],
+            "window_state": [window_table(merged.windows, distinct, setting)],
+            "timers": [timer_table(timers, distinct) for timers in merged.timers],
+            "late_events": [self._late(late, parts[name], distinct) for name, late in merged.late.items()],
+        }
+        output, state = ContentHash(), ContentHash()
+        for name, pieces in tables.items():
+            rows = pa.concat_tables(pieces) if pieces else None
+            if rows is None or not rows.num_rows:
+                continue
+            rows = conform(rows, self.schemas[name])
+            if name != "late_events":
+                (output if name == "panes" else state).add(name, rows, without=())
+            yield hand_over(self.replay, self.number, name, rows, self.schemas[name])
+        yield hashed(output, state)
+        yield counted(merged.counts)
+
+    def _late(self, late: Late, part: Part, distinct: pa.Table) -> pa.Table:
+        positions = pa.array(late.positions)
+        groups = distinct.column(KEY_GROUP).take(pa.array(part.keys[late.positions]))
+        return late_table(late, part.rows.take(positions), groups, self.schemas["late_events"], self.replay.shape)

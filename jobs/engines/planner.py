@@ -1,0 +1,87 @@
+"""Which engine runs a pipeline, and why: the columnar one where it is exact, the operator engine for all else.
+
+The choice is a function of the declarations and the types of the source; it never changes what comes out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from jobs.engines.accumulators import bind_select
+from jobs.engines.columnar.aggregates import bind_columnar
+from jobs.engines.columnar.engine import ColumnarEngine
+from jobs.engines.columnar.windows import why_not
+from jobs.engines.operator import OperatorEngine
+from jobs.engines.replay import Engine
+from jobs.errors import UsageError
+from jobs.pipelines import Pipeline
+
+OPERATOR, COLUMNAR = "operator", "columnar"
+ENGINES = (COLUMNAR, OPERATOR)
+
+
+class EngineNotExact(UsageError):
+    """The engine that was asked for can't run the pipeline exactly."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine for a pipeline.
+
+    Attributes:
+        engine: its name.
+        why: one line.
+    """
+
+    engine: str
+    why: str
+
+    def make(self) -> Engine:
+        """The engine."""
+        return ColumnarEngine() if self.engine == COLUMNAR else OperatorEngine()
+
+
+def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | None = None) -> Choice:
+    """The engine for `pipeline` on a source of that schema (None: not known, its types are taken to suit), or the one asked for.
+
+    Raises:
+        EngineNotExact: the columnar engine was asked for and would not be exact.
+        PipelineError: an aggregate does not suit its column.
+    """
+    reason = why_not_columnar(pipeline, schema)
+    if override == COLUMNAR and reason is not None:
+        raise EngineNotExact(
+            f"{pipeline.name}: the columnar engine can't run this exactly: {reason}. Leave out --engine, or say --engine operator.",
+            pipeline=pipeline.name,
+            reason=reason,
+        )
+    if override is not None:
+        return Choice(override, "asked for")
+    if reason is not None:
+        return Choice(OPERATOR, f"not columnar: {reason}")
+    return Choice(COLUMNAR, "windows, trigger and aggregates have columnar forms, and it is the faster engine")
+
+
+def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
+    """Why the columnar engine would not be exact for `pipeline`, in one line; None when it is."""
+    if not pipeline.select:
+        return "its functions see elements one by one"
+    if pipeline.evictor is not None:
+        return "an evictor sees elements one by one"
+    if pipeline.order_mode != "rocksdb":
+        return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
+    if pipeline.watermarks.kind == "punctuated":
+        return "punctuated watermarks change inside a tick"
+    reason = why_not(pipeline)
+    if reason is not None or schema is None:
+        return reason
+    return _why_no_form(pipeline, {field.name: field.type for field in schema})
+
+
+def _why_no_form(pipeline: Pipeline, types: Mapping[str, pa.DataType]) -> str | None:
+    for name, accumulator in bind_select(pipeline, types).items():
+        declared = pipeline.select[name]
+        if bind_columnar(accumulator, declared, types) is None:
+            return f"{declared.kind} ({name}) has no columnar form"
+    return None

@@ -1,0 +1,88 @@
+"""Tumbling and sliding windows of event time on whole columns: slices, the windows that they make up, and what a watermark says of them.
+
+Arrays of integer milliseconds and of numbers of slices and windows; no key and no aggregate is known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from windowing.columnar.columns import Longs
+
+
+class Exploded(NamedTuple):
+    """One row for each (row, window that holds it).
+
+    Attributes:
+        rows: int64[m], the row; ascending.
+        windows: int64[m], the window's number; descending for each row, as an assigner gives them.
+    """
+
+    rows: Longs
+    windows: Longs
+
+
+@dataclass(frozen=True)
+class FixedWindows:
+    """Windows [offset + w·slide, offset + w·slide + size), w any integer, each collected `lateness_ms` after its last instant.
+
+    A slice is a longest span of time that no window divides: elements of one slice share all of their windows. Where size is a multiple
+    of slide, slice p is [offset + p·slide, … + slide); else that span is cut in two, 2p and 2p + 1, at its first size mod slide ms.
+    """
+
+    size_ms: int
+    slide_ms: int
+    offset_ms: int
+    lateness_ms: int
+
+    @property
+    def _rest(self) -> int:
+        return self.size_ms % self.slide_ms
+
+    def slices(self, times_ms: Longs) -> Longs:
+        """int64[n]: the slice of each time."""
+        since = times_ms - self.offset_ms
+        periods = since // self.slide_ms
+        if not self._rest:
+            return periods
+        return 2 * periods + (since - periods * self.slide_ms >= self._rest)
+
+    def newest_windows(self, slices: Longs) -> Longs:
+        """int64[n]: the window that starts last among those of each slice; its number is that of the slice's period."""
+        return slices >> 1 if self._rest else slices
+
+    def windows_per_slice(self, slices: Longs) -> Longs:
+        """int64[n]: how many windows hold each slice; 0 in a gap between windows that are shorter than the slide."""
+        whole = np.full(len(slices), self.size_ms // self.slide_ms)
+        return whole + 1 - (slices & 1) if self._rest else whole
+
+    def earliest_last_instants(self, slices: Longs) -> Longs:
+        """int64[n]: the last instant of the window that ends first among those of each slice; of none, the slice's own greatest bound."""
+        oldest = self.newest_windows(slices) - np.maximum(self.windows_per_slice(slices), 1) + 1
+        return self.last_instants(oldest)
+
+    def starts(self, windows: Longs) -> Longs:
+        """int64[n]: the first millisecond of each window."""
+        return self.offset_ms + windows * self.slide_ms
+
+    def numbers(self, starts_ms: Longs) -> Longs:
+        """The inverse of `starts`."""
+        return (starts_ms - self.offset_ms) // self.slide_ms
+
+    def last_instants(self, windows: Longs) -> Longs:
+        """int64[n]: the last millisecond of each window, Flink's max_timestamp: its timer's time."""
+        return self.starts(windows) + (self.size_ms - 1)
+
+    def cleanup_times(self, windows: Longs) -> Longs:
+        """int64[n]: when each window is collected: as soon as the watermark is there."""
+        return self.last_instants(windows) + self.lateness_ms
+
+    def explode(self, slices: Longs) -> Exploded:
+        """The windows of each slice."""
+        counts = self.windows_per_slice(slices)
+        rows = np.repeat(np.arange(len(slices)), counts)
+        first = np.cumsum(counts) - counts
+        return Exploded(rows, self.newest_windows(slices)[rows] - (np.arange(len(rows)) - first[rows]))

@@ -19,6 +19,7 @@ from windowing.errors import ConfigurationError, WindowingError
 VERBS = {
     "pipelines": "what is registered: source, window, lateness, engine",
     "run": "one slice, or catch up to a time",
+    "backfill": "restate a range and publish it at once",
     "publish": "make staged runs live",
     "runs": "the ledger as a log; one run in detail",
     "verify": "repeat a recorded run and compare",

@@ -5,6 +5,7 @@ No test data and no assertions live here.
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -25,6 +26,11 @@ hypothesis.settings.register_profile("repeat", parent=hypothesis.settings.get_pr
 def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("SLACKWATER_") and name not in _KEPT]:
         del os.environ[name]
+    main = sys.modules["__main__"]
+    if hasattr(config, "workerinput") and not hasattr(main, "__file__"):
+        main.__file__ = (
+            __file__  # a worker of pytest-xdist has none, and pyspark.sql.connect takes such a process for a doctest and ends it
+        )
     # Importing Airflow writes into its home.
     os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="slackwater-airflow-")
     config.add_cleanup(lambda: shutil.rmtree(os.environ["AIRFLOW_HOME"], ignore_errors=True))

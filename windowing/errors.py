@@ -166,6 +166,10 @@ class StateStorageError(WindowingError):
     path: Any = None
 
 
+# What an operator does when an element, and no timer, is the cause; see UserCodeError.during.
+PROCESSING_ELEMENT = "processing an element"
+
+
 class UserCodeError(WindowingError):
     """A user's function raised; the original is its `__cause__`.
 

@@ -32,6 +32,25 @@ class Time(click.ParamType):
         return to_ms(moment)
 
 
+class Length(click.ParamType):
+    """A length of time such as 90s, 15m, 6h or 1d. Becomes milliseconds."""
+
+    name = "length"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        number, unit = value[:-1], _UNITS.get(value[-1:])
+        if unit is None or not number.isdecimal() or int(number) == 0:
+            self.fail(
+                f"{value!r} is no length of time; write a whole number of seconds, minutes, hours or days: 90s, 15m, 6h, 1d", param, ctx
+            )
+        return int(number) * unit
+
+
+_UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
 def warehouse(function: Function) -> Function:
     """--warehouse"""
     return click.option(

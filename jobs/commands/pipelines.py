@@ -19,7 +19,7 @@ def command(pipelines: str | None, output: str) -> None:
             "name": name,
             "source": pipeline.source.table,
             "key": ", ".join(pipeline.keys),
-            "window": repr(pipeline.window),
+            "window": repr(pipeline.window) if pipeline.window is not None else type(pipeline.process).__name__,
             "lateness": str(pipeline.allowed_lateness),
             "engine": choose(pipeline).engine,
             "schedule": pipeline.schedule,

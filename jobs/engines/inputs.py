@@ -136,6 +136,11 @@ class PinnedSource:
         """Whether the log still says which files brought new rows since `before`, and which only rewrote old ones."""
         return self._changes_since(before) is not None
 
+    def added_since(self, before: "PinnedSource") -> dict[str, int] | None:
+        """Paths of files that brought new rows since `before`, and the version that did; None where the log does not say it any more."""
+        changes = self._changes_since(before)
+        return None if changes is None else changes.added
+
     def _new_since(self, before: "PinnedSource") -> dict[str, int]:
         """Paths of files with rows that `before` lacks, and the version that brought each; where the log is gone, all that `before` did not
         have."""

@@ -11,10 +11,12 @@ import pyarrow as pa
 from jobs.engines.accumulators import Accumulator
 from jobs.engines.keys import Keys
 from jobs.engines.python_values import to_arrow, to_python
-from jobs.tables.schemas import Columns
+from jobs.pipelines import Pipeline
+from jobs.pipelines.process_functions import states_of
+from jobs.tables.schemas import Columns, Shape
 from windowing.order_modes import OrderMode
 from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.snapshot import KeyColumns, SnapshotCodec, SnapshotLayout
+from windowing.state.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
 
 
 class AccumulatorColumns:
@@ -54,9 +56,42 @@ class AccumulatorColumns:
         return contents
 
 
-def codec_of(
-    keys: Keys, parts: Columns, accumulators: Sequence[Accumulator], config: WindowOperatorConfig, order_mode: OrderMode
+def codec_of_windows(
+    pipeline: Pipeline, keys: Keys, shape: Shape, accumulators: Sequence[Accumulator], config: WindowOperatorConfig, element: type | None
 ) -> SnapshotCodec:
-    """The codec of a pipeline's window operator."""
-    contents = AccumulatorColumns(parts, accumulators)
-    return SnapshotCodec(SnapshotLayout.of_windows(config, keys=KeyColumns.of(keys.columns), contents=contents, order_mode=order_mode))
+    """The codec of a pipeline's window operator. `element` is the named tuple that its elements are, if they are one."""
+    contents = AccumulatorColumns(shape.parts, accumulators) if shape.parts else None
+    layout = SnapshotLayout.of_windows(
+        config,
+        keys=KeyColumns.of(keys.columns),
+        contents=contents,
+        json=_json(pipeline, element),
+        order_mode=OrderMode(pipeline.order_mode),
+    )
+    return SnapshotCodec(layout)
+
+
+def codec_of_process(pipeline: Pipeline, keys: Keys, element: type | None) -> SnapshotCodec:
+    """The codec of a pipeline's process function. `element` is the named tuple that its elements are."""
+    return SnapshotCodec(_process_layout(pipeline, keys, _json(pipeline, element)))
+
+
+def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:
+    """The columns of `keyed_state` for the states that a pipeline's process function declares with a SQL type."""
+    return tuple(_process_layout(pipeline, keys, JsonValues()).value_columns().values()) if pipeline.keyed_process is not None else ()
+
+
+def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> SnapshotLayout:
+    assert pipeline.keyed_process is not None
+    return SnapshotLayout.of_process(
+        keys.type,
+        keys=KeyColumns.of(keys.columns),
+        states=states_of(pipeline.keyed_process),
+        json=json,
+        order_mode=OrderMode(pipeline.order_mode),
+    )
+
+
+def _json(pipeline: Pipeline, element: type | None) -> JsonValues:
+    """How values without a column are written: plain ones, elements, and records that the pipeline declares."""
+    return JsonValues(pipeline.records if element is None else (element, *pipeline.records), pipeline.pickled_state)

@@ -5,6 +5,7 @@ Decided on whole columns, from the row alone and before the watermark timeline, 
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -19,6 +20,7 @@ from jobs.engines.inputs import SourceBatch, SourceColumnError
 from jobs.engines.transport import SliceScan
 from jobs.pipelines import Pipeline
 from jobs.pipelines.conditions import columns_of
+from jobs.pipelines.windows import sees_elements
 from jobs.tables import schemas
 from windowing.state.snapshot import row_digests
 
@@ -27,7 +29,7 @@ Int64s = npt.NDArray[np.int64]
 # The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
 _EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 
-ARRIVAL, EVENT, KEY_GROUP = "__arrival_ms", "__event_ms", "__key_group"
+ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE = "__arrival_ms", "__event_ms", "__key_group", "__source_file"
 
 
 @dataclass(frozen=True)
@@ -188,10 +190,26 @@ def _printable(value: Any) -> Any:
     return value
 
 
-def columns_read(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order, condition, aggregates."""
+def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """Of the source's columns those that an element has for the pipeline's code; none where none looks at elements."""
+    if not sees_elements(pipeline):
+        return ()
+    return tuple(dict.fromkeys(source_columns(source) if pipeline.columns is None else pipeline.columns))
+
+
+def source_columns(names: Sequence[str]) -> list[str]:
+    """Of the columns of a table of elements those that the source has, too."""
+    return [name for name in names if name not in (ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE)]
+
+
+def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order, condition, aggregates, elements.
+
+    `source` are all columns of the source, or of a table of elements.
+    """
     aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
-    return tuple(dict.fromkeys((*pipeline.keys, *pipeline.source.columns, *columns_of_condition(pipeline), *aggregates)))
+    roles = (*pipeline.keys, *pipeline.source.columns, *columns_of_condition(pipeline))
+    return tuple(dict.fromkeys((*roles, *aggregates, *element_columns(pipeline, source))))
 
 
 def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
@@ -216,7 +234,7 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
         return elements
     # Ties are rare, so hashes are taken only of them: rows of a tie change places among themselves.
     group = np.cumsum(np.insert(~alike, 0, False))[tied]
-    names = columns_read(pipeline)
+    names = columns_read(pipeline, elements.column_names)
     digests = list(row_digests(elements.select(names).take(pa.array(tied)), names))
     ranked = sorted(range(len(tied)), key=lambda i: (group[i], digests[i]))
     positions = np.arange(elements.num_rows)

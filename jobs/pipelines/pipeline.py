@@ -15,11 +15,13 @@ from jobs.pipelines.columns import Column, parse_columns
 from jobs.pipelines.conditions import Term, parse_condition
 from jobs.pipelines.errors import PipelineError
 from jobs.pipelines.expectations import Expectation
+from jobs.pipelines.process_functions import check_keyed_process
 from jobs.pipelines.sources import DeltaSource
 from jobs.pipelines.windows import window_config
 from windowing import (
     AggregateFunction,
     Evictor,
+    KeyedProcessFunction,
     ProcessWindowFunction,
     ReduceFunction,
     Trigger,
@@ -55,14 +57,16 @@ class Pipeline:
         source: where the rows come from.
         watermarks: how far event time has come; see `WatermarkStrategy`.
         key_by: one column or several.
-        window: an assigner of `windowing`.
+        window: an assigner of `windowing`; none for a `KeyedProcessFunction`.
         where: a condition on the source's columns, ``dep_delay > 15 AND carrier IN ('AA', 'UA')``; other rows are none of the pipeline's:
             they are counted, and touch nothing else, no watermark either.
         trigger: instead of the assigner's default trigger.
         evictor: thins out a window's elements at each firing; all of them are kept until then.
         allowed_lateness: how long after its end a window still accepts elements.
         select: result column → aggregate. Instead of it, functions of your own:
-        process: a `ProcessWindowFunction` or `WindowFunction` of all elements of a window, or of the one value of:
+        process: a `KeyedProcessFunction` with state and timers of its own, instead of a window; its attribute `states` may hold the
+            descriptors of its states: one with a SQL type has a column of `keyed_state`. Or a function of windows, a
+            `ProcessWindowFunction` or `WindowFunction` of all elements of a window, or of the one value of:
         reduce: a `ReduceFunction`, or a callable of two values, that folds elements as they come;
         aggregate: an `AggregateFunction` that does.
         output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this order, a dict or named tuple
@@ -71,6 +75,8 @@ class Pipeline:
         columns: the source columns that user code is handed, as a named tuple for each element; all of them unless named.
         records: classes of named tuples that state may hold besides.
         pickled_state: whether values of other classes may be kept, as pickles. A pickle is code: whoever writes the tables may run some.
+        on_error: what becomes of an element on which a function of yours raises: ``fail`` (the run does), or ``quarantine`` (all that the
+            element has changed is undone, and its row goes there). Raising at a firing, merge or timer always fails the run.
         expect: what the panes of a run must look like.
         start: where the lineage begins (arrival time; a naive value is UTC).
         schedule: cron expression or preset of the scheduled DAG; None for no schedule.
@@ -80,6 +86,8 @@ class Pipeline:
         settle: how long after a slice's end (wall clock) its source version may be pinned.
         stragglers: what becomes of rows that appear in the source after the slice of their arrival was run: ``fold`` (the next run takes
             them in first, as of its slice's start) or ``restate`` (no run does; runs and `plan` name the range to restate).
+        late_refires: which firings for late elements are kept as panes: each (``element``, as Flink emits them), or only the last one of
+            a window in each tick (``tick``) or in each run (``run``). What is published is the same.
         order_mode: order of timers that are due together, see `windowing`.
         flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window equals.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
@@ -93,10 +101,10 @@ class Pipeline:
     source: DeltaSource
     watermarks: WatermarkStrategy
     key_by: str | Sequence[str]
-    window: WindowAssigner
     start: str | date | datetime
+    window: WindowAssigner | None = None
     select: Mapping[str, Aggregate] = field(default_factory=dict)
-    process: ProcessWindowFunction | WindowFunction | None = None
+    process: KeyedProcessFunction | ProcessWindowFunction | WindowFunction | None = None
     reduce: ReduceFunction | Callable[[Any, Any], Any] | None = None
     aggregate: AggregateFunction | None = None
     output: str | None = None
@@ -108,6 +116,7 @@ class Pipeline:
     trigger: Trigger | None = None
     evictor: Evictor | None = None
     allowed_lateness: timedelta = timedelta(0)
+    on_error: Literal["fail", "quarantine"] = "fail"
     expect: Sequence[Expectation] = ()
     schedule: str | None = "@daily"
     slice: timedelta = timedelta(days=1)
@@ -115,6 +124,7 @@ class Pipeline:
     max_ahead: timedelta = timedelta(days=1)
     settle: timedelta = timedelta(minutes=10)
     stragglers: Literal["fold", "restate"] = "fold"
+    late_refires: Literal["element", "tick", "run"] = "element"
     order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
     flink_exact: bool = False
     approve_warnings: bool = False
@@ -134,7 +144,8 @@ class Pipeline:
         set_(self, "select", dict(self.select))
         set_(self, "expect", tuple(self.expect))
         set_(self, "records", tuple(self.records))
-        if isinstance(self.columns, str) or not all(isinstance(name, str) for name in self.columns or ()):
+        is_list = self.columns is None or (bool(self.columns) and all(isinstance(name, str) for name in self.columns))
+        if isinstance(self.columns, str) or not is_list:
             raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
         set_(self, "columns", None if self.columns is None else tuple(self.columns))
         set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
@@ -172,9 +183,20 @@ class Pipeline:
         return milliseconds(self.max_ahead)
 
     @property
+    def keyed_process(self) -> KeyedProcessFunction | None:
+        """The function that runs instead of windows, if one does."""
+        return self.process if isinstance(self.process, KeyedProcessFunction) else None
+
+    @property
+    def windows(self) -> WindowAssigner:
+        """The assigner of a pipeline that has windows."""
+        assert self.window is not None, "a KeyedProcessFunction has no windows"
+        return self.window
+
+    @property
     def effective_trigger(self) -> Trigger:
-        """The trigger in force: the pipeline's own, or the assigner's default."""
-        return self.trigger if self.trigger is not None else self.window.get_default_trigger()
+        """The trigger in force where there are windows: the pipeline's own, or the assigner's default."""
+        return self.trigger if self.trigger is not None else self.windows.get_default_trigger()
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -184,7 +206,7 @@ class Pipeline:
     @property
     def purges(self) -> bool:
         """Whether a firing empties its window, so that every firing is a result of its own instead of replacing the one before it."""
-        return bool(getattr(self.effective_trigger, "purges", False))
+        return self.window is not None and bool(getattr(self.effective_trigger, "purges", False))
 
     def describe(self) -> dict[str, Any]:
         """The declarations as plain JSON values, in a canonical form: what the config hash is taken of."""
@@ -195,12 +217,16 @@ class Pipeline:
         expected = (
             ("source", DeltaSource, "a DeltaSource"),
             ("watermarks", WatermarkStrategy, "a WatermarkStrategy"),
-            ("window", WindowAssigner, "a WindowAssigner"),
+            ("window", WindowAssigner | None, "a WindowAssigner"),
             ("trigger", Trigger | None, "a windowing Trigger"),
             ("key_by", Sequence, "one column or several different ones"),
             ("evictor", Evictor | None, "a windowing Evictor"),
             ("select", Mapping, "a mapping from result columns to aggregates"),
-            ("process", ProcessWindowFunction | WindowFunction | None, "a ProcessWindowFunction or a WindowFunction"),
+            (
+                "process",
+                KeyedProcessFunction | ProcessWindowFunction | WindowFunction | None,
+                "a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction",
+            ),
             ("aggregate", AggregateFunction | None, "an AggregateFunction"),
             ("side_outputs", Mapping, "a mapping from tags to columns such as 'n long'"),
             ("columns", Sequence | None, "a list of source columns"),
@@ -216,8 +242,18 @@ class Pipeline:
                 raise PipelineError(self._subject, f"{name} is {getattr(self, name)!r}; it is {wanted}")
         if self.stragglers not in ("fold", "restate"):
             raise PipelineError(self._subject, f"stragglers is {self.stragglers!r}; it is 'fold' or 'restate'")
+        if self.late_refires not in ("element", "tick", "run"):
+            raise PipelineError(self._subject, f"late_refires is {self.late_refires!r}; it is 'element', 'tick' or 'run'")
+        if self.late_refires != "element" and self.purges:
+            raise PipelineError(
+                self._subject,
+                f"late_refires is {self.late_refires!r}, but with a purging trigger every firing is a result of its own; leave it out",
+            )
         if self.order_mode not in ("rocksdb", "heap", "rocksdb_heap_timers"):
             raise PipelineError(self._subject, f"order_mode is {self.order_mode!r}; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'")
+
+        if self.on_error not in ("fail", "quarantine"):
+            raise PipelineError(self._subject, f"on_error is {self.on_error!r}; it is 'fail' or 'quarantine'")
 
     def _check_durations(self) -> None:
         for name, least in (("allowed_lateness", 0), ("slice", 1), ("max_ahead", 0), ("settle", 0)):
@@ -258,6 +294,11 @@ class Pipeline:
         for record in self.records:
             if not (isinstance(record, type) and issubclass(record, tuple) and hasattr(record, "_fields")):
                 raise PipelineError(self._subject, f"records has {record!r}; it is a list of named tuple classes")
+        if self.keyed_process is not None:
+            check_keyed_process(self, self.keyed_process)
+            return
+        if self.window is None:
+            raise PipelineError(self._subject, "window is missing; give an assigner, or a KeyedProcessFunction as process")
         try:
             window_config(self, STRING, AggregateFunction())
         except WindowingError as error:

@@ -11,11 +11,13 @@ from windowing import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
+    CountEvictor,
     CountTrigger,
     EndOfStreamTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    KeyedProcessFunction,
     NeverTrigger,
     ProcessingTimeoutTrigger,
     ProcessingTimeSessionWindows,
@@ -24,6 +26,7 @@ from windowing import (
     PurgingTrigger,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
+    TimeEvictor,
     Trigger,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -55,35 +58,40 @@ _BLIND = frozenset(
         EndOfStreamTrigger,
     }
 )
+_BLIND_EVICTORS = (type(None), CountEvictor, TimeEvictor)
 
 
 def window_config(pipeline: Pipeline, key_type: KeyType, select: AggregateFunction) -> WindowOperatorConfig:
-    """What the window operator of a pipeline is to do. `select` computes its aggregates, if it has any.
+    """What the window operator of a pipeline with windows is to do. `select` computes its aggregates, if it has any.
 
     Raises:
         ConfigurationError: the parts don't go together.
     """
-    builder = WindowOperatorBuilder(key_type, pipeline.window).trigger(pipeline.effective_trigger)
+    builder = WindowOperatorBuilder(key_type, pipeline.windows).trigger(pipeline.effective_trigger)
     builder.allowed_lateness(pipeline.allowed_lateness)
     if pipeline.evictor is not None:
         builder.evictor(pipeline.evictor)
     if pipeline.flink_exact:
         builder.flink_exact()
+    function = pipeline.process
+    assert not isinstance(function, KeyedProcessFunction), "it has no windows"
     if pipeline.reduce is not None:
-        return builder.reduce(pipeline.reduce, pipeline.process)
+        return builder.reduce(pipeline.reduce, function)
     if pipeline.aggregate is not None:
-        return builder.aggregate(pipeline.aggregate, pipeline.process)
-    if isinstance(pipeline.process, ProcessWindowFunction):
-        return builder.process(pipeline.process)
-    if isinstance(pipeline.process, WindowFunction):
-        return builder.apply(pipeline.process)
+        return builder.aggregate(pipeline.aggregate, function)
+    if isinstance(function, ProcessWindowFunction):
+        return builder.process(function)
+    if isinstance(function, WindowFunction):
+        return builder.apply(function)
     return builder.aggregate(select)
 
 
 def sees_elements(pipeline: Pipeline) -> bool:
-    """Whether any part looks at elements, or keeps them: then each is a named tuple of the columns that the pipeline's code reads."""
-    is_blind = type(pipeline.window) in _BLIND and _is_blind(pipeline.effective_trigger)
-    return not (pipeline.select and pipeline.evictor is None and is_blind)
+    """Whether any part looks at elements: then each has the columns that the pipeline's code reads."""
+    if not pipeline.select:
+        return True
+    is_blind = type(pipeline.window) in _BLIND and _is_blind(pipeline.effective_trigger) and type(pipeline.evictor) in _BLIND_EVICTORS
+    return not is_blind
 
 
 def _is_blind(trigger: Trigger) -> bool:

@@ -105,6 +105,9 @@ class CatchUp:
             staged = prepared.stage(parent, slice_)
             self.staged.append(staged)
             self.lines(line_of(staged))
+            for check in staged.checks:
+                if not check.passed and check.severity == "warn":
+                    self.lines(f"  warning: {check.expectation}: {check.observed}")
             if staged.verdict == validation.FAILED:
                 raise SliceRejected(rejection(runner.pipeline.name, staged))
             if self.request.publish:
@@ -112,7 +115,7 @@ class CatchUp:
                 committed.append(row)
             else:
                 row = staged.row
-            parent = Parent(row, row, lineage.start_ms)
+            parent = Parent(row, row, lineage.start_ms, parent.restated)
         return committed
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
@@ -172,7 +175,8 @@ def spark_transport(app: str) -> Callable[[], Transport]:
 
 def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForward:
     """The roll-forward of a pipeline's tables."""
-    return RollForward(tables, Publication(shape, Identity.FIRING if pipeline.purges else Identity.WINDOW))
+    identity = Identity.RUN if pipeline.keyed_process is not None else Identity.FIRING if pipeline.purges else Identity.WINDOW
+    return RollForward(tables, Publication(shape, identity))
 
 
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:

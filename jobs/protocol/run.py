@@ -29,9 +29,10 @@ from jobs.protocol.evolution import Difference, check_settings
 from jobs.protocol.shapes import check_parkable, shape_of
 from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Lineage, Slice, iso
+from jobs.protocol.stragglers import restated_since, to_be_restated
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
-from jobs.tables.ledger import MAIN, LedgerRow
-from jobs.tables.schemas import STAGED_TABLES, Shape
+from jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
+from jobs.tables.schemas import Shape, staged_tables
 from jobs.tables.staging import declaration_of, pack, read_staged, stack, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -103,7 +104,7 @@ class Runner:
         check_parkable(self.pipeline)
         source = self.pipeline.source
         pinned = pin(source, self.warehouse.source(source.table))
-        check_roles(source, pinned.schema, columns_read(self.pipeline))
+        check_roles(source, pinned.schema, columns_read(self.pipeline, pinned.schema.names))
         check_key_types(self.pipeline, pinned.schema)
         shape = shape_of(self.pipeline, pinned.schema)
         tables = self.warehouse.tables(self.pipeline.name, shape)
@@ -150,7 +151,9 @@ class Prepared:
         head = ledger.head(branch)
         if head is None:
             return Parent(None, None, None)
-        return Parent(head, ledger.snapshot_owner(head), to_ms(ledger.start_of(head)))
+        owner = ledger.snapshot_owner(head)
+        restated = restated_since(ledger, head, owner, self.runner.pipeline.source.table)
+        return Parent(head, owner, to_ms(ledger.start_of(head)), restated)
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
         """Where the branch that ends at `parent` begins and how far it has come. `start_ms` counts only while it is empty."""
@@ -221,7 +224,9 @@ class _StageOfSlice:
         with self._phase("stage"):
             files = self._commit_staged(outcome)
         with self._phase("validate"):
-            checks = self._validate(outcome, files, changes)
+            noted = [validation.noted(f"setting changed: {change.path}", str(change)) for change in changes]
+            noted += to_be_restated(self.pipeline, self.tables.ledger, self.parent.row, self.parent.owner, scan)
+            checks = self._validate(outcome, files, noted)
         return (
             LedgerRow(
                 seq=0,
@@ -275,9 +280,11 @@ class _StageOfSlice:
             at=started,
         )
         with self._phase("claim"):
-            claimed = attempts.claim(wanted, self.runner.clock) if self.runner.lease else attempts.record(wanted, self.runner.clock())
+            rivals = _on_branch_of(wanted, self.tables.ledger)
+            now = self.runner.clock
+            claimed = attempts.claim(wanted, now, rivals) if self.runner.lease else attempts.record(wanted, now())
         if claimed is None:
-            holder = attempts.holders(self.runner.clock())
+            holder = [row for row in attempts.holders(self.runner.clock()) if rivals(row)]
             who = f"{holder[0].owner} holds the lease for {holder[0].slice_start:%Y-%m-%dT%H:%M}" if holder else "the lease is held"
             raise LeaseHeld(f"{self.pipeline.name}: another run is alive: {who}. Nothing was changed; try again when it has ended.")
         return claimed
@@ -312,7 +319,7 @@ class _StageOfSlice:
     def _commit_staged(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
         """Write what came back to the driver, one file a table, and commit it with what tasks have written. Returns files by table."""
         written: dict[str, tuple[str, ...]] = {}
-        for name in STAGED_TABLES:
+        for name in staged_tables(self.prepared.shape):
             folder = self.tables[name]
             files = list(outcome.files.get(name, []))
             rows = stack(outcome.rows.get(name, []), folder.schema, self.run_id)
@@ -322,14 +329,14 @@ class _StageOfSlice:
             written[name] = tuple(file.path for file in files)
         return written
 
-    def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]], changes: list[Difference]) -> list[validation.Check]:
+    def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]], noted: list[validation.Check]) -> list[validation.Check]:
         panes = read_staged(self.tables, "panes", files["panes"])
         open_before = 0 if self.parent.owner is None else self.parent.owner.windows_open
         checks = [
             *validation.check_panes(self.pipeline.expect, panes),
             validation.check_conservation(outcome.counts),
             validation.check_life_cycles(outcome.counts, open_before),
-            *(validation.noted(f"setting changed: {change.path}", str(change)) for change in changes),
+            *noted,
         ]
         rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
         self.tables["validations"].append(pa.Table.from_pylist(rows, schema=self.tables["validations"].schema))
@@ -349,6 +356,16 @@ class _StageOfSlice:
         self.phases[name] = round(time.perf_counter() - began, 6)
         facts = {"pipeline": self.pipeline.name, "run_id": self.run_id, "attempt": self.attempt, "slice": str(self.slice)}
         log.info(name, extra={**facts, "seconds": self.phases[name]})
+
+
+def _on_branch_of(attempt: Attempt, ledger: LedgerReader) -> Callable[[Attempt], bool]:
+    """Whether another attempt is at work on the same branch as `attempt`: a restatement is in nobody's way."""
+
+    def branch_of(attempt: Attempt) -> str:
+        return ledger.row(attempt.parent_seq).branch if attempt.parent_seq else MAIN  # what continues a staged slice is main's
+
+    ours = branch_of(attempt)
+    return lambda holder: branch_of(holder) == ours
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
 from jobs.protocol.slices import Slice
 from jobs.tables.ledger import Input, LedgerRow
-from jobs.tables.schemas import SNAPSHOT_TABLES, STAGED_TABLES, Shape
+from jobs.tables.schemas import SNAPSHOT_TABLES, Shape, staged_tables
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
 from windowing.columnar.timeline import Timeline
@@ -141,7 +141,7 @@ class SliceReplay:
         """All that the slice leaves, source progress included. Tasks write large tables as files of the tables' folders, or below
         `scratch`; `ranges` None leaves their number to the size of the input."""
         state = {} if self.owner is None else {name: self.owner.files.get(name, ()) for name in SNAPSHOT_TABLES}
-        folders = {name: self.tables[name].uri for name in STAGED_TABLES}
+        folders = {name: self.tables[name].uri for name in staged_tables(self.shape)}
         number = self._ranges(scan) if ranges is None else ranges
         outcome = engine.replay(
             Replay(self.pipeline, self.shape, scan, timeline, state, folders, run_id, number, scratch=scratch),

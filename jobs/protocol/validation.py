@@ -114,6 +114,11 @@ def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
     return Check("windows are conserved", None, "reject", there == gone, f"{open_before} before, {parts}", abs(there - gone), there, None)
 
 
+def warning(title: str, observed: str) -> Check:
+    """A check of the protocol's own that has failed, and that does not keep a run from being published."""
+    return Check(title, None, "warn", False, observed, 1, 1, None)
+
+
 def load_judge() -> None:
     """Import Great Expectations, which takes seconds: a run does it on a thread of its own while Spark starts."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")

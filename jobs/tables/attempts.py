@@ -123,12 +123,17 @@ class AttemptsWriter(AttemptsReader):
         self.folder.append(self._arrow(row))
         return row
 
-    def claim(self, attempt: Attempt, clock: Callable[[], datetime]) -> Attempt | None:
-        """Take the lease and record `attempt` as claimed, or None when somebody holds it. Two claims at once: one wins."""
+    def claim(
+        self, attempt: Attempt, clock: Callable[[], datetime], rivals: Callable[[Attempt], bool] = lambda holder: True
+    ) -> Attempt | None:
+        """Take the lease and record `attempt` as claimed, or None when somebody holds it. Two claims at once: one wins.
+
+        `rivals` says which holders count: those at work on the same branch.
+        """
         while True:
             table = self.folder.ensure()
             now = clock()
-            if self.holders(now):
+            if any(map(rivals, self.holders(now))):
                 return None
             row = replace(attempt, owner=this_process(), claimed_at=now, expires_at=now + LEASE, outcome=OPEN, at=now)
             try:

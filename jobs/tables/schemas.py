@@ -130,6 +130,17 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
 STAGED_TABLES = (*SNAPSHOT_TABLES, "panes", "late_events", "quarantine")
+_SIDE = "side_"
+
+
+def side_table(tag: str) -> str:
+    """The table of a side output."""
+    return f"{_SIDE}{tag}"
+
+
+def partitioned_by(table: str) -> tuple[str, ...]:
+    """The partition columns of a table."""
+    return ("run_id",) if table.startswith(_SIDE) else PARTITIONED_BY.get(table, ())
 
 
 @dataclass(frozen=True)
@@ -142,6 +153,7 @@ class Shape:
         parts: the accumulator columns, `<result>__<part>`.
         source: all columns of the source.
         states: the columns of declared state with a SQL type, `<state>__value`.
+        sides: tag → columns of each side output.
     """
 
     keys: Columns
@@ -149,6 +161,7 @@ class Shape:
     parts: Columns
     source: Columns
     states: Columns = ()
+    sides: tuple[tuple[str, Columns], ...] = ()
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -157,6 +170,11 @@ class Shape:
     @property
     def result_names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.results)
+
+
+def staged_tables(shape: Shape) -> tuple[str, ...]:
+    """The tables that a run stages rows for."""
+    return (*STAGED_TABLES, *(side_table(tag) for tag, _ in shape.sides))
 
 
 def table_columns(shape: Shape) -> dict[str, Columns]:
@@ -268,6 +286,19 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
         ),
         "validations": VALIDATIONS,
         "overrides": OVERRIDES,
+        **{
+            side_table(tag): (
+                ("run_id", TEXT),
+                ("key_group", INT),
+                *shape.keys,
+                *window,
+                ("firing", LONG),
+                ("ordinal", LONG),
+                ("timestamp", TIME),
+                *columns,
+            )
+            for tag, columns in shape.sides
+        },
     }
 
 

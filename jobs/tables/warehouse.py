@@ -37,7 +37,7 @@ class Warehouse:
         """The tables of a pipeline whose columns are known from its declaration and its source."""
         return Tables(
             {
-                name: Folder(f"{self.root}/{pipeline}/{name}", schema, schemas.PARTITIONED_BY.get(name, ()))
+                name: Folder(f"{self.root}/{pipeline}/{name}", schema, schemas.partitioned_by(name))
                 for name, schema in schemas.table_schemas(shape).items()
             }
         )
@@ -54,7 +54,7 @@ class Warehouse:
             uri = f"{self.root}/{pipeline}/{name}"
             table = Folder(uri, pa.schema([])).find()
             if table is not None:
-                found[name] = Folder(uri, pa.schema(table.schema()), schemas.PARTITIONED_BY.get(name, ()))
+                found[name] = Folder(uri, pa.schema(table.schema()), schemas.partitioned_by(name))
         if len(found) < len(every):
             raise NoRuns(
                 f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run {pipeline} --to TIME`, or name "

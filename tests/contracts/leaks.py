@@ -100,6 +100,15 @@ def _last_instant_of_collected(declared: Declared, left: LeftOver) -> bool:
     return is_such and not left.is_absorbed and left.kind == "event timer" and left.time == left.window.max_timestamp()
 
 
+def may_lose_its_cleanup(declared: Declared) -> bool:
+    """Whether a timeout of the clock may delete the cleanup timer, because it is a timer of the trigger too."""
+    trigger, clears = declared.trigger, False
+    while isinstance(trigger, PurgingTrigger | ProcessingTimeoutTrigger):
+        clears = clears or (isinstance(trigger, ProcessingTimeoutTrigger) and trigger.clears_on_timeout)
+        trigger = trigger.trigger
+    return clears and (declared.lateness == 0 or not declared.assigner.is_event_time)
+
+
 FIRE_TIME_OF_ABSORBED_SESSIONS = Leak(
     what="the timer of a continuous trigger's next firing, of a session that a merge has absorbed",
     why="onMerge moves the fire time to the merged window before clear looks for it in the absorbed one, so the timer is not deleted",
@@ -135,6 +144,13 @@ CLEANUP_BEYOND_THE_END_OF_TIME = Leak(
     source=f"{_RUNTIME}/runtime/operators/windowing/WindowOperator.java, cleanupTime and registerCleanupTimer",
     explains=None,
 )
+CLEANUP_TIMER_OF_TIMED_OUT_WINDOWS = Leak(
+    what="a window whose ProcessingTimeoutTrigger has timed out and cleared an inner trigger that waits for the window's last instant",
+    why="where the cleanup is due at the last instant too, both are one timer, and the inner trigger's clear deletes it",
+    until="another element comes to the window and registers the cleanup again",
+    source=f"{_TRIGGERS}/ProcessingTimeoutTrigger.java, onProcessingTime and clear; EventTimeTrigger.java, clear",
+    explains=None,
+)
 EQUAL_WINDOW = Leak(
     what="contents of a merged session whose bounds an element's own window equals (with flink_exact alone)",
     why="the mapping to the state window is overwritten by the element's own window, so that nobody finds the old contents again",
@@ -163,6 +179,7 @@ LEAKS = (
     EVENT_TIMER_OF_CLOCK_WINDOWS,
     GLOBAL_WINDOW,
     CLEANUP_BEYOND_THE_END_OF_TIME,
+    CLEANUP_TIMER_OF_TIMED_OUT_WINDOWS,
     EQUAL_WINDOW,
     UNCLEARED_WINDOW_STATE,
     GLOBAL_STATE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from windowing import (
     DynamicEventTimeSessionWindows,
     EndOfStreamTrigger,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     GlobalWindows,
+    ProcessingTimeoutTrigger,
     ProcessingTimeSessionWindows,
     ProcessWindowFunction,
     PurgingTrigger,
@@ -124,6 +127,20 @@ def test_a_window_whose_cleanup_lies_beyond_the_end_of_time_is_never_collected(s
     windows.element(1, 0, contents=1, sessions=sessions, event=1)
     windows.watermark(LONG_MAX, out=[fired(W(0, 10), 1)], contents=1, sessions=sessions)
     windows.element(2, 0, contents=1, dropped=1)  # a late session is retired, and what it held has no session any more
+
+
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_a_timeout_deletes_the_cleanup_timer_that_is_the_inner_triggers_too(start: Start, lateness: int) -> None:
+    trigger = ProcessingTimeoutTrigger.of(EventTimeTrigger(), timedelta(milliseconds=4))
+    windows = start(TumblingEventTimeWindows(size_ms=10), trigger=trigger, lateness=lateness)
+    windows.element(1, 1, contents=1, timeout=1, event=2 if lateness else 1, processing=1)
+    windows.clock(5, out=[fired(W(0, 10), 1)], contents=1, event=1 if lateness else 0)
+    windows.watermark(8, contents=1, event=1 if lateness else 0)
+    if lateness:
+        windows.watermark(LONG_MAX, out=[fired(W(0, 10), 1), cleared(W(0, 10))])
+        return
+    windows.element(2, 1, contents=1, timeout=1, event=1, processing=1)  # registers the cleanup again
+    windows.watermark(LONG_MAX, out=[fired(W(0, 10), 1, 2), cleared(W(0, 10))])
 
 
 def test_contents_of_a_merged_session_that_an_elements_window_equals_are_lost_only_when_exact(start: Start) -> None:

@@ -71,9 +71,9 @@ def test_options_that_verbs_share_are_accepted_after_each_verb(words: tuple[str,
     takes_pipeline = any(parameter.name == "pipeline" for parameter in command.params)
     if takes_pipeline:
         assert {"--warehouse", "--pipelines"} <= options
-    changes = words in {("run",), ("publish",), ("examples", "load"), ("conformance",)}
+    changes = words in {("run",), ("backfill",), ("publish",), ("examples", "load"), ("conformance",)}
     assert ("--output" in options) != changes
-    if words[0] in ("run", "publish"):
+    if words[0] in ("run", "backfill", "publish"):
         assert "--log-format" in options
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +37,7 @@ from jobs.pipelines import (
 )
 from jobs.protocol.shapes import shape_of
 from jobs.tables.delta import write_file
-from jobs.tables.schemas import table_schemas
+from jobs.tables.schemas import side_table, table_schemas
 from jobs.tables.staging import stack
 from tests.model import records as model
 from windowing import (
@@ -131,16 +130,18 @@ def pipeline_of(rules: model.Replay, purging: bool) -> Pipeline:
 
 @dataclass
 class Replayed:
-    """What all slices left together; rows as plain dicts, times in milliseconds."""
+    """What all slices left together; rows as plain dicts, times in milliseconds. `hashes` are those of output and state, slice by slice."""
 
     panes: list[dict] = field(default_factory=list)
+    sides: dict[str, list[dict]] = field(default_factory=dict)
     late: list[dict] = field(default_factory=list)
     quarantined: list[dict] = field(default_factory=list)
     windows: list[dict] = field(default_factory=list)
+    keyed: list[dict] = field(default_factory=list)
     timers: list[dict] = field(default_factory=list)
     progress: list[dict] = field(default_factory=list)
     state_hash: str = ""
-    output_hashes: list[str] = field(default_factory=list)
+    hashes: list[tuple[str, str]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -153,25 +154,38 @@ def replay_slices(
     file_rows: int = 1000,
     appears: Sequence[int] | None = None,
     latenesses: Sequence[int] | None = None,
-    engines: Sequence[Engine] = (OperatorEngine(),),
-    **declared: Any,
 ) -> Replayed:
-    """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges, in engines[i % m]. `declared` overrides
-    what the pipeline says.
+    """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges.
 
     From `file_rows` rows on, a task writes its rows of a table as a file of its own. `appears[j]` is the slice whose run is the first to
     find event j in the source; by default all are there from the start. `latenesses[i]` is declared for slice i instead of the rules'.
     """
+    return replay_pipeline(pipeline_of(rules, purging), events, rules, cuts, ranges, file_rows, appears, latenesses)
+
+
+def replay_pipeline(
+    pipeline: Pipeline,
+    events: Sequence[model.Event],
+    rules: model.Replay,
+    cuts: Sequence[int],
+    ranges: Sequence[int],
+    file_rows: int = 1000,
+    appears: Sequence[int] | None = None,
+    latenesses: Sequence[int] | None = None,
+    engines: Sequence[Engine] = (OperatorEngine(),),
+) -> Replayed:
+    """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and ends.
+    Slice i runs in engines[i % n].
+    """
     with tempfile.TemporaryDirectory() as folder:
-        pipeline = replace(pipeline_of(rules, purging), **declared)
-        replaying = _Replaying(events, rules, pipeline, file_rows, appears or [0] * len(events), Path(folder))
+        replaying = _Replaying(pipeline, events, rules, file_rows, appears or [0] * len(events), Path(folder))
         replaying.latenesses = latenesses
         return replaying.run([rules.start, *cuts, rules.to], ranges, engines)
 
 
 class _Replaying:
     def __init__(
-        self, events: Sequence[model.Event], rules: model.Replay, pipeline: Pipeline, file_rows: int, appears: Sequence[int], folder: Path
+        self, pipeline: Pipeline, events: Sequence[model.Event], rules: model.Replay, file_rows: int, appears: Sequence[int], folder: Path
     ) -> None:
         self.folder = folder
         self.file_rows = file_rows
@@ -209,14 +223,14 @@ class _Replaying:
             run_id = f"r{number}"
             replay = Replay(pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows)
             outcome = engines[number % len(engines)].replay(replay, InProcess())
-            result.output_hashes.append(str(outcome.output_hash))
-            state = {name: self._park(name, number, outcome) for name in ("window_state", "timers")}
+            state = {name: self._park(name, number, outcome) for name in ("window_state", "keyed_state", "timers")}
             self._note(result, outcome)
         table = progress.to_table("r")
         outcome.state_hash.add("source_progress", table, without=("run_id",))
         result.state_hash = str(outcome.state_hash)
         result.progress = _plain(table)
         result.windows = _plain(self._stacked("window_state", outcome))
+        result.keyed = _plain(self._stacked("keyed_state", outcome))
         result.timers = _plain(self._stacked("timers", outcome))
         return result
 
@@ -231,6 +245,9 @@ class _Replaying:
     def _note(self, result: Replayed, outcome: Outcome) -> None:
         result.panes += _plain(self._stacked("panes", outcome))
         result.late += _plain(self._stacked("late_events", outcome))
+        for tag in self.pipeline.sides:
+            result.sides.setdefault(tag, []).extend(_plain(self._stacked(side_table(tag), outcome)))
+        result.hashes.append((str(outcome.output_hash), str(outcome.state_hash)))
         for part in outcome.rows.get("quarantine", []):
             result.quarantined += _plain(part)
         for name, value in outcome.counts.items():

@@ -194,8 +194,8 @@ def distance(a: int, b: int) -> int:
     return abs(a - b)
 
 
-def assigners() -> st.SearchStrategy[WindowAssigner]:
-    """Windows of some ten milliseconds, of every kind."""
+def assigners(gap_of: Callable[[Any], int] = gap_of) -> st.SearchStrategy[WindowAssigner]:
+    """Windows of some ten milliseconds, of every kind; `gap_of` gives an element's dynamic gap."""
     sizes, offsets = st.sampled_from([10, 25]), st.sampled_from([0, 3, -4])
     sliding: Any = st.sampled_from([(20, 10), (25, 7), (10, 15)])
     return st.one_of(
@@ -211,8 +211,8 @@ def assigners() -> st.SearchStrategy[WindowAssigner]:
     )
 
 
-def triggers(assigner: WindowAssigner) -> st.SearchStrategy[Trigger | None]:
-    """None, and every trigger that goes with the assigner."""
+def triggers(assigner: WindowAssigner, distance: Callable[[Any, Any], float] = distance) -> st.SearchStrategy[Trigger | None]:
+    """None, and every trigger that goes with the assigner; `distance` is that of two elements."""
     intervals = st.sampled_from([3, 8])
     plain: st.SearchStrategy[Trigger] = st.one_of(
         st.just(EventTimeTrigger()),
@@ -235,7 +235,7 @@ def triggers(assigner: WindowAssigner) -> st.SearchStrategy[Trigger | None]:
     return st.none() | plain | st.builds(PurgingTrigger, trigger=plain)
 
 
-def evictors() -> st.SearchStrategy[Evictor | None]:
+def evictors(distance: Callable[[Any, Any], float] = distance) -> st.SearchStrategy[Evictor | None]:
     after = st.booleans()
     return st.one_of(
         st.none(),

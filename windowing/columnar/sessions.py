@@ -119,7 +119,8 @@ def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> 
     last_instants = sessions.ends - 1
     fires = (sessions.firings == 0) & (last_instants <= timeline.final)
     fired = rows_of(sessions, fires)
-    tick_ends = timeline.first_tick_end_reaching(fired.ends - 1)
+    rises = np.searchsorted(timeline.watermarks, fired.ends - 1)
+    tick_ends = timeline.tick_ends[rises]
     once = np.ones(len(fired.keys), np.int64)
     panes = SessionPanes(
         fired.keys,
@@ -128,7 +129,7 @@ def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> 
         once,
         np.full(len(once), ON_TIME),
         fired.elements,
-        timeline.at_tick_end(tick_ends),
+        timeline.watermarks[rises],
         tick_ends,
         np.full(len(once), NO_TIME),
         fired.contents,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Literal
 
-from windowing.errors import ConfigurationError, UserCodeError, WindowingError
+from windowing.errors import PROCESSING_ELEMENT, ConfigurationError, UserCodeError, WindowingError
 from windowing.functions import KeyedProcessFunction, Results, TimerService
 from windowing.java import LONG_MIN
 from windowing.key_groups import KeyGroupRange
@@ -159,7 +159,7 @@ class KeyedProcessOperator:
             self._take_back(error)
             raise
         except Exception as error:
-            raise self._take_back(UserCodeError.of(error, "processing an element", key, None, timestamp)) from error
+            raise self._take_back(UserCodeError.of(error, PROCESSING_ELEMENT, key, None, timestamp)) from error
         if transaction is not None:
             transaction.commit()
 

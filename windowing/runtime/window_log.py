@@ -47,16 +47,39 @@ class LateElement(NamedTuple):
     """An element that no window took, and that is late by its own timestamp.
 
     Attributes:
+        position: how many elements had been processed before it.
         value, key, timestamp: the element.
         windows: the windows that it missed; none when it was assigned none.
         watermark: in force when it came.
     """
 
+    position: int
     value: Any
     key: Any
     timestamp: int
     windows: tuple[Window, ...]
     watermark: int
+
+
+class SideRow(NamedTuple):
+    """One row of a side output.
+
+    Attributes:
+        tag: which side output.
+        key, window: whose function wrote it.
+        firing: 1, 2, …: the window's firing in which it was written; None when the window was being cleared.
+        ordinal: 0, 1, …: position among the rows of that firing, or clearing, and tag.
+        timestamp: in milliseconds; None for none.
+        value: what the function wrote.
+    """
+
+    tag: str
+    key: Any
+    window: Window
+    firing: int | None
+    ordinal: int
+    timestamp: int | None
+    value: Any
 
 
 @dataclass(slots=True)
@@ -110,7 +133,8 @@ class WindowLog:
 
     Attributes:
         lives: window → key → life, for windows from their first element to their cleanup, purged ones included; no inner dict is empty.
-        panes, late_elements: in the order in which they came about.
+        panes, late_elements, side_rows: in the order in which they came about.
+        processed: elements processed so far; the runner counts.
         tally: counts since the log was made.
     """
 
@@ -120,12 +144,15 @@ class WindowLog:
         self.lives: dict[Window, dict[Any, WindowLife]] = {}
         self.panes: list[Pane] = []
         self.late_elements: list[LateElement] = []
+        self.side_rows: list[SideRow] = []
+        self.processed = 0
         self.tally = Tally()
         self._accumulates = accumulates
         self._is_event_time = is_event_time
         self._processing_time = processing_time
         self._firing: tuple[WindowLife, str, int | None, int | None] | None = None
         self._ordinal = 0
+        self._side_ordinals: dict[str, int] = {}
 
     def open_window(self, key: Any, window: Window, life: WindowLife) -> None:
         """A window is open from now on, with what it has been through."""
@@ -148,7 +175,7 @@ class WindowLog:
     def element_skipped(self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]) -> None:
         if reason is SkipReason.LATE and timestamp is not None:
             self.tally.rows_late += 1
-            self.late_elements.append(LateElement(value, key, timestamp, tuple(missed), self.watermark))
+            self.late_elements.append(LateElement(self.processed, value, key, timestamp, tuple(missed), self.watermark))
         else:
             self.tally.rows_unassigned += 1
 
@@ -182,10 +209,15 @@ class WindowLog:
         """Late elements are heard of as skipped ones, with the windows that they missed."""
 
     def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
-        raise AssertionError(f"no function of a pipeline has side outputs, but one went to {tag!r}")
+        """A row written by the firing in progress, or by a function that is told of its window's end."""
+        ordinal = self._side_ordinals.get(tag, 0)
+        self._side_ordinals[tag] = ordinal + 1
+        firing = None if self._firing is None else self._firing[0].firings
+        self.side_rows.append(SideRow(tag, key, window, firing, ordinal, timestamp, value))
 
     def firing_ended(self, key: Any, window: Window) -> None:
         self._firing = None
+        self._side_ordinals.clear()
 
     def window_purged(self, key: Any, window: Window) -> None:
         """A purged window stays open."""
@@ -209,6 +241,7 @@ class WindowLog:
         self.open_window(key, result, whole)
 
     def window_cleared(self, key: Any, window: Window) -> None:
+        self._side_ordinals.clear()
         life = self._close_window(key, window)
         if life is not None:
             self.tally.windows_cleaned += 1

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from windowing.assigners import MergingWindowAssigner
-from windowing.errors import ConfigurationError, MergeIntoPastError, UnknownWindowError, UserCodeError, WindowingError
+from windowing.errors import PROCESSING_ELEMENT, ConfigurationError, MergeIntoPastError, UnknownWindowError, UserCodeError, WindowingError
 from windowing.evictors import TimestampedValue
 from windowing.java import LONG_MAX, LONG_MIN, wrap_long
 from windowing.key_groups import KeyGroupRange
@@ -164,7 +164,7 @@ class WindowOperator:
             raise
         except Exception as error:
             window = None if windows is None else self._context.window
-            raise self._take_back(UserCodeError.of(error, "processing an element", key, window, timestamp)) from error
+            raise self._take_back(UserCodeError.of(error, PROCESSING_ELEMENT, key, window, timestamp)) from error
         if transaction is not None:
             transaction.commit()
 

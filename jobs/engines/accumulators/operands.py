@@ -43,7 +43,7 @@ def _only(kept: Any, values: list[Any] | None) -> list[Any]:
 def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
     """Times in microseconds, rank of the order column, hash of the columns that the pipeline reads: for each row."""
     order = pipeline.source.order_by
-    names = columns_read(pipeline)
+    names = columns_read(pipeline, elements.column_names)
     return {
         "event_time": (elements.column(EVENT).to_numpy() * np.int64(1000)).tolist(),
         "arrival": (elements.column(ARRIVAL).to_numpy() * np.int64(1000)).tolist(),

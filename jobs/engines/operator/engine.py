@@ -1,4 +1,4 @@
-"""The operator engine's tasks: rows are judged and sent to their key-group range, where one `RangeWork` replays them.
+"""The operator engine's tasks: rows are judged and sent to their key-group range, where a `RangeWork` replays them.
 
 How a range is replayed, and what its rows look like, stands in the files beside this one.
 """
@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.engines.keys import Keys
-from jobs.engines.operator.range_work import RangeWork
+from jobs.engines.operator.process_range import ProcessRange
+from jobs.engines.operator.window_range import WindowRange
 from jobs.engines.replay import Outcome, Replay
 from jobs.engines.results import collect, counted, name_of, named
-from jobs.engines.rows import KEY_GROUP, Judge, in_order
+from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, Judge, in_order
 from jobs.engines.transport import Batches, Transport
 
 _ELEMENTS = "elements"
@@ -52,6 +53,8 @@ class MapElements:
                 continue
             groups = self.keys.groups(elements)
             elements = elements.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
+            if self.judge.pipeline.on_error == "quarantine":
+                elements = elements.append_column(SOURCE_FILE, pa.repeat(pa.scalar(batch.path, pa.string()), elements.num_rows))
             numbers = self.keys.ranges_of(groups, self.ranges)
             for number in np.unique(numbers).tolist():
                 yield number, named(_ELEMENTS, elements.filter(pa.array(numbers == number)))
@@ -67,12 +70,22 @@ class ReplayRange:
     def __call__(self, number: int, received: list[pa.Table]) -> Iterable[pa.Table]:
         quarantined = [table for table in received if name_of(table) == "quarantine"]
         elements = [table.replace_schema_metadata(None) for table in received if name_of(table) == _ELEMENTS]
-        work = RangeWork(self.replay, self.keys, number, in_order(self.replay.pipeline, pa.concat_tables(elements)) if elements else None)
+        rows = in_order(self.replay.pipeline, pa.concat_tables([self._none(), *elements]))
         yield from (table for table in received if name_of(table) in ("quarantine", "counts"))
-        yield from work.run()
+        work = WindowRange if self.replay.pipeline.keyed_process is None else ProcessRange
+        yield from work(self.replay, self.keys, number, rows).run()
         lost = sum(table.num_rows for table in quarantined)
         folded = sum(self._folded(table.column("arrival_time")) for table in quarantined)
         yield counted({"rows_read": lost, "rows_quarantined": lost, "rows_folded": folded})
+
+    def _none(self) -> pa.Table:
+        """No elements, with the columns that elements have."""
+        scan = self.replay.scan
+        columns = [scan.source.schema.field(name) for name in scan.columns]
+        added = [pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64()), pa.field(KEY_GROUP, pa.int32())]
+        if self.replay.pipeline.on_error == "quarantine":
+            added.append(pa.field(SOURCE_FILE, pa.string()))
+        return pa.schema([*columns, *added]).empty_table()
 
     def _folded(self, arrivals: pa.ChunkedArray) -> int:
         """How many of these arrivals lie before the slice."""

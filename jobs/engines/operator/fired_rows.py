@@ -1,4 +1,4 @@
-"""Rows of `panes` and `late_events` from what a window log has noted.
+"""Rows of `panes`, `late_events` and `side_<tag>` from what a window log has noted.
 
 Columns only: what fired, and why, is the log's.
 """
@@ -8,47 +8,78 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from jobs.engines.keys import Keys
+from jobs.engines.operator.emitted_rows import EmittedColumns
 from jobs.engines.python_values import to_arrow
 from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP
 from jobs.tables.schemas import Shape
 from windowing.java import LONG_MAX, LONG_MIN
-from windowing.runtime.window_log import LateElement, Pane
+from windowing.runtime.process_log import ProcessRow
+from windowing.runtime.window_log import LateElement, Pane, SideRow
 from windowing.state.snapshot import bounds, times
 
 
-def pane_rows(panes: Sequence[Pane], keys: Keys, shape: Shape) -> pa.Table:
-    """One row a pane; the result of each is a tuple with one value for each result column, None for a withdrawal."""
-    start, end = bounds(pane.window for pane in panes)
-    nothing = (None,) * len(shape.results)
-    results = list(zip(*(pane.result or nothing for pane in panes), strict=True)) or [()] * len(shape.results)
+def pane_rows(panes: Sequence[Pane], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:
+    """One row a pane. A result is what a user's function emitted, or, of a select, a tuple with one value for each result column; None,
+    as in a withdrawal, is null in each.
+    """
+    results: Sequence[pa.Array]
+    if output.declared:
+        results = output.arrays([pane.result for pane in panes], [(pane.key, pane.window) for pane in panes])
+    else:
+        nothing = (None,) * len(shape.results)
+        values = list(zip(*(pane.result or nothing for pane in panes), strict=True)) or [()] * len(shape.results)
+        results = [to_arrow(column, kind) for column, (_, kind) in zip(values, shape.results, strict=True)]
     return pa.table(
         {
-            "key_group": pa.array(keys.groups_of([pane.key for pane in panes]), pa.int32()),
-            **dict(keys.arrays([pane.key for pane in panes])),
-            "window_start": start,
-            "window_end": end,
+            **owners_of(panes, keys),
             "firing": pa.array([pane.firing for pane in panes], pa.int64()),
             "ordinal": pa.array([pane.ordinal for pane in panes], pa.int64()),
             "kind": pa.array([pane.kind for pane in panes], pa.string()),
-            **{name: to_arrow(values, kind) for (name, kind), values in zip(shape.results, results, strict=True)},
+            **dict(zip(shape.result_names, results, strict=True)),
             "elements": pa.array([pane.elements for pane in panes], pa.int64()),
-            "watermark": _watermarks(pane.watermark for pane in panes),
+            "watermark": watermarks(pane.watermark for pane in panes),
             "tick_end": times([pane.tick_end for pane in panes], "tick_end"),
             "cause_arrival": times([pane.cause_arrival for pane in panes], "cause_arrival"),
         }
     )
 
 
+def side_rows(rows: Sequence[SideRow], keys: Keys, output: EmittedColumns) -> pa.Table:
+    """One row for each that a function has written to one side output."""
+    values = output.arrays([row.value for row in rows], [(row.key, row.window) for row in rows])
+    return pa.table(
+        {
+            **owners_of(rows, keys),
+            "firing": pa.array([row.firing for row in rows], pa.int64()),
+            "ordinal": pa.array([row.ordinal for row in rows], pa.int64()),
+            "timestamp": times([None if row.timestamp == LONG_MAX else row.timestamp for row in rows], "timestamp"),
+            **{name: column for (name, _), column in zip(output.results, values, strict=True)},
+        }
+    )
+
+
+def owners_of(rows: Sequence[Pane] | Sequence[SideRow] | Sequence[ProcessRow], keys: Keys) -> dict[str, pa.Array]:
+    """Whose row each is: key group, key and bounds of the window."""
+    owners = [row.key for row in rows]
+    start, end = bounds(row.window for row in rows)
+    return {
+        "key_group": pa.array(keys.groups_of(owners), pa.int32()),
+        **dict(keys.arrays(owners)),
+        "window_start": start,
+        "window_end": end,
+    }
+
+
 def late_rows(late: Sequence[LateElement], elements: pa.Table, shape: Shape, schema: pa.Schema) -> pa.Table:
-    """One row a late element, whose value is its position in `elements`: the source's columns and what it missed."""
-    rows = elements.take(pa.array([item.value for item in late], pa.int64()))
+    """One row a late element, whose position is that in `elements`: the source's columns and what it missed."""
+    rows = elements.take(pa.array([item.position for item in late], pa.int64()))
     kept = {name: rows.column(name) for name, _ in shape.source}
     kept["key_group"] = rows.column(KEY_GROUP)
     kept["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")
     kept["arrival_time"] = times(rows.column(ARRIVAL).to_pylist(), "arrival_time")
     kept["windows"] = _missed(late)
     kept["late_by_ms"] = pa.array([item.watermark - item.timestamp for item in late], pa.int64())
-    kept["watermark"] = _watermarks(item.watermark for item in late)
+    kept["watermark"] = watermarks(item.watermark for item in late)
     return pa.table({field.name: kept[field.name] for field in schema if field.name != "run_id"})
 
 
@@ -60,6 +91,6 @@ def _missed(late: Sequence[LateElement]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.StructArray.from_arrays([start, end], names=["start", "end"]))
 
 
-def _watermarks(values: Iterable[int]) -> pa.Array:
+def watermarks(values: Iterable[int]) -> pa.Array:
     """As times; null before the first watermark, and for the final one."""
     return times([None if watermark in (LONG_MIN, LONG_MAX) else watermark for watermark in values], "watermark")

@@ -1,94 +1,130 @@
 """One key-group range of one slice: its share of the parent's snapshot is restored, its elements are replayed, and the rows handed over.
 
-Elements come sorted by arrival; a `KeyGroupRunner` does the windows' work. Nothing is committed here.
+Elements come sorted by arrival. What runs, windows or a process function, the files beside this one say. Nothing is committed here.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.engines.accumulators import Accumulator, SelectFunction, bind_select, operands
 from jobs.engines.keys import Keys
-from jobs.engines.operator.fired_rows import late_rows, pane_rows
-from jobs.engines.parked import codec_of
+from jobs.engines.operator.elements import Elements, element_class
+from jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
+from jobs.engines.operator.failed_rows import failed_rows, function_raised
+from jobs.engines.operator.fired_rows import side_rows
 from jobs.engines.replay import Replay
-from jobs.engines.results import conform, counted, hand_over, hashed
+from jobs.engines.results import conform, counted, hand_over, hashed, named
 from jobs.engines.rows import ARRIVAL, EVENT
 from jobs.tables.delta import filesystem
-from jobs.tables.schemas import table_schemas
-from windowing.order_modes import OrderMode
-from windowing.runtime.key_group_runner import KeyGroupRunner
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.snapshot import ContentHash, SnapshotTables
+from jobs.tables.schemas import side_table, table_schemas
+from windowing.errors import PROCESSING_ELEMENT, UserCodeError
+from windowing.runtime.slice_runner import SliceRunner
+from windowing.runtime.window_log import SideRow
+from windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotTables
+
+Runner = TypeVar("Runner", bound=SliceRunner)
 
 
-class RangeWork:
-    """What range `number` restores, replays and stages. `elements` are those of its key groups in order of arrival; None for none."""
+class RangeWork(ABC, Generic[Runner]):
+    """What range `number` restores, replays and stages. `rows` are those of its key groups in order of arrival.
 
-    def __init__(self, replay: Replay, keys: Keys, number: int, elements: pa.Table | None) -> None:
+    Attributes:
+        element: the named tuple that an element is; None when row numbers do.
+        elements: the elements.
+        schemas: of the pipeline's tables.
+    """
+
+    def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
         self.replay = replay
         self.pipeline = replay.pipeline
         self.keys = keys
         self.number = number
-        self.elements = elements
-        types = {field.name: field.type for field in replay.scan.source.schema}
-        self.accumulators: list[Accumulator] = list(bind_select(self.pipeline, types).values())
+        source = replay.scan.source.schema
+        self.element = element_class(self.pipeline, source)
+        self.elements = Elements(self.pipeline, rows, self.element)
         self.schemas = table_schemas(replay.shape)
-        self.order_mode = OrderMode(self.pipeline.order_mode)
-        self.config = self._operator_config()
-        self.codec = codec_of(keys, replay.shape.parts, self.accumulators, self.config, self.order_mode)
+
+        self.codec = self.make_codec()
+        self.runner = self.make_runner()
+
+    @abstractmethod
+    def make_codec(self) -> SnapshotCodec:
+        """How what the operator remembers stands in the tables."""
+
+    @abstractmethod
+    def make_runner(self) -> Runner:
+        """The operator of the range, at the start of the slice."""
+
+    @abstractmethod
+    def emitted(self) -> pa.Table:
+        """Rows of `panes`: what the operator has emitted."""
+
+    @abstractmethod
+    def late(self) -> pa.Table:
+        """Rows of `late_events`."""
 
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
-        runner = self._runner()
-        if self.elements is not None:
-            self._feed(runner, self.elements)
-        runner.finish(self.replay.scan.to_ms)
-        tables = {"panes": pane_rows(runner.panes, self.keys, self.replay.shape), **self.codec.to_tables(runner.snapshot())._asdict()}
-        output, state = ContentHash(), ContentHash()
-        for name, rows in tables.items():
-            (output if name == "panes" else state).add(name, conform(rows, self.schemas[name]), without=("run_id",))
-        if self.elements is not None and runner.late_elements:
-            tables["late_events"] = late_rows(runner.late_elements, self.elements, self.replay.shape, self.schemas["late_events"])
-        for name, rows in tables.items():
+        runner = self.runner
+        try:
+            runner.restore(self.codec.from_tables(SnapshotTables(*map(self._parked, SnapshotTables._fields))))
+            self._feed()
+            runner.finish(self.replay.scan.to_ms)
+            output = {"panes": self.emitted(), **self._sides()}
+            state = self.codec.to_tables(runner.snapshot())._asdict()
+        finally:
+            runner.close()
+        for name, rows in (*output.items(), *state.items(), ("late_events", self.late())):
             if rows.num_rows:
                 yield hand_over(self.replay, self.number, name, rows, self.schemas[name])
-        yield hashed(output, state)
+        if runner.failed:
+            yield named("quarantine", failed_rows(self.pipeline, runner.failed, self.elements.rows))
+        yield hashed(self._hash(output), self._hash(state))
         yield counted({**runner.counts(), **self._read()})
 
+    def _sides(self) -> dict[str, pa.Table]:
+        """The rows of each side output, by its table."""
+        sides: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.sides}
+        for row in self.runner.side_rows:
+            if row.tag not in sides:
+                known = ", ".join(map(repr, sides)) or "none"
+                raise EmittedRowError(
+                    f"a function wrote to the side output {row.tag!r} (key {row.key!r}, window {row.window!r}); declared: {known}. Add it "
+                    "to side_outputs.",
+                    key=row.key,
+                    window=row.window,
+                )
+            sides[row.tag].append(row)
+        columns = side_outputs_of(self.pipeline)
+        return {side_table(tag): side_rows(rows, self.keys, columns[tag]) for tag, rows in sides.items()}
+
+    def _hash(self, tables: dict[str, pa.Table]) -> ContentHash:
+        total = ContentHash()
+        for name, rows in tables.items():
+            total.add(name, conform(rows, self.schemas[name]), without=("run_id",))
+        return total
+
     def _read(self) -> dict[str, int]:
-        if self.elements is None:
-            return {}
-        folded = np.count_nonzero(self.elements.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
-        return {"rows_read": self.elements.num_rows, "rows_folded": int(folded)}
+        folded = np.count_nonzero(self.elements.rows.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
+        return {"rows_read": self.elements.rows.num_rows, "rows_folded": int(folded)}
 
-    def _operator_config(self) -> WindowOperatorConfig:
-        columns = [[]] * len(self.accumulators) if self.elements is None else operands(self.pipeline, self.elements)
-        builder = WindowOperatorBuilder(self.keys.type, self.pipeline.window).trigger(self.pipeline.effective_trigger)
-        return builder.allowed_lateness(self.pipeline.allowed_lateness).aggregate(SelectFunction(self.accumulators, columns))
-
-    def _runner(self) -> KeyGroupRunner:
-        runner = KeyGroupRunner(
-            self.config,
-            key_groups=self.keys.range(self.number, self.replay.ranges),
-            max_parallelism=self.keys.max_parallelism,
-            order_mode=self.order_mode,
-            timeline=self.replay.timeline,
-            from_ms=self.replay.scan.from_ms,
-        )
-        runner.restore(self.codec.from_tables(SnapshotTables(*map(self._parked, SnapshotTables._fields))))
-        return runner
-
-    def _feed(self, runner: KeyGroupRunner, elements: pa.Table) -> None:
+    def _feed(self) -> None:
         """Elements in order of arrival; those folded from before the slice come first, at its start."""
-        from_ms = self.replay.scan.from_ms
-        rows = zip(self.keys.values(elements), elements.column(EVENT).to_pylist(), elements.column(ARRIVAL).to_pylist(), strict=True)
-        for number, (key, timestamp, arrival) in enumerate(rows):
-            runner.process_element(key, number, timestamp, max(arrival, from_ms))
+        from_ms, rows = self.replay.scan.from_ms, self.elements.rows
+        times = rows.column(EVENT).to_pylist(), rows.column(ARRIVAL).to_pylist()
+        process = self.runner.process_element
+        try:
+            for key, value, timestamp, arrival in zip(self.keys.values(rows), self.elements.values(), *times, strict=True):
+                process(key, value, timestamp, max(arrival, from_ms))
+        except UserCodeError as error:
+            if error.during != PROCESSING_ELEMENT:
+                raise
+            raise function_raised(self.pipeline, error, rows.slice(self.runner.processed, 1)) from error
 
     def _parked(self, name: str) -> pa.Table:
         """This range's rows of the parent's snapshot; row groups of other key groups are not read."""

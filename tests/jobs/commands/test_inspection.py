@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.examples import EXAMPLES
 from jobs.tables.schemas import RUNS, Shape, table_columns
 from tests.integration.command import environment, here, slackwater
 from tests.integration.facts import facts_of_tables
@@ -115,7 +116,9 @@ def test_late_rows_as_json_are_those_of_the_live_runs(replayed: Stored, capsys: 
 
 
 def test_registered_pipelines_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    [row] = json_of(capsys, "pipelines")
+    rows = json_of(capsys, "pipelines")
+    assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
+    [row] = [row for row in rows if row["name"] == "departures"]
     assert (row["name"], row["source"], row["key"], row["lateness"], row["schedule"]) == (
         *("departures", "sources/departures", "origin"),
         *("4:00:00", "@daily"),
@@ -124,7 +127,9 @@ def test_registered_pipelines_as_json(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_examples_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    [row] = json_of(capsys, "examples", "list")
+    rows = json_of(capsys, "examples", "list")
+    assert [row["name"] for row in rows] == list(EXAMPLES)
+    [row] = [row for row in rows if row["name"] == "departures"]
     assert (row["name"], row["pipeline"], row["source"]) == ("departures", "departures", "sources/departures")
 
 

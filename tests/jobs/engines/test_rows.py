@@ -15,9 +15,22 @@ from hypothesis import strategies as st
 
 from jobs.engines.inputs import SourceBatch, SourceColumnError
 from jobs.engines.progress import columns_of_pass
-from jobs.engines.rows import ARRIVAL, EVENT, Judge, as_json, check_key_types, columns_read, in_order
-from jobs.pipelines import DeltaSource, Pipeline, count, max_
-from windowing import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+from jobs.engines.rows import ARRIVAL, EVENT, Judge, as_json, check_key_types, columns_read, element_columns, in_order
+from jobs.pipelines import DeltaSource, Pipeline, count, max_, sum
+from windowing import (
+    CountEvictor,
+    CountTrigger,
+    DeltaEvictor,
+    DeltaTrigger,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+    WindowFunction,
+)
 from windowing.state.snapshot import row_digests
 
 HOUR_MS = 3_600_000
@@ -180,7 +193,7 @@ class TestACondition:
 
     def test_its_columns_are_read_for_the_timeline_and_tell_equal_rows_apart(self) -> None:
         pipeline = declared(where="part = 1 AND extra IS NULL")
-        assert columns_read(pipeline) == ("k", "part", "e", "a", "row", "extra", "x")
+        assert columns_read(pipeline, ["k", "part", "extra", "y"]) == ("k", "part", "e", "a", "row", "extra", "x")
         assert columns_of_pass(Judge(pipeline, 0, 1)) == ("k", "part", "extra", "e", "a")
 
 
@@ -310,7 +323,7 @@ class TestOrder:
     )
     def test_it_is_by_arrival_then_order_then_hash_whatever_order_rows_came_in(self, rows: list[Any], random: Any, cut: int) -> None:
         elements = elements_of(rows)
-        read = columns_read(ordered)
+        read = columns_read(ordered, elements.column_names)
         shuffled = list(range(len(rows)))
         random.shuffle(shuffled)
         pieces = [elements.take(pa.array(part, pa.int64())) for part in (shuffled[:cut], shuffled[cut:])]
@@ -334,7 +347,7 @@ class TestOrder:
     def test_without_an_order_column_equal_arrivals_are_ties(self) -> None:
         pipeline = declared(source=DeltaSource("t", event_time="e", arrival_time="a"), key_by="k")
         elements = elements_of([(1, 2.0, "a", 0), (1, 1.0, "b", 0), (1, 0.0, "c", 0), (0, 9.0, "z", 0)])
-        digests = list(row_digests(elements, columns_read(pipeline)))
+        digests = list(row_digests(elements, columns_read(pipeline, elements.column_names)))
         found = in_order(pipeline, elements).column("tag").to_pylist()
         assert found == [3, *sorted(range(3), key=lambda tag: digests[tag])]
 
@@ -363,7 +376,34 @@ class TestOrder:
 def test_the_columns_that_a_pipeline_reads_are_each_named_once() -> None:
     source = DeltaSource("t", event_time="e", arrival_time="a", source_partition="k", order_by="row")
     pipeline = declared(source=source, select={"n": count(), "seen": count("x"), "most": max_("x"), "last": max_("e")})
-    assert columns_read(pipeline) == ("k", "part", "e", "a", "row", "x")
+    assert columns_read(pipeline, ["e", "a", "x", "y"]) == ("k", "part", "e", "a", "row", "x")
+
+
+class Listing(WindowFunction):
+    """A function for declarations; nothing here runs it."""
+
+
+def test_elements_hold_what_the_pipelines_code_reads() -> None:
+    source = ["e", "a", "k", "x", "y"]
+    own = {"select": {}, "process": Listing(), "output": "n long"}
+    assert element_columns(declared(), source) == ()
+    assert element_columns(declared(**own), source) == ("e", "a", "k", "x", "y")
+    assert element_columns(declared(**own, columns=["y"]), source) == ("y",)
+    assert columns_read(declared(key_by="k", **own, columns=["y"]), source) == ("k", "e", "a", "row", "y")
+    # An evictor, a trigger or a gap that looks at elements is handed them, also beside a select.
+    for looks in (
+        {"evictor": DeltaEvictor.of(1.0, max)},
+        {"trigger": PurgingTrigger.of(DeltaTrigger.of(1.0, max))},
+        {"window": EventTimeSessionWindows.with_dynamic_gap(max)},
+        {"window": type("Own", (TumblingEventTimeWindows,), {})(size_ms=1)},
+    ):
+        assert element_columns(declared(**looks, select={"total": sum("x")}, columns=["y"]), source) == ("y",)
+    for blind in (
+        {"evictor": CountEvictor.of(3)},
+        {"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(1))},
+        {"window": GlobalWindows.create()},
+    ):
+        assert element_columns(declared(**blind, select={"total": sum("x")}, columns=["y"]), source) == ()
 
 
 @pytest.mark.parametrize(

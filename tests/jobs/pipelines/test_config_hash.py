@@ -94,6 +94,7 @@ CHANGES: dict[str, list[Any]] = {
     "select": [{"flights": count("e")}, {"n": count()}, {"flights": mean("x")}, {"flights": count(), "n": count()}],
     "start": ["2013-01-02"],
     "where": ["n > 3", "n > 4"],
+    "on_error": ["quarantine"],
     "trigger": [EventTimeTrigger(), CountTrigger.of(3), CountTrigger.of(4), PurgingTrigger.of(CountTrigger.of(3))],
     "allowed_lateness": [HOUR],
     "expect": [
@@ -115,6 +116,7 @@ CHANGES: dict[str, list[Any]] = {
     "max_ahead": [HOUR],
     "settle": [HOUR],
     "stragglers": ["restate"],
+    "late_refires": ["tick", "run"],
     "order_mode": ["heap"],
     "flink_exact": [True],
     "approve_warnings": [True],

@@ -17,8 +17,11 @@ from windowing import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    KeyedProcessFunction,
+    ListStateDescriptor,
     PurgingTrigger,
     TumblingEventTimeWindows,
+    ValueStateDescriptor,
     WatermarkStrategy,
     WindowFunction,
 )
@@ -47,7 +50,27 @@ class Listing(WindowFunction):
 OWN: dict[str, Any] = {"select": {}, "process": Listing(), "output": "n long"}
 
 
+class Counting(KeyedProcessFunction):
+    """Declared, never run here."""
+
+    states = (ValueStateDescriptor("seen", sql_type="bigint"), ListStateDescriptor("rest"))
+
+
+def counting(states: Any) -> KeyedProcessFunction:
+    function = Counting()
+    function.states = states
+    return function
+
+
+KEYED: dict[str, Any] = {"select": {}, "window": None, "process": Counting(), "output": "n long"}
+
+
 class TestWhatIsAccepted:
+    def test_a_process_function_instead_of_windows(self) -> None:
+        declared = declare(**KEYED, side_outputs={"odd": "n long"})
+        assert declared.keyed_process is declared.process and declared.results == ("n",) and not declared.purges
+        assert declare().keyed_process is None
+
     def test_a_function_of_the_users_own_with_typed_columns(self) -> None:
         declared = declare(**{**OWN, "output": "origin STRING, n long,\n price: decimal(10, 2), xs array<array<int>>"})
         assert declared.results == ("n", "price", "xs")
@@ -140,7 +163,27 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"select": {"Origin": count()}}, "key and result columns must differ, also in lower case"),
     ({"select": {"n": count(), "N": count()}}, "must differ"),
     ({"evictor": 3}, "evictor is 3; it is a windowing Evictor"),
-    ({"process": len}, "process is .*; it is a ProcessWindowFunction or a WindowFunction"),
+    ({"process": len}, "process is .*; it is a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction"),
+    ({"window": None}, "window is missing; give an assigner, or a KeyedProcessFunction as process"),
+    ({**OWN, "window": None}, "window is missing"),
+    *(
+        ({**KEYED, **changes}, rule)
+        for changes, rule in [
+            ({"window": GlobalWindows.create()}, "a KeyedProcessFunction has no windows; leave out window"),
+            ({"trigger": CountTrigger.of(3), "flink_exact": True}, "has no windows; leave out trigger, flink_exact"),
+            ({"allowed_lateness": HOUR}, "leave out allowed_lateness"),
+            ({"late_refires": "run"}, "leave out late_refires"),
+            ({"aggregate": AggregateFunction()}, "leave out aggregate"),
+            ({"output": None}, "output names the columns"),
+            ({"process": counting(states=["seen"])}, "Counting.states is .*; it is a tuple of descriptors with different names"),
+            ({"process": counting(states=[ValueStateDescriptor("a"), ListStateDescriptor("A")])}, "with different names"),
+            ({"process": counting(states=[ValueStateDescriptor("a__b")])}, "state 'a__b' must be letters, digits and single underscores"),
+            ({"process": counting(states=[ValueStateDescriptor("a", sql_type="lnog")])}, "states: column 'a' has the type 'lnog'"),
+        ]
+    ),
+    ({"on_error": "ignore"}, "on_error is 'ignore'; it is 'fail' or 'quarantine'"),
+    ({"where": "n >"}, "where is 'n >'; at 'its end' it wants"),
+    ({"where": 3}, "where is 3; it is a condition as text"),
     ({"process": Listing()}, "select computes the results already"),
     ({"output": "n long"}, "output names the columns of what process, reduce or aggregate emit; give both or none"),
     ({"select": {}, "process": Listing()}, "give both or none"),
@@ -181,6 +224,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"schedule": 3600}, "schedule is 3600; it is a cron expression"),
     ({"approve_warnings": "yes"}, "approve_warnings is 'yes'; it is True or False"),
     ({"stragglers": "drop"}, "stragglers is 'drop'; it is 'fold' or 'restate'"),
+    ({"late_refires": "hour"}, "late_refires is 'hour'; it is 'element', 'tick' or 'run'"),
+    (
+        {"late_refires": "run", "trigger": PurgingTrigger.of(EventTimeTrigger())},
+        "late_refires is 'run', but with a purging trigger every firing is a result of its own; leave it out",
+    ),
     ({"order_mode": "random"}, "order_mode is 'random'; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'"),
     *(({name: 3600}, f"{name} is 3600; durations are datetime.timedelta, bare numbers have no unit") for name in ("slice", "settle")),
     *(({name: -HOUR}, f"{name} is -1 day, 23:00:00; it is at least 0 ms") for name in ("allowed_lateness", "max_ahead", "settle")),

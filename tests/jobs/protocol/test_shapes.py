@@ -8,19 +8,22 @@ import pyarrow as pa
 import pytest
 
 from jobs.pipelines import DeltaSource, Pipeline, count, expect, max_, mean, sum
+from jobs.pipelines.columns import SCALARS
 from jobs.pipelines.errors import PipelineError
 from jobs.protocol.shapes import check_parkable, shape_of
-from jobs.tables.schemas import TIME
+from jobs.tables.schemas import TIME, table_schemas
 from jobs.tables.warehouse import Warehouse
 from windowing import (
+    CountEvictor,
     CountTrigger,
     EventTimeSessionWindows,
-    EventTimeTrigger,
+    GlobalWindow,
     GlobalWindows,
     PurgingTrigger,
-    SlidingEventTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     WatermarkStrategy,
+    WindowFunction,
 )
 
 SOURCE = pa.schema(
@@ -77,28 +80,73 @@ def test_what_does_not_suit_the_types_is_refused_before_a_run(changes: dict[str,
         shape_of(declared(**changes), SOURCE)
 
 
-class OwnWindows(TumblingEventTimeWindows):
-    """A user's own assigner: code that would have to travel to executors."""
+class Listing(WindowFunction):
+    """A function for declarations; nothing here runs it."""
+
+
+OWN: dict[str, Any] = {"select": {}, "process": Listing(), "output": "origin string, n long, prices array<decimal(5,2)>"}
+
+
+def test_a_function_has_the_columns_that_it_declares_and_no_accumulators() -> None:
+    shape = shape_of(declared(**OWN, side_outputs={"odd": "origin string, at_gate timestamp"}), SOURCE)
+    assert shape.results == (("n", pa.int64()), ("prices", pa.list_(pa.decimal128(5, 2))))
+    assert (shape.parts, shape.sides) == ((), (("odd", (("at_gate", TIME),)),))
+    side = table_schemas(shape)["side_odd"]
+    assert side.names == ["run_id", "key_group", "origin", "window_start", "window_end", "firing", "ordinal", "timestamp", "at_gate"]
+
+
+def test_an_evictor_keeps_elements_instead_of_accumulators() -> None:
+    assert shape_of(declared(evictor=CountEvictor.of(3)), SOURCE).parts == ()
+
+
+def test_every_type_that_may_be_declared_is_a_column() -> None:
+    types = [*SCALARS, "decimal(38,0)", "array<array<decimal(1,1)>>"]
+    output = ", ".join(f"c{number} {kind}" for number, kind in enumerate(types))
+    assert len(shape_of(declared(**{**OWN, "output": output}), SOURCE).results) == len(types)
+
+
+def test_a_column_that_cannot_be_a_field_of_an_element_must_be_left_out() -> None:
+    source = SOURCE.append(pa.field("dep delay", pa.int32()))
+    with pytest.raises(PipelineError, match=r"'dep delay'; name the columns that its code reads with columns="):
+        shape_of(declared(**OWN), source)
+    assert shape_of(declared(**OWN, columns=["delay"]), source).result_names == ("n", "prices")
+    assert shape_of(declared(), source).result_names[0] == "n"
+
+
+class Tick(GlobalWindow):
+    """A window of a user's own class."""
+
+
+class Ticks(GlobalWindows):
+    window_type = Tick
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"window": GlobalWindows.create()}, "window GlobalWindows can't be parked between runs yet; use one of TumblingEventTimeWindows"),
-        ({"window": OwnWindows.of(timedelta(hours=1))}, "window OwnWindows can't be parked"),
-        ({"trigger": CountTrigger.of(3)}, r"trigger CountTrigger\(.*3\) can't be parked between runs yet"),
+        ({"window": Ticks.create()}, "window: Tick has no columns in the tables; an assigner gives TimeWindow or GlobalWindow"),
         ({"watermarks": WatermarkStrategy.monotonous().with_interval(timedelta(0))}, "watermarks must be periodic"),
         ({"watermarks": WatermarkStrategy.punctuated(max)}, "watermarks must be periodic"),
     ],
 )
-def test_what_the_snapshot_tables_cannot_hold_yet_is_refused(changes: dict[str, Any], told: str) -> None:
+def test_what_cannot_be_replayed_or_held_is_refused(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(PipelineError, match=told):
         check_parkable(declared(**changes))
 
 
-def test_what_they_can_hold_is_taken() -> None:
-    for window in (
-        SlidingEventTimeWindows.of(timedelta(hours=2), timedelta(hours=1)),
-        EventTimeSessionWindows.with_gap(timedelta(hours=1)),
-    ):
-        check_parkable(declared(window=window, trigger=PurgingTrigger.of(EventTimeTrigger())))
+class OwnWindows(TumblingEventTimeWindows):
+    """A user's own assigner."""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"window": GlobalWindows.create(), "trigger": PurgingTrigger.of(CountTrigger.of(3))},
+        {"window": OwnWindows.of(timedelta(hours=1))},
+        {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "evictor": CountEvictor.of(3)},
+        {"window": TumblingProcessingTimeWindows.of(timedelta(hours=1))},
+        OWN,
+    ],
+)
+def test_all_other_windows_are_taken(changes: dict[str, Any]) -> None:
+    check_parkable(declared(**changes))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from windowing import AggregateFunction
 from windowing.assigners import WindowAssigner
+from windowing.columnar.contents import Contents
 from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
 from windowing.key_groups import KeyGroupRange
 from windowing.key_types import LONG
@@ -148,3 +149,16 @@ def _pane(pane: Pane) -> tuple[Any, ...]:
 
 def _span(window: Any) -> tuple[int, int] | None:
     return (window.start, window.end) if hasattr(window, "start") else None
+
+
+def members(contents: Contents, rows: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """What each contents holds, when row i holds rows[i]."""
+    held = [frozenset[int]()] * contents.groups.size
+    for row, code in zip(contents.rows.tolist(), contents.groups.codes.tolist(), strict=True):
+        assert not held[code] & rows[row]
+        held[code] |= rows[row]
+    starts, running, totals = set(contents.running_starts.tolist()), frozenset[int](), []
+    for position, row in enumerate(contents.running_rows.tolist()):
+        running = rows[row] if position in starts else running | rows[row]
+        totals.append(running)
+    return held + [totals[pick] for pick in contents.picks.tolist()]

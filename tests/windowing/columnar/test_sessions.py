@@ -11,10 +11,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.windowing.columnar.operator_replays import Replayed, Slice, slices, through_operator
+from tests.windowing.columnar.operator_replays import Replayed, Slice, members, slices, through_operator
 from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger
 from windowing.columnar.columns import Longs
-from windowing.columnar.contents import Contents
 from windowing.columnar.session_chains import SessionRules, TardyElements
 from windowing.columnar.session_intervals import chain_intervals
 from windowing.columnar.session_rows import NO_CONTENTS, NO_TIME, SessionColumns, columns_of
@@ -22,19 +21,6 @@ from windowing.columnar.sessions import is_harmless, replay_sessions
 
 KINDS = ("on_time", "late", "withdrawn")
 Numbers = frozenset[int]
-
-
-def members(contents: Contents, rows: Sequence[Numbers]) -> list[Numbers]:
-    """What each contents holds, when row i holds rows[i]."""
-    held = [frozenset[int]()] * contents.groups.size
-    for row, code in zip(contents.rows.tolist(), contents.groups.codes.tolist(), strict=True):
-        assert not held[code] & rows[row]
-        held[code] |= rows[row]
-    starts, running, totals = set(contents.running_starts.tolist()), frozenset[int](), []
-    for position, row in enumerate(contents.running_rows.tolist()):
-        running = rows[row] if position in starts else running | rows[row]
-        totals.append(running)
-    return held + [totals[pick] for pick in contents.picks.tolist()]
 
 
 class Columnar:

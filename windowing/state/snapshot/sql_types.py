@@ -50,7 +50,7 @@ def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.A
         SnapshotValueError: a value is not of the type, or would not come back equal.
     """
     for value in values:
-        if value is not None and not _fits(value, kind):
+        if value is not None and not fits(value, kind):
             raise _misfit(value, kind, state_name)
     try:
         column = pa.array(values, kind)
@@ -69,7 +69,8 @@ def to_values(column: pa.ChunkedArray) -> list[Any]:
     return list(values)
 
 
-def _fits(value: Any, kind: pa.DataType) -> bool:
+def fits(value: Any, kind: pa.DataType) -> bool:
+    """Whether a value other than None is of the type and would come back equal, as far as its class says."""
     python = type(value)
     if pa.types.is_integer(kind):
         return python is int
@@ -81,9 +82,9 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
         return python is datetime and str(value.tzinfo) == "UTC"  # in another zone it would come back as another text
     if pa.types.is_list(kind):
-        return python is list and all(item is None or _fits(item, kind.value_type) for item in value)
-    for fits, expected in _PYTHON_TYPES:
-        if fits(kind):
+        return python is list and all(item is None or fits(item, kind.value_type) for item in value)
+    for is_kind, expected in _PYTHON_TYPES:
+        if is_kind(kind):
             return python is expected
     return False
 

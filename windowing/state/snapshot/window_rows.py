@@ -22,7 +22,7 @@ from windowing.windows import GLOBAL_WINDOW, Window
 
 _ABSENT: Final = object()
 _NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
-_UNFIRED: Final = "elements-not-fired"
+UNFIRED: Final = "elements-not-fired"  # beside what the trigger remembers
 
 WindowId = tuple[Any, Window]
 
@@ -155,7 +155,7 @@ def _trigger_state(row: WindowRow, windows: WindowLayout) -> dict[str, dict[str,
     life = row.life
     if life is None or windows.fires_before_cleanup or life.unfired == _unfired(life):
         return row.trigger
-    return {**row.trigger, _UNFIRED: {"elements": life.unfired, **row.trigger.get(_UNFIRED, {})}}
+    return {**row.trigger, UNFIRED: {"elements": life.unfired, **row.trigger.get(UNFIRED, {})}}
 
 
 def _unfired(life: WindowLife) -> int:
@@ -233,7 +233,7 @@ class _Restoring:
     def _restore_states(self, column: str) -> None:
         for number, text in enumerate(self._rows.column(column).to_pylist()):
             for name, values in load_states(self._layout.json, text).items():
-                if name == _UNFIRED and "elements" in values:
+                if name == UNFIRED and "elements" in values:
                     self._set_unfired(number, values.pop("elements"))
                 if values:
                     kind, value = untagged(values, name)

@@ -1,0 +1,71 @@
+"""`slackwater backfill`: restates a range on a branch, and makes the branch live."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.commands import options
+from jobs.commands.options import Length, Time
+
+if TYPE_CHECKING:
+    from jobs.protocol.backfill import Backfill
+
+
+@click.command("backfill")
+@click.argument("pipeline")
+@click.option("--from", "from_ms", type=Time(), required=True, metavar="A", help="first arrival to restate")
+@click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="end of the arrivals to restate (exclusive)")
+@click.option("--until-converged", is_flag=True, help="stop as soon as the open windows are the same, whatever code made main's later runs")
+@click.option("--no-publish", is_flag=True, help="leave the branch at B; it changes nothing that readers see")
+@click.option("--slice", "slice_ms", type=Length(), metavar="D", help="length of the branch's slices, e.g. 6h (default: main's own cuts)")
+@click.option("--reason", metavar="TEXT", help="recorded with the publication")
+@click.option("--engine", type=click.Choice(["operator"]), help="override the planner's choice")
+@click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
+@options.warehouse
+@options.pipelines
+@options.log_format
+def command(
+    pipeline: str,
+    from_ms: int,
+    to_ms: int,
+    until_converged: bool,
+    no_publish: bool,
+    slice_ms: int | None,
+    reason: str | None,
+    engine: str | None,
+    partitions: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    log_format: str,
+) -> None:
+    """Replay [A, B) from the snapshot before it, go on until the state is that of the live runs again, and publish the whole range at once.
+
+    A killed one goes on at the last finished slice when the same command is given again. Exit codes: 0 done, 2 usage, 3 try again,
+    4 rejected by validation, 5 another run was first.
+    """
+    from jobs.protocol.backfill import Backfill, Request
+
+    options.log_to_stderr(log_format)
+    request = Request(pipeline, from_ms, to_ms, until_converged, not no_publish, slice_ms, reason, engine, partitions)
+    work = Backfill.on_spark(request, warehouse, pipelines, lines=click.echo)
+    with _bar(work):
+        work.run()
+
+
+@contextmanager
+def _bar(work: "Backfill") -> Iterator[None]:
+    """A progress bar, where somebody watches."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("slices at most"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("restating", total=None)
+        work.progress = lambda done, most, what: bar.update(task, completed=done, total=most, description=what)
+        yield

@@ -1,0 +1,53 @@
+"""What becomes of elements on which a user's function raised: rows of `quarantine`, or the error that ends the run.
+
+What was undone, and what can't be, the core has decided.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from jobs.engines.rows import SOURCE_FILE, as_json, source_columns
+from jobs.errors import PermanentError
+from jobs.pipelines import Pipeline
+from jobs.tables.schemas import TIME
+from windowing.errors import UserCodeError
+from windowing.runtime.slice_runner import FailedElement
+
+REASON = "user_code"
+
+
+class FunctionRaised(PermanentError):
+    """A user's function raised on an element. Attributes: key, window, timestamp, row."""
+
+
+def failed_rows(pipeline: Pipeline, failed: Sequence[FailedElement], elements: pa.Table) -> pa.Table:
+    """One row of `quarantine`, without run_id and source version, for each element that was taken back; positions are in `elements`."""
+    rows = elements.take(pa.array([item.position for item in failed], pa.int64()))
+    return pa.table(
+        {
+            "reason_code": pa.array([REASON] * len(failed), pa.string()),
+            "reason": pa.array([item.reason for item in failed], pa.string()),
+            "row_json": pa.array(as_json(rows.select(source_columns(rows.column_names))), pa.string()),
+            "source_file": rows.column(SOURCE_FILE).cast(pa.string()),
+            "arrival_time": rows.column(pipeline.source.arrival_time).cast(TIME, safe=False),
+            "column_name": pa.nulls(len(failed), pa.string()),
+        }
+    )
+
+
+def function_raised(pipeline: Pipeline, error: UserCodeError, row: pa.Table) -> FunctionRaised:
+    """The error that ends the run for `row`, on which a function raised."""
+    [text] = as_json(row.select(source_columns(row.column_names)))
+    way_out = (
+        "Mend the function; what a firing or merge raises always fails the run"
+        if pipeline.on_error == "quarantine"
+        else "Mend the function, or declare on_error='quarantine' to set such rows aside"
+    )
+    return FunctionRaised(
+        f"{pipeline.name}: {error}, row {text}. {way_out}.",
+        key=error.key,
+        window=error.window,
+        timestamp=error.timestamp,
+        row=text,
+    )

@@ -1,0 +1,37 @@
+"""One key-group range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows that it has emitted."""
+
+import pyarrow as pa
+
+from jobs.engines.operator.emitted_rows import output_of
+from jobs.engines.operator.process_rows import process_rows
+from jobs.engines.operator.range_work import RangeWork
+from jobs.engines.parked import codec_of_process
+from windowing.order_modes import OrderMode
+from windowing.runtime.keyed_process_runner import KeyedProcessRunner
+from windowing.state.snapshot import SnapshotCodec
+
+
+class ProcessRange(RangeWork[KeyedProcessRunner]):
+    """A range of a process function."""
+
+    def make_codec(self) -> SnapshotCodec:
+        return codec_of_process(self.pipeline, self.keys, self.element)
+
+    def make_runner(self) -> KeyedProcessRunner:
+        assert self.pipeline.keyed_process is not None
+        return KeyedProcessRunner(
+            self.pipeline.keyed_process,
+            self.keys.type,
+            key_groups=self.keys.range(self.number, self.replay.ranges),
+            max_parallelism=self.keys.max_parallelism,
+            order_mode=OrderMode(self.pipeline.order_mode),
+            timeline=self.replay.timeline,
+            from_ms=self.replay.scan.from_ms,
+            on_error=self.pipeline.on_error,
+        )
+
+    def emitted(self) -> pa.Table:
+        return process_rows(self.runner.rows, self.keys, self.replay.shape, output_of(self.pipeline))
+
+    def late(self) -> pa.Table:
+        return self.schemas["late_events"].empty_table()

@@ -1,0 +1,293 @@
+"""Restates a range of the lineage: replays it on a branch, slice after slice, until it meets main again, and makes the branch live.
+
+Every finished slice is committed on the branch, so a killed restatement goes on where it stopped. Main changes once, at the publish.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from jobs.errors import LostRaceError, RetryableError
+from jobs.protocol import branches, catch_up, convergence, restatement, validation
+from jobs.protocol.branches import Origin
+from jobs.protocol.catch_up import SliceRejected, line_of, rejection
+from jobs.protocol.publish import Publisher
+from jobs.protocol.restatement import Restatement, behind, end_of, next_slice
+from jobs.protocol.run import Parent, Prepared, Runner, Staged
+from jobs.protocol.slices import Slice, iso
+from jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
+from jobs.tables.lineage import drop_row, fork_row, publish_row
+from jobs.tables.spans import in_common, seqs_of
+
+log = logging.getLogger("slackwater")
+
+LOSSES = 3
+
+
+class MainMoved(RetryableError):
+    """Main kept moving, or is no longer what the branch was forked from. The branch is kept."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `slackwater backfill` was asked for; times and lengths in milliseconds.
+
+    Attributes:
+        pipeline: its name.
+        from_ms, to_ms: [from, to) of arrival time.
+        whatever_the_code: whether equal state alone is convergence (`--until-converged`).
+        publish: whether the branch is made live; else it is left at the end of the range.
+        slice_ms: length of the branch's slices; None: main's own cuts.
+        reason: recorded with the publication.
+    """
+
+    pipeline: str
+    from_ms: int
+    to_ms: int
+    whatever_the_code: bool = False
+    publish: bool = True
+    slice_ms: int | None = None
+    reason: str | None = None
+    engine: str | None = None
+    ranges: int | None = None
+
+
+@dataclass
+class _Advanced:
+    """How far a branch has come: what it continues, and main's runs that stay behind it (none: it has reached main's end).
+
+    `is_done` is False where the branch was left on the way.
+    """
+
+    parent: Parent
+    later: Sequence[LedgerRow]
+    is_done: bool = True
+
+
+@dataclass
+class Backfill:
+    """Restates what a request asks for.
+
+    Attributes:
+        runner: makes a runner; its transport is made when the first slice is run.
+        lines: where a line for each step goes.
+        progress: told after each slice how many are done, how many there are at most, and the slice that comes next.
+        staged: the slices run by this process.
+        published: the row that made the branch live.
+    """
+
+    request: Request
+    runner: Callable[[], Runner]
+    lines: Callable[[str], object] = print
+    progress: Callable[[int, int, str], object] = lambda done, most, what: None
+    staged: list[Staged] = field(default_factory=list)
+    published: LedgerRow | None = None
+
+    @classmethod
+    def on_spark(cls, request: Request, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> "Backfill":
+        """Runs in a Spark session that is made for it."""
+        asked = catch_up.Request(request.pipeline, request.to_ms, engine=request.engine, ranges=request.ranges)
+
+        def make() -> Runner:
+            return catch_up.runner_for(asked, warehouse, pipelines, catch_up.spark_transport(request.pipeline))
+
+        return cls(request, make, lines)
+
+    def run(self) -> LedgerRow | None:
+        """Replay the range on a branch and make it live. Returns the row that did; None where the branch was only asked for.
+
+        Raises:
+            MainMoved: try again; what was replayed is kept.
+            SliceRejected: validation said no to a slice; main and the slices before it stand.
+            SlackwaterError: see `restatement.restate` and `Prepared.stage`.
+        """
+        work = _Restating(self, self.runner().prepare())
+        self.published = work.run()
+        return self.published
+
+
+class _Restating:
+    """One restatement, prepared."""
+
+    def __init__(self, asked: Backfill, prepared: Prepared) -> None:
+        self.asked, self.request = asked, asked.request
+        self.prepared, self.runner, self.tables = prepared, prepared.runner, prepared.tables
+        self.pipeline = prepared.runner.pipeline
+        self.name = self.pipeline.name
+        self.ledger = LedgerWriter(self.tables["runs"])
+        self.publisher = Publisher(
+            self.name, self.tables, catch_up.roll_forward(self.pipeline, self.tables, prepared.shape), self.runner.clock
+        )
+        self.done = 0
+
+    def run(self) -> LedgerRow | None:
+        self.publisher.roll_forward.finish()
+        main = self._main()
+        live = self.ledger.live_runs(main)
+        wanted = restatement.restate(self.name, live, self.request.from_ms, self.request.to_ms, branches.with_snapshot(self.tables))
+        for sentence in wanted.moved:
+            self.asked.lines(f"{self.name}: {sentence}.")
+        origin = Origin(self.prepared, main, wanted, self.request.slice_ms)
+        finished = origin.published()
+        if finished is not None:  # it died between its publication and its last word
+            self._conclude(main, finished)
+            return main
+        branch = origin.resumable() or self._fork(origin)
+        if branch.own:
+            self.asked.lines(f"{self.name}: goes on with the branch {branch.name} behind its {len(branch.own)} finished slices.")
+        return self._until_published(wanted, branch)
+
+    def _until_published(self, wanted: Restatement, branch: Branch) -> LedgerRow | None:
+        parent = self.prepared.parent(branch.name)
+        for _ in range(LOSSES):
+            main = self._main()
+            _refuse_other_past(self.name, branch, main)
+            advanced = self._advance(wanted, branch.name, parent, self.ledger.live_runs(main))
+            parent = advanced.parent
+            if not self.request.publish:
+                self._leave(branch.name, parent, advanced)
+                return None
+            row = self._publish(main, branch.name, wanted, advanced)
+            if row is not None:
+                return row
+            self.asked.lines(f"{self.name}: main has moved meanwhile; the branch {branch.name} catches up.")
+        raise MainMoved(
+            f"{self.name}: main has moved {LOSSES} times while the branch {branch.name} was about to be published. The branch is kept; run "
+            "the same command again to go on with it.",
+            branch=branch.name,
+        )
+
+    def _main(self) -> LedgerRow:
+        head = self.ledger.head(MAIN)
+        if head is None:
+            raise restatement.NothingToRestate(
+                f"{self.name} has no runs yet, so there is nothing to restate; run `slackwater run {self.name} --to TIME`."
+            )
+        return head
+
+    def _fork(self, origin: Origin) -> Branch:
+        name, taken = origin.free_name()
+        row = fork_row(name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version)
+        self.ledger.commit(name, taken, [row], self.runner.clock)
+        self.asked.lines(f"{self.name}: restates {origin.wanted} on the branch {name}.")
+        branch = self.ledger.branch(name)
+        assert branch is not None
+        return branch
+
+    def _advance(self, wanted: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]) -> _Advanced:
+        """Replay slice after slice, until main's runs behind the branch may stay, or there are none."""
+        assert parent.row is not None and parent.start_ms is not None
+        again = branches.ReadAgain(self.pipeline, self.runner.warehouse, live, parent.start_ms)
+        while True:
+            at_ms = wanted.from_ms if parent.end_ms is None else parent.end_ms
+            own = self._own(wanted, parent)
+            if own and at_ms >= wanted.to_ms:
+                if at_ms >= end_of(live[-1]):
+                    return _Advanced(parent, ())
+                later = behind(live, at_ms)
+                if self._has_converged(own, restatement.at(live, at_ms), later, again):
+                    return _Advanced(parent, later)
+                if not self.request.publish:
+                    return _Advanced(parent, (), is_done=False)
+            slice_ = next_slice(wanted, live, at_ms, self.request.slice_ms, parent.start_ms)
+            assert slice_ is not None
+            self._tell(wanted, live, slice_, parent.start_ms)
+            row = self._replay(name, parent, slice_)
+            parent = replace(parent, row=row, owner=row)
+
+    def _own(self, wanted: Restatement, parent: Parent) -> list[LedgerRow]:
+        """The branch's own runs."""
+        assert parent.row is not None
+        before = 0 if wanted.owner is None else seqs_of(parent.row.live).index(wanted.owner.seq) + 1
+        return self.ledger.live_runs(parent.row)[before:]
+
+    def _has_converged(
+        self, own: Sequence[LedgerRow], there: LedgerRow | None, later: Sequence[LedgerRow], again: "branches.ReadAgain"
+    ) -> bool:
+        if there is None:
+            return False
+        boundary = end_of(there)
+        reason = convergence.why_not(own, there, later, again.before(boundary, own[-1]), whatever_the_code=self.request.whatever_the_code)
+        verb = "has converged" if reason is None else "has not converged"
+        self.asked.lines(f"{self.name}: at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
+        return reason is None
+
+    def _tell(self, wanted: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int) -> None:
+        whole = restatement.slices_of(
+            replace(wanted, from_ms=slice_.from_ms, to_ms=end_of(live[-1])), live, self.request.slice_ms, start_ms
+        )
+        self.asked.progress(self.done, self.done + len(whole), str(slice_))
+
+    def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
+        staged = self.prepared.stage(parent, slice_)
+        self.asked.staged.append(staged)
+        self.asked.lines(line_of(staged))
+        if staged.verdict == validation.FAILED:
+            raise SliceRejected(rejection(self.name, staged))
+        assert parent.row is not None
+        [row] = self.publisher.commit([staged.attempt], [staged.row], parent.row.seq, name)
+        self.done += 1
+        return row
+
+    def _leave(self, name: str, parent: Parent, advanced: _Advanced) -> None:
+        assert parent.end_ms is not None
+        said = "it may be published" if advanced.is_done else "it has not met main again"
+        self.asked.lines(
+            f"{self.name}: the branch {name} stands at {iso(parent.end_ms)} and is not live; {said}. Go on and publish it with the same "
+            f"command without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
+        )
+
+    def _publish(self, main: LedgerRow, name: str, wanted: Restatement, advanced: _Advanced) -> LedgerRow | None:
+        """Make the branch live, if main is still what it was. Returns None where it has moved."""
+        branch = self.ledger.branch(name)
+        if branch is None:
+            raise MainMoved(f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.", branch=name)
+        own = self._own(wanted, advanced.parent)
+        owner = advanced.later[-1] if advanced.later else own[-1]
+        assert own[0].slice_start is not None and own[-1].slice_end is not None
+        row = publish_row(
+            main,
+            branch,
+            owner,
+            (own[0].slice_start, own[-1].slice_end),
+            advanced.later[0].seq if advanced.later else None,
+            self._verdict(own, bool(advanced.later)),
+            self.runner.version,
+        )
+        try:
+            [bound] = self.ledger.commit(MAIN, main.seq, [row], self.runner.clock, beside={name: branch.head.seq})
+        except LostRaceError:
+            return None
+        log.info("publish", extra={"pipeline": self.name, "seq": bound.seq, "run_id": bound.run_id})
+        self._conclude(bound, branch)
+        return bound
+
+    def _verdict(self, own: Sequence[LedgerRow], resumed: bool) -> str:
+        """The worst of the branch's runs, and what was waived, and why."""
+        verdicts = {row.verdict or validation.FAILED for row in own} - {validation.PASSED}
+        parts = [sorted(verdicts)[0] if verdicts else validation.PASSED]
+        if resumed and self.request.whatever_the_code:
+            parts.append("until converged: code and settings were not compared")
+        if self.request.reason:
+            parts.append(f"reason: {self.request.reason}")
+        return "; ".join(parts)
+
+    def _conclude(self, row: LedgerRow, branch: Branch) -> None:
+        """Roll forward, end the branch, whose runs are main's now, and say what has changed."""
+        self.publisher.roll_forward.finish()
+        self.ledger.commit(branch.name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock)
+        self.asked.lines(f"{self.name}: published as run {row.seq}; {branches.changed_by(self.tables, row.seq)}")
+
+
+def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:
+    """Refuse to publish a branch whose beginning is not main's any more.
+
+    Raises:
+        MainMoved: another restatement or a restore came between.
+    """
+    if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
+        raise MainMoved(
+            f"{pipeline}: main was restated or restored before the point where the branch {branch.name} forks. The branch is kept; run the "
+            "same command again to restate from what is live now.",
+            branch=branch.name,
+        )

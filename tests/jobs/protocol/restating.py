@@ -1,0 +1,187 @@
+"""A source that changes under a pipeline, and a lineage over it that is run and restated, in one process, on real Delta tables.
+
+Not a test: the part that the tests of restatement share. Times are hours after the start of 2013.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, write_deltalake
+
+from jobs.engines.inputs import to_ms
+from jobs.engines.operator import OperatorEngine
+from jobs.engines.transport import InProcess
+from jobs.pipelines import DeltaSource, Pipeline, count, sum
+from jobs.protocol import backfill, catch_up
+from jobs.protocol.run import Runner
+from jobs.tables.ledger import LedgerReader, LedgerRow
+from jobs.tables.warehouse import Tables, Warehouse
+from windowing import TumblingEventTimeWindows, WatermarkStrategy
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+TIME = pa.timestamp("us", tz="UTC")
+SCHEMA = pa.schema([("e", TIME), ("a", TIME), ("row", pa.int64()), ("k", pa.string()), ("x", pa.int64())])
+HOUR = timedelta(hours=1)
+# Slices of a day, windows of two hours that stay open for three more: what a day leaves open is gone after the next.
+DAILY = Pipeline(
+    name="daily",
+    source=DeltaSource("events", event_time="e", arrival_time="a", order_by="row"),
+    watermarks=WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=10)),
+    key_by="k",
+    window=TumblingEventTimeWindows.of(2 * HOUR),
+    allowed_lateness=3 * HOUR,
+    select={"n": count(), "total": sum("x")},
+    start="2013-01-01",
+    schedule=None,
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of the source: hours of event and arrival (None: it has none), a number, a key, a value."""
+
+    event: float
+    arrival: float | None
+    row: int
+    key: str = "a"
+    x: int = 1
+
+    def values(self) -> dict[str, Any]:
+        arrival = None if self.arrival is None else moment(self.arrival)
+        return {"e": moment(self.event), "a": arrival, "row": self.row, "k": self.key, "x": self.x}
+
+
+def moment(hours: float) -> datetime:
+    return START + timedelta(hours=hours)
+
+
+def ms(hours: float) -> int:
+    return to_ms(moment(hours))
+
+
+def every_hour(first: float, last: float, key: str = "a", x: int = 1) -> list[Event]:
+    """An event each hour in [first, last), which arrives half an hour later."""
+    numbers = range(int(last - first))
+    return [Event(first + number, first + number + 0.5, int(first + number), key, x) for number in numbers]
+
+
+@dataclass
+class World:
+    """A warehouse with one source and one pipeline.
+
+    Attributes:
+        code: stands for the code hash of the pipeline's file.
+        said: what commands have said, newest last.
+    """
+
+    folder: Path
+    pipeline: Pipeline = DAILY
+    code: str = "code"
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def warehouse(self) -> Warehouse:
+        return Warehouse(str(self.folder))
+
+    @property
+    def source(self) -> str:
+        return str(self.folder / "events")
+
+    # --- the source
+
+    def append(self, events: Sequence[Event]) -> None:
+        """One commit with one file."""
+        write_deltalake(self.source, pa.Table.from_pylist([event.values() for event in events], schema=SCHEMA), mode="append")
+
+    def rewrite(self, first: float, last: float, events: Sequence[Event]) -> None:
+        """Put `events` in the place of what arrived in [first, last), in one commit."""
+        table = pa.Table.from_pylist([event.values() for event in events], schema=SCHEMA)
+        low, high = (f"'{moment(hours).isoformat()}'" for hours in (first, last))
+        write_deltalake(self.source, table, mode="overwrite", predicate=f"a >= {low} AND a < {high}")
+
+    # --- commands
+
+    def runner(self, **changes: Any) -> Runner:
+        runner = Runner(self.warehouse, self.pipeline, self.code, self.code, "0", OperatorEngine(), InProcess(), 2)
+        return replace(runner, **changes)
+
+    def run(self, to: float, slice_: timedelta | None = None, **request: Any) -> list[LedgerRow]:
+        """`slackwater run --to`, cut every `slice_` (default: a day)."""
+        runner = self.runner()
+        if slice_ is not None:
+            runner = replace(runner, pipeline=replace(self.pipeline, slice=slice_))
+        request_ = catch_up.Request(self.pipeline.name, ms(to), everything=True, **request)
+        return catch_up.CatchUp(request_, lambda: runner, self.said.append).run()
+
+    def backfill(self, first: float, last: float, runner: Runner | None = None, **request: Any) -> LedgerRow | None:
+        """`slackwater backfill --from --to`; only what it says is kept in `said`."""
+        self.said.clear()
+        asked = backfill.Request(self.pipeline.name, ms(first), ms(last), **request)
+        return backfill.Backfill(asked, lambda: runner or self.runner(), self.said.append).run()
+
+    # --- what is there
+
+    @property
+    def tables(self) -> Tables:
+        return self.warehouse.stored(self.pipeline.name)
+
+    @property
+    def ledger(self) -> LedgerReader:
+        return self.tables.ledger
+
+    @property
+    def main(self) -> LedgerRow:
+        head = self.ledger.head()
+        assert head is not None
+        return head
+
+    def live(self, table: str, head: LedgerRow | None = None) -> list[dict[str, Any]]:
+        """Rows of a staged table of main's live runs, without what tells the runs apart."""
+        run_ids = [row.run_id for row in self.ledger.live_runs(head or self.main)]
+        rows = self.tables[table].read(where=pc.field("run_id").isin(pa.array(run_ids, pa.string())))
+        hidden = {"run_id", "source_version", "source_file"}
+        return rows.select([name for name in rows.column_names if name not in hidden]).to_pylist()
+
+    def published(self) -> list[dict[str, Any]]:
+        """`published` without what depends on the cuts."""
+        rows = self.tables["published"].read()
+        return rows.select([name for name in rows.column_names if name not in ("revision", "run_seq")]).to_pylist()
+
+    def slices(self, rows: Sequence[LedgerRow]) -> list[tuple[float, float]]:
+        """The slices of runs, in hours."""
+        return [((row.slice_start - START) / HOUR, (row.slice_end - START) / HOUR) for row in rows if row.slice_start and row.slice_end]
+
+    def left(self) -> dict[str, Any]:
+        """All that must be as if the source had been run once."""
+        owner = self.ledger.snapshot_owner(self.main)
+        assert owner is not None
+        return {
+            "published": multiset(self.published()),
+            "panes": multiset(self.live("panes")),
+            "late": multiset(self.live("late_events")),
+            "quarantine": multiset(self.live("quarantine")),
+            "state": owner.state_hash,
+        }
+
+
+def multiset(rows: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+def perfect(world: World, folder: Path) -> dict[str, Any]:
+    """What one run over the source as it is now leaves, from main's beginning to its end."""
+    live = world.ledger.live_runs(world.main)
+    (first, _), (_, last) = world.slices(live)[0], world.slices(live)[-1]
+    other = World(folder, replace(world.pipeline, source=replace(world.pipeline.source, table=world.source)), world.code)
+    other.run(last, slice_=timedelta(hours=last - first))
+    return other.left()
+
+
+def version(world: World) -> int:
+    """The newest version of the source."""
+    return DeltaTable(world.source).version()

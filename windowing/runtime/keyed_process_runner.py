@@ -1,0 +1,74 @@
+"""Replays one range of key groups of a KeyedProcessFunction through one slice: a process operator and its log, driven by a `SliceRunner`.
+
+No I/O and no engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from windowing.functions import KeyedProcessFunction
+from windowing.key_groups import KeyGroupRange
+from windowing.key_types import KeyType
+from windowing.order_modes import OrderMode
+from windowing.processing_time_service import ReplayProcessingTimeService
+from windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from windowing.runtime.process_log import ProcessLog, ProcessRow
+from windowing.runtime.slice_runner import SliceRunner, Timeline
+from windowing.runtime.window_operator import MakeBackend, heap_backend
+
+
+class KeyedProcessRunner(SliceRunner):
+    """A KeyedProcessFunction on one range of key groups, driven through one slice.
+
+    Args:
+        function: the operator runs a copy of its own.
+        key_type: type of the keys.
+        key_groups, max_parallelism, order_mode, make_backend, make_timer_queue, on_error: as for `KeyedProcessOperator`.
+        timeline: the slice's watermarks.
+        from_ms: the slice's start: what the clock reads.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        key_type: KeyType,
+        *,
+        key_groups: KeyGroupRange,
+        max_parallelism: int,
+        order_mode: OrderMode,
+        timeline: Timeline,
+        from_ms: int,
+        make_backend: MakeBackend = heap_backend,
+        make_timer_queue: MakeTimerQueue = queue_in_memory,
+        on_error: Literal["fail", "quarantine"] = "fail",
+    ) -> None:
+        clock = ReplayProcessingTimeService(from_ms)
+        self._log = ProcessLog()
+        operator = KeyedProcessOperator(
+            function,
+            key_type,
+            self._log,
+            clock,
+            key_groups=key_groups,
+            max_parallelism=max_parallelism,
+            order_mode=order_mode,
+            make_backend=make_backend,
+            make_timer_queue=make_timer_queue,
+            on_error=on_error,
+        )
+        self._add_to_function = operator.process_element
+        super().__init__(operator, self._add, self._log, clock, key_groups, timeline)
+
+    @property
+    def rows(self) -> list[ProcessRow]:
+        """Rows of the main output, in order."""
+        return self._log.rows
+
+    def _add(self, key: Any, value: Any, timestamp: int) -> None:
+        self._log.cause_arrival = self._log.clock
+        try:
+            self._add_to_function(key, value, timestamp)
+        finally:
+            self._log.cause_arrival = None

@@ -1,0 +1,75 @@
+"""What a KeyedProcessFunction has emitted, each row with what made it emit. The counterpart of the window log, without windows.
+
+Output of the process operator: it sees the operator's rows and the runner's clock, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from windowing.runtime.window_log import SideRow
+from windowing.windows import Window
+
+
+class ProcessRow(NamedTuple):
+    """One row of the main output.
+
+    Attributes:
+        key: whose it is.
+        timestamp: that of the element or event timer; None for a timer of processing time, and for an element that has none.
+        ordinal: 0, 1, …: position among the rows of this key and timestamp since the log was made.
+        value: what the function emitted.
+        watermark: when it was emitted.
+        tick_end: end of the tick whose watermark called the function's timer; None when something else did.
+        cause_arrival: arrival of the element that the function was called for; None when a timer did.
+    """
+
+    key: Any
+    timestamp: int | None
+    ordinal: int
+    value: Any
+    watermark: int
+    tick_end: int | None
+    cause_arrival: int | None
+
+    @property
+    def window(self) -> None:
+        """There is none."""
+        return
+
+
+class ProcessLog:
+    """Keeps the rows of a process operator. The runner sets `clock`, `watermark` and `cause_arrival` before it acts.
+
+    Attributes:
+        cause_arrival: arrival of the element that is being processed; None between elements.
+        processed: elements processed so far; the runner counts.
+        rows, side_rows: in the order in which they came about.
+    """
+
+    def __init__(self) -> None:
+        self.clock = 0
+        self.watermark = 0
+        self.cause_arrival: int | None = None
+        self.processed = 0
+        self.rows: list[ProcessRow] = []
+        self.side_rows: list[SideRow] = []
+        self._ordinals: defaultdict[tuple[Any, int | None], int] = defaultdict(int)
+        self._side_ordinals: defaultdict[tuple[str, Any, int | None], int] = defaultdict(int)
+
+    def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
+        """A row of the main output. Of timers only those of event time give their rows a timestamp."""
+        ordinal = self._ordinals[key, timestamp]
+        self._ordinals[key, timestamp] = ordinal + 1
+        tick_end = self.clock if self.cause_arrival is None and timestamp is not None else None
+        self.rows.append(ProcessRow(key, timestamp, ordinal, value, self.watermark, tick_end, self.cause_arrival))
+
+    def late(self, value: Any, timestamp: int | None, key: Any) -> None:
+        raise AssertionError("for a KeyedProcessFunction nothing is ever late")
+
+    def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
+        """A row of a side output."""
+        ordinal = self._side_ordinals[tag, key, timestamp]
+        self._side_ordinals[tag, key, timestamp] = ordinal + 1
+        self.side_rows.append(SideRow(tag, key, window, None, ordinal, timestamp, value))

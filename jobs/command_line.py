@@ -21,9 +21,10 @@ VERBS = {
     "run": "one slice, or catch up to a time",
     "backfill": "restate a range and publish it at once",
     "publish": "make staged runs live",
+    "branches": "lineages beside main",
     "runs": "the ledger as a log; one run in detail",
     "verify": "repeat a recorded run and compare",
-    "state": "windows, timers and watermarks as they stand",
+    "state": "windows, timers, state and watermarks as they stand; fork, restore, close",
     "diff": "windows that two pipelines have published differently",
     "late": "rows that came too late",
     "examples": "list the examples, load their data",
@@ -33,7 +34,9 @@ VERBS = {
 
 
 # Verbs that only look: they start no JVM and answer in well under a second.
-INSPECTION = frozenset({"pipelines", "runs", "state", "diff", "late", "examples", "doctor"})
+INSPECTION = frozenset({"pipelines", "branches", "runs", "state", "diff", "late", "examples", "doctor"})
+# Of the verbs below these, those that run windows after all.
+WORK = frozenset({("state", "close")})
 
 
 class _Refusal:
@@ -64,10 +67,14 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        if name in INSPECTION:
-            ctx.with_resource(without_pandas())
         command: click.Command = importlib.import_module(f"jobs.commands.{name}").command
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in INSPECTION and (name, *rest[:1]) not in WORK:
+            ctx.with_resource(without_pandas())
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

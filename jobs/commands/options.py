@@ -123,7 +123,7 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, e
         numbers = all(isinstance(row[column], int | float) or row[column] is None for row in rows)
         table.add_column(column.replace("_", " "), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
+        table.add_row(*(cell(row[column]) for column in columns))
     Console(width=None if sys.stdout.isatty() else 240, highlight=False).print(table)
 
 
@@ -146,7 +146,8 @@ def _brief(value: datetime) -> str:
     return value.strftime("%Y-%m-%d %H:%M:%S" if value.second else "%Y-%m-%d %H:%M")
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value for a table to read."""
     if value is None:
         return "–"
     if isinstance(value, datetime):

@@ -14,6 +14,7 @@ from jobs.commands.options import Time
 @click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="where the last slice ends (exclusive)")
 @click.option("--start", "start_ms", type=Time(), metavar="A", help="where an empty lineage begins, instead of Pipeline.start")
 @click.option("--no-publish", is_flag=True, help="stage and validate only; `slackwater publish` makes it live")
+@click.option("--branch", default="main", metavar="NAME", help="run on a branch that `state fork` made, instead of main")
 @click.option("--all", "everything", is_flag=True, help="catch up over more slices than Pipeline.max_catch_up")
 @click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
@@ -27,6 +28,7 @@ def command(
     to_ms: int,
     start_ms: int | None,
     no_publish: bool,
+    branch: str,
     everything: bool,
     engine: str | None,
     partitions: int | None,
@@ -42,7 +44,17 @@ def command(
     from jobs.protocol.catch_up import CatchUp, Request
 
     options.log_to_stderr(log_format)
-    request = Request(pipeline, to_ms, from_ms, start_ms, publish=not no_publish, everything=everything, engine=engine, ranges=partitions)
+    request = Request(
+        pipeline,
+        to_ms,
+        from_ms,
+        start_ms,
+        publish=not no_publish,
+        everything=everything,
+        engine=engine,
+        ranges=partitions,
+        branch=branch,
+    )
     work = CatchUp.on_spark(request, warehouse, pipelines, lines=click.echo)
     if manifest is None:
         work.run()

@@ -7,7 +7,9 @@ import click
 
 from jobs.commands import options
 
-COLUMNS = ["seq", "slice", "rows_read", "fired", "refired", "late", "quarantined", "open", "watermark_out", "verdict", "seconds", "run_id"]
+RAN = ("run", "close")
+COUNTS = ["rows_read", "fired", "refired", "late", "quarantined"]
+COLUMNS = ["seq", "kind", "branch", "live", "slice", *COUNTS, "open", "watermark_out", "verdict", "seconds", "run_id"]
 
 
 @click.command("runs")
@@ -18,7 +20,10 @@ COLUMNS = ["seq", "slice", "rows_read", "fired", "refired", "late", "quarantined
 @options.pipelines
 @options.output
 def command(pipeline: str, seq: int | None, since: int, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """The ledger, oldest row first; with SEQ one run in detail: its counts, hashes, phases and checks."""
+    """The ledger, oldest row first; with SEQ one run in detail: its counts, hashes, phases and checks.
+
+    Under "live" a run has the branch in which it counts now (none: it was replaced), and any other row the runs that it made live.
+    """
     from jobs.tables.inspection import Inspection
 
     tables = Inspection.of(pipeline, warehouse)
@@ -26,7 +31,11 @@ def command(pipeline: str, seq: int | None, since: int, warehouse: str | None, p
         _one(tables.run(seq), tables.checks(seq), output)
         return
     tables.say_if_unfinished()
-    rows = [_summary(asdict(row), touched) for row, touched in tables.runs(since)]
+    found = tables.runs(since)
+    rows = [_summary(asdict(row), touched) for row, touched in found]
+    if output == "table":
+        live = tables.lineage_of([row for row, _ in found])
+        rows = [{**row, "live": live[row["seq"]], **({} if row["kind"] in RAN else dict.fromkeys(COUNTS))} for row in rows]
     options.show(rows, COLUMNS, output, empty=f"{pipeline}: the ledger has no rows after {since}.")
     if output == "table":
         _attempts(tables.open_attempts())
@@ -65,7 +74,7 @@ def _one(row: Any, checks: list[dict[str, Any]], output: str) -> None:
 
 
 def _text(value: Any) -> str:
-    return options._cell(value)
+    return options.cell(value)
 
 
 def _attempts(attempts: list[dict[str, Any]]) -> None:

@@ -16,13 +16,15 @@ from jobs.errors import RejectedError, UsageError
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import validation
+from jobs.protocol.close import close, refuse_closed
 from jobs.protocol.corrections import Identity, Publication
+from jobs.protocol.moves import Moves, find_branch
 from jobs.protocol.publish import Publisher
 from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Parent, Runner, Staged
+from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Lineage, Slice, choose
 from jobs.protocol.verify import Verifier
-from jobs.tables.ledger import LedgerRow
+from jobs.tables.ledger import MAIN, LedgerRow
 from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -42,6 +44,7 @@ class Request:
         start_ms: where an empty lineage begins instead of `Pipeline.start`.
         publish: whether slices are made live one by one, or only staged.
         everything: whether `max_catch_up` is lifted.
+        branch: where to run; its head is what the first slice continues.
         engine, ranges: overrides of the planner's choice; None for its own.
     """
 
@@ -53,6 +56,7 @@ class Request:
     everything: bool = False
     engine: str | None = None
     ranges: int | None = None
+    branch: str = MAIN
 
 
 @dataclass
@@ -93,7 +97,7 @@ class CatchUp:
         )
         publish.roll_forward.finish()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.
-        parent = prepared.parent()
+        parent = self._parent(prepared)
         if parent.row is not None and self.request.start_ms is not None:
             raise UsageError(f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out.")
         lineage = prepared.lineage(parent, self.request.start_ms)
@@ -111,12 +115,23 @@ class CatchUp:
             if staged.verdict == validation.FAILED:
                 raise SliceRejected(rejection(runner.pipeline.name, staged))
             if self.request.publish:
-                [row] = publish.commit([staged.attempt], [staged.row], None if parent.row is None else parent.row.seq)
+                [row] = publish.commit([staged.attempt], [staged.row], None if parent.row is None else parent.row.seq, self.request.branch)
                 committed.append(row)
             else:
                 row = staged.row
             parent = Parent(row, row, lineage.start_ms, parent.restated)
         return committed
+
+    def _parent(self, prepared: Prepared) -> Parent:
+        """What the first slice continues."""
+        name, branch = self.request.pipeline, self.request.branch
+        if branch != MAIN:
+            if not self.request.publish:
+                raise UsageError(f"{name}: --no-publish is for main; what runs on a branch changes nothing that readers see.")
+            find_branch(prepared.tables.ledger, name, branch)
+        parent = prepared.parent(branch)
+        refuse_closed(name, parent)
+        return parent
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
         most = None if self.request.everything else pipeline.max_catch_up
@@ -191,6 +206,31 @@ def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publis
         source=(),
     )
     return Publisher(name, tables, roll_forward(pipeline, tables, shape))
+
+
+def moves(name: str, warehouse: str | None, pipelines: str | None) -> Moves:
+    """Moves the lineage of a registered pipeline. Needs neither Spark nor the source."""
+    made = publisher(name, warehouse, pipelines)
+    return Moves(name, made.tables, made.roll_forward, registry.product_version())
+
+
+def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> LedgerRow | None:
+    """Close a registered pipeline's lineage, in a Spark session that is made for it. None where it is closed already.
+
+    Raises:
+        SliceRejected: validation said no; nothing was closed.
+        SlackwaterError: see `close.close`.
+    """
+    runner = runner_for(Request(name, 0), warehouse, pipelines, spark_transport(f"close {name}"))
+    prepared = runner.prepare()
+
+    def told(staged: Staged) -> None:
+        lines(line_of(staged))
+        if staged.verdict == validation.FAILED:
+            raise SliceRejected(rejection(name, staged))
+
+    made = Publisher(name, prepared.tables, roll_forward(runner.pipeline, prepared.tables, prepared.shape), runner.clock)
+    return close(prepared, made, told)
 
 
 def verifier(name: str, warehouse: str | None, pipelines: str | None) -> Verifier:

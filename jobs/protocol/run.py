@@ -169,11 +169,13 @@ class Prepared:
             LeaseHeld: another run is alive.
             SlackwaterError: whatever else ends the run; it is recorded in `attempts` and changes nothing else.
         """
-        return _StageOfSlice(self, parent, slice_).run()
+        return StageOfSlice(self, parent, slice_).run()
 
 
-class _StageOfSlice:
-    """The steps of one slice, timed, logged and recorded."""
+class StageOfSlice:
+    """The steps of one slice, timed, logged and recorded. A close is one with another `kind` and other pins."""
+
+    kind = "run"
 
     def __init__(self, prepared: Prepared, parent: Parent, slice_: Slice) -> None:
         self.prepared = prepared
@@ -231,7 +233,7 @@ class _StageOfSlice:
             LedgerRow(
                 seq=0,
                 run_id=self.run_id,
-                kind="run",
+                kind=self.kind,
                 branch=MAIN,
                 parent_seq=None,
                 live=(),

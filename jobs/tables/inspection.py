@@ -4,6 +4,7 @@ Reads only; says when a roll-forward is open, and leaves it open.
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import UsageError
-from jobs.tables.ledger import MAIN, LedgerRow
+from jobs.tables import snapshot_diff
+from jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
+from jobs.tables.spans import Span
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -74,6 +77,51 @@ class Inspection:
             raise UsageError(f"{self.pipeline} has no committed run yet; `slackwater runs {self.pipeline}` shows its attempts.")
         return head
 
+    def at(self, name: str) -> LedgerRow:
+        """The ledger row that a person names: a seq, `main` for its head, or a branch.
+
+        Raises:
+            NoRuns: there is no such row.
+            UsageError: there is no such branch, or no run at all.
+        """
+        if name.isdecimal() or name == MAIN:
+            return self.run(int(name) if name.isdecimal() else None)
+        branch = self.tables.ledger.branch(name)
+        if branch is None:
+            there = ", ".join((MAIN, *(found.name for found in self.branches())))
+            raise UsageError(f"{self.pipeline}: there is no branch {name}; name a seq, or one of {there}.")
+        return branch.head
+
+    def branches(self) -> list[Branch]:
+        """The branches beside main that were not dropped, oldest first."""
+        return self.tables.ledger.branches()
+
+    def branch_runs(self) -> list[tuple[Branch, list[LedgerRow], bool]]:
+        """Each branch with the runs that were made on it, and whether main has taken all of them."""
+        ledger, main = self.tables.ledger, self.tables.ledger.head()
+        found = []
+        for branch in self.branches():
+            runs = [run for run in ledger.live_runs(branch.head) if run.seq in branch.own]
+            is_live = bool(runs) and main is not None and all(run.is_live_in(main) for run in runs)
+            found.append((branch, runs, is_live))
+        return found
+
+    def lineage_of(self, rows: Sequence[LedgerRow]) -> dict[int, str | None]:
+        """By seq, of a run: the branch in which it is live now, main before others, or None. Of another row: the runs that it made live."""
+        heads = [head for head in (self.tables.ledger.head(), *(branch.head for branch in self.branches())) if head is not None]
+        found: dict[int, str | None] = {}
+        for row in rows:
+            if row.kind in RUN_KINDS:
+                found[row.seq] = next((head.branch for head in heads if row.is_live_in(head)), None)
+            else:
+                found[row.seq] = ", ".join(_span(span) for span in row.live) or None
+        return found
+
+    def differences(self, left: str, right: str) -> list[dict[str, Any]]:
+        """Where the snapshots as of two ledger rows (see `at`) differ; columns as of `jobs.tables.snapshot_diff.differences`."""
+        sides = [{table: self._snapshot_of(self.at(name), table) for table in snapshot_diff.TABLES} for name in (left, right)]
+        return snapshot_diff.differences(sides[0], sides[1], self.key_columns())
+
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The validations of a run."""
         return self.tables["validations"].read(where=pc.field("run_id") == self.run(seq).run_id).to_pylist()
@@ -85,7 +133,10 @@ class Inspection:
 
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""
-        owner = self.tables.ledger.snapshot_owner(self.run(seq))
+        return self._snapshot_of(self.run(seq), table)
+
+    def _snapshot_of(self, row: LedgerRow, table: str) -> pa.Table:
+        owner = self.tables.ledger.snapshot_owner(row)
         return read_staged(self.tables, table, () if owner is None else owner.files.get(table, ()))
 
     def live(self, table: str) -> pa.Table:
@@ -100,3 +151,7 @@ class Inspection:
         """The pipeline's key columns, from the stored table."""
         names = self.tables["timers"].schema.names
         return names[names.index("key_group") + 1 : names.index("window_start")]
+
+
+def _span(span: Span) -> str:
+    return str(span.first_seq) if span.first_seq == span.last_seq else f"{span.first_seq}-{span.last_seq}"

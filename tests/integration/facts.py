@@ -103,7 +103,9 @@ def _of_pane(pane: Pane) -> tuple:
 
 
 def facts_of_tables(stored: Stored) -> Facts:
-    ledger = stored.ledger()
+    head = next(row for row in reversed(stored.ledger()) if row["branch"] == "main")
+    live = {seq for span in head["live"] for seq in range(span["first_seq"], span["last_seq"] + 1)}
+    runs = [row for row in stored.ledger() if row["seq"] in live]
     whole, parts = _progress(stored)
     return {
         "panes": panes(stored),
@@ -134,7 +136,7 @@ def facts_of_tables(stored: Stored) -> Facts:
             for row in parts
         ),
         "watermark": Counter([whole["watermark"]]),
-        "counts": Counter({name: total for name, _ in COUNTS if (total := sum(row[name] for row in ledger))}),
+        "counts": Counter({name: total for name, _ in COUNTS if (total := sum(row[name] for row in runs))}),
     }
 
 
@@ -173,7 +175,10 @@ def assert_corrections_make_published(stored: Stored) -> None:
         before = standing.get(window)
         assert (before is None) == (row["op"] == "insert"), (before, row)
         assert before is None or (before[0], before[1] + 1) == (row["old"], row["revision"]), (before, row)
-        standing[window] = (row["new"], row["revision"], row["kind"], row["firing"], row["seq"])
+        if row["op"] == "withdraw":
+            del standing[window]
+        else:
+            standing[window] = (row["new"], row["revision"], row["kind"], row["firing"], row["seq"])
     there = {
         (row["origin"], row["window_start"], row["window_end"]): (
             {name: row[name] for name in RESULTS},

@@ -1,0 +1,62 @@
+"""`slackwater branches`: lineages beside main. Starts no JVM."""
+
+from typing import Any
+
+import click
+
+from jobs.commands import options
+
+COLUMNS = ["branch", "forked_from", "runs", "slice", "rows_read", "open", "watermark", "head", "live_in_main", "forked_at"]
+
+
+@click.group("branches")
+def command() -> None:
+    """Branches beside main, made by `backfill` and `state fork`."""
+
+
+@command.command("list")
+@click.argument("pipeline")
+@options.warehouse
+@options.pipelines
+@options.output
+def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
+    """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken it."""
+    from jobs.tables.inspection import Inspection
+
+    inspection = Inspection.of(pipeline, warehouse)
+    rows = [_facts(*found) for found in inspection.branch_runs()]
+    options.show(rows, COLUMNS, output, empty=f"{pipeline}: there is no branch beside main")
+
+
+def _facts(branch: Any, runs: list[Any], is_live: bool) -> dict[str, Any]:
+    start = runs[0].slice_start if runs else branch.fork.slice_end
+    end = runs[-1].slice_end if runs else branch.fork.slice_end
+    return {
+        "branch": branch.name,
+        "forked_from": branch.fork.parent_seq,
+        "runs": len(runs),
+        "slice": f"[{start:%Y-%m-%dT%H:%M}, {end:%Y-%m-%dT%H:%M})",
+        "slice_start": start,
+        "slice_end": end,
+        "rows_read": sum(run.rows_read for run in runs),
+        "open": branch.head.windows_open,
+        "watermark": branch.head.watermark_out,
+        "head": branch.head.seq,
+        "live_in_main": is_live,
+        "forked_at": branch.fork.committed_at,
+    }
+
+
+@command.command("drop")
+@click.argument("pipeline")
+@click.argument("branch")
+@options.warehouse
+@options.pipelines
+@options.log_format
+def drop(pipeline: str, branch: str, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
+    """End BRANCH. Its runs stay in the ledger; those that main has taken stay live."""
+    from jobs.protocol.catch_up import moves
+
+    options.log_to_stderr(log_format)
+    row = moves(pipeline, warehouse, pipelines).drop(branch)
+    click.echo(f"{pipeline}: the branch {branch} was dropped, by row {row.seq}.")

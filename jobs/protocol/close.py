@@ -1,0 +1,88 @@
+"""Closes a lineage: the final watermark, at the end of the last slice. Everything that it makes fire fires; no row is read.
+
+A close is staged, validated and published as a slice is; what is due by the clock alone stays pending.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobs.engines.progress import Progress
+from jobs.engines.transport import SliceScan, Transport
+from jobs.errors import UsageError
+from jobs.protocol.publish import Publisher
+from jobs.protocol.run import Parent, Prepared, Staged, StageOfSlice
+from jobs.protocol.slice_replay import Pins, SliceReplay
+from jobs.protocol.slices import Slice
+from jobs.tables.ledger import LedgerRow
+from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
+from windowing.java import LONG_MAX
+
+
+class NothingToClose(UsageError):
+    """The lineage has not run yet."""
+
+
+class LineageClosed(UsageError):
+    """The lineage was closed: nothing can be run behind its final watermark."""
+
+
+def refuse_closed(pipeline: str, parent: Parent) -> None:
+    """Refuse to run anything behind a close.
+
+    Raises:
+        LineageClosed: with the command that reopens it.
+    """
+    if parent.owner is not None and parent.owner.kind == "close":
+        raise LineageClosed(
+            f"{pipeline}: the lineage was closed by row {parent.owner.seq}. Reopen it with `slackwater state restore {pipeline} "
+            f"{parent.owner.parent_seq}`, which takes back what the close made fire.",
+            seq=parent.owner.seq,
+        )
+
+
+def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], None]) -> LedgerRow | None:
+    """Close main. `told` is given the staged close before it is committed. Returns its row; None where main is closed already.
+
+    Raises:
+        NothingToClose.
+        SlackwaterError: see `Prepared.stage` and `Publisher.commit`; `told` may refuse what validation rejected.
+    """
+    publisher.roll_forward.finish()
+    parent = prepared.parent()
+    if parent.row is None or parent.owner is None or parent.end_ms is None:
+        name = prepared.runner.pipeline.name
+        raise NothingToClose(f"{name} has no runs yet, so nothing is open; `slackwater run {name} --to TIME` makes the first.")
+    if parent.owner.kind == "close":
+        return None
+    staged = _StageOfClose(prepared, parent, Slice(parent.end_ms, parent.end_ms)).run()
+    told(staged)
+    [row] = publisher.commit([staged.attempt], [staged.row], parent.row.seq)
+    return row
+
+
+class _StageOfClose(StageOfSlice):
+    """The steps of a close, on the source as the run before has read it."""
+
+    kind = "close"
+
+    def _pinned(self) -> SliceReplay:
+        owner, start_ms = self.parent.owner, self.parent.start_ms
+        assert owner is not None and start_ms is not None
+        pins = Pins.recorded(self.pipeline, self.runner.warehouse, owner, owner)
+        return _FinalReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, pins)
+
+
+@dataclass(frozen=True)
+class _FinalReplay(SliceReplay):
+    """A slice without arrivals, whose only watermark is the final one."""
+
+    def scan(self) -> SliceScan:
+        source, at_ms = self.pins.source, self.slice.to_ms
+        return SliceScan(source, (), tuple(source.schema.names), self.pipeline.source.arrival_time, at_ms, at_ms, self.start_ms)
+
+    def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
+        at_ms, interval = self.slice.to_ms, max(self.pipeline.watermarks.interval_ms, 1)
+        final = Timeline(at_ms - 1, at_ms, interval, before.watermark, np.array([at_ms]), np.array([LONG_MAX]))
+        return final, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)

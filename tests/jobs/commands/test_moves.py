@@ -1,0 +1,223 @@
+"""`state fork`, `state restore`, `state close`, `state diff`, `branches`: a lineage is moved, loses nothing, and says what it is."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jobs.protocol.roll_forward import RollForward
+from tests.integration.command import here
+from tests.integration.facts import RESULTS, assert_as_model, assert_corrections_make_published, facts_of_tables, outcome, published
+from tests.jobs.commands.conftest import Hourly
+from tests.model.flights import HOUR_MS, ms
+
+pytestmark = pytest.mark.usefixtures("without_spark")
+
+
+def verb(hourly: Hourly, *words: object) -> int:
+    """A verb on `hourly`, whose name comes before the last words: `verb(hourly, "state restore", 2)`."""
+    names, *others = words
+    return here(*str(names).split(), "hourly", *others, *hourly.where)
+
+
+def rows(hourly: Hourly, said: Callable[[], str], *words: object) -> list[dict[str, Any]]:
+    said()
+    assert verb(hourly, *words, "--output", "json") == 0
+    return json.loads(said())
+
+
+def ledger(hourly: Hourly) -> list[tuple[int, str, str, int | None, list[tuple[int, int]]]]:
+    """(seq, kind, branch, parent, live) of each row."""
+    return [
+        (row["seq"], row["kind"], row["branch"], row["parent_seq"], [(span["first_seq"], span["last_seq"]) for span in row["live"]])
+        for row in hourly.stored.ledger()
+    ]
+
+
+class TestRestore:
+    def test_what_came_after_is_undone_and_runs_go_on_from_there(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-04") == 0
+        assert verb(hourly, "state restore", 2) == 0
+        assert "main is what it was after 2, by row 4; it ends at 2013-01-03 00:00" in said()
+        assert_as_model(hourly.stored, "2013-01-03")
+        assert hourly.run_here("--to", "2013-01-04") == 0
+        assert ledger(hourly)[3:] == [(4, "restore", "main", 3, [(1, 2)]), (5, "run", "main", 4, [(1, 2), (5, 5)])]
+        assert_as_model(hourly.stored, "2013-01-04")
+        assert_corrections_make_published(hourly.stored)
+        causes = Counter((row["seq"], row["cause"]) for row in hourly.stored.rows("corrections"))
+        assert {cause for seq, cause in causes if seq == 4} == {"restore"}
+
+    def test_what_was_undone_can_be_restored_in_turn(self, hourly: Hourly) -> None:
+        assert hourly.run_here("--to", "2013-01-04") == 0
+        before = facts_of_tables(hourly.stored)
+        assert verb(hourly, "state restore", 1) == 0
+        assert verb(hourly, "state restore", 3) == 0
+        assert facts_of_tables(hourly.stored) == before
+
+    def test_what_is_live_is_not_restored_again(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        assert verb(hourly, "state restore", 2) == 0
+        assert "nothing to do" in said()
+        assert [row[0] for row in ledger(hourly)] == [1, 2]
+
+    def test_a_run_that_a_branch_made_is_no_row_of_main(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        assert verb(hourly, "state fork", "fix", "--run", 1) == 0
+        assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
+        assert verb(hourly, "state restore", 4) == 2
+        assert "row 4 is of the branch fix and was never live in main; `slackwater publish hourly fix`" in said()
+
+    def test_a_row_that_is_not_there_and_an_empty_lineage_are_refused(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert verb(hourly, "state restore", 1) == 2
+        assert "has never run" in said()
+        assert hourly.run_here("--to", "2013-01-02") == 0
+        assert verb(hourly, "state restore", 7) == 2
+        assert "the ledger has no row 7" in said()
+
+    def test_a_roll_forward_that_is_open_is_finished_first(self, hourly: Hourly, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        with monkeypatch.context() as patched:
+            patched.setattr(RollForward, "finish", lambda self: [])
+            assert hourly.run_here("--to", "2013-01-04") == 0
+        assert hourly.stored.rolled_forward() == 2
+        assert verb(hourly, "state restore", 2) == 0
+        assert hourly.stored.rolled_forward() == 4
+        assert_as_model(hourly.stored, "2013-01-03")
+        assert {row["seq"] for row in hourly.stored.rows("corrections")} == {1, 2, 3, 4}
+
+
+class TestBranches:
+    def test_a_branch_runs_beside_main_which_stays_as_it_is(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-04") == 0
+        before = facts_of_tables(hourly.stored), published(hourly.stored)
+        assert verb(hourly, "state fork", "fix", "--run", 1) == 0
+        assert "the branch fix begins behind run 1, at 2013-01-02 00:00" in said()
+        assert hourly.run_here("--to", "2013-01-04", "--branch", "fix") == 0
+        assert (facts_of_tables(hourly.stored), published(hourly.stored)) == before
+        assert ledger(hourly)[3:] == [
+            (4, "fork", "fix", 1, [(1, 1)]),
+            (5, "run", "fix", 4, [(1, 1), (5, 5)]),
+            (6, "run", "fix", 5, [(1, 1), (5, 6)]),
+        ]
+        [listed] = rows(hourly, said, "branches list")
+        assert (listed["branch"], listed["forked_from"], listed["runs"], listed["head"], listed["live_in_main"]) == ("fix", 1, 2, 6, False)
+        assert (listed["slice_start"], listed["slice_end"]) == ("2013-01-02T00:00:00Z", "2013-01-04T00:00:00Z")
+        assert rows(hourly, said, "state diff", "main", "fix") == []
+        assert verb(hourly, "branches drop", "fix") == 0
+        assert rows(hourly, said, "branches list") == []
+
+    def test_the_log_says_where_each_run_counts(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-04") == 0
+        assert verb(hourly, "state fork", "fix", "--run", 1) == 0
+        assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
+        assert verb(hourly, "state restore", 2) == 0
+        said()
+        assert verb(hourly, "runs") == 0
+        shown = [line.split()[:4] for line in said().splitlines() if line.split()[:1] and line.split()[0].isdecimal()]
+        assert shown == [
+            ["1", "run", "main", "main"],
+            ["2", "run", "main", "main"],
+            ["3", "run", "main", "–"],
+            ["4", "fork", "fix", "1"],
+            ["5", "run", "fix", "fix"],
+            ["6", "restore", "main", "1-2"],
+        ]
+
+    def test_what_can_not_be_is_refused(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-02") == 0
+        assert verb(hourly, "state fork", "fix") == 0
+        for words, told in [
+            (("state fork", "fix"), "there is a branch fix already"),
+            (("state fork", "main"), "'main' can't name a branch"),
+            (("state fork", "other", "--run", "9"), "the ledger has no row 9"),
+            (("branches drop", "other"), "there is no branch other; there is fix"),
+            (("branches drop", "main"), "there is no branch main"),
+            (("run", "--to", "2013-01-03", "--branch", "other"), "there is no branch other; there is fix"),
+            (("run", "--to", "2013-01-03", "--branch", "fix", "--no-publish"), "--no-publish is for main"),
+            (("state diff", "main", "other"), "there is no branch other; name a seq, or one of main, fix"),
+        ]:
+            said()
+            assert verb(hourly, *words) == 2, words
+            assert told in said()
+        assert len(ledger(hourly)) == 2
+
+
+class TestDiff:
+    def test_states_of_two_days_differ_in_their_windows_timers_and_watermark(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        found = rows(hourly, said, "state diff", 1, 2)
+        opened = [outcome(day).open_windows for day in ("2013-01-02", "2013-01-03")]
+        names = [{(window.key, window.window.start) for window in windows} for windows in opened]
+        windows = [row for row in found if row["what"] == "window"]
+        assert names[0] and not names[0] & names[1], "no window is open at both ends"
+        assert Counter(row["there"] for row in windows) == {"left": len(names[0]), "right": len(names[1])}
+        [whole] = [row for row in found if row["what"] == "progress" and row["name"] is None]
+        assert whole["there"] == "both" and whole["left"].keys() == {"watermark", "clock"}
+
+    def test_what_a_branch_has_otherwise_is_told_by_column(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        """The branch has another lateness, so its windows live longer."""
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        assert verb(hourly, "state fork", "longer", "--run", 1) == 0
+        hourly.declare(settings='"allowed_lateness": departures.allowed_lateness * 2')
+        assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
+        changed = [row for row in rows(hourly, said, "state diff", 2, "longer") if row["what"] == "window" and row["there"] == "both"]
+        assert {(window.key, window.window.start) for window in outcome("2013-01-03").open_windows} == {
+            (row["origin"], ms(row["window_start"][:19])) for row in changed
+        }
+        for row in changed:
+            assert ms(row["right"]["cleanup_time"][:23].rstrip("Z")) - ms(row["left"]["cleanup_time"][:23].rstrip("Z")) == 4 * HOUR_MS
+        said()
+        assert verb(hourly, "state diff", 2, "longer") == 0
+        told = said()
+        assert "cleanup_time 2013-01-02 " in told and "only in longer" in told
+
+
+class TestClose:
+    def test_every_open_window_fires_and_nothing_runs_behind_it(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        model = outcome("2013-01-03")
+        before = published(hourly.stored)
+        assert verb(hourly, "state close") == 0
+        assert "closed at 2013-01-03 00:00 by row 3; 0 windows stay open, 0 timers stay pending" in said()
+        fired = Counter(
+            (window.key, *window.window, "on_time", 1, *(window.results[name] for name in RESULTS))
+            for window in model.open_windows
+            if not window.firings
+        )
+        assert sum(fired.values()) > 0 and published(hourly.stored) == before + fired
+        closed = hourly.stored.ledger()[-1]
+        assert (closed["kind"], closed["live"], closed["slice_start"], closed["slice_end"]) == (
+            "close",
+            [{"first_seq": 1, "last_seq": 3}],
+            closed["slice_end"],
+            hourly.stored.ledger()[1]["slice_end"],
+        )
+        assert (closed["rows_read"], closed["windows_cleaned"], closed["windows_open"]) == (0, len(model.open_windows), 0)
+        assert hourly.stored.parked("window_state") == hourly.stored.parked("timers") == []
+        assert hourly.run_here("--to", "2013-01-04") == 2
+        assert "was closed by row 3. Reopen it with `slackwater state restore hourly 2`" in said()
+        assert verb(hourly, "state close") == 0
+        assert "nothing to do" in said() and len(ledger(hourly)) == 3
+        assert_corrections_make_published(hourly.stored)
+
+    def test_a_restore_reopens_as_if_it_had_never_been_closed(self, hourly: Hourly) -> None:
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        assert verb(hourly, "state close") == 0
+        assert verb(hourly, "state restore", 2) == 0
+        assert_as_model(hourly.stored, "2013-01-03")
+        assert hourly.run_here("--to", "2013-01-04") == 0
+        assert_as_model(hourly.stored, "2013-01-04")
+        assert_corrections_make_published(hourly.stored)
+
+    def test_a_close_that_validation_rejects_moves_nothing(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-02") == 0
+        hourly.declare(expect='expect.between("flights", max=0)')
+        assert verb(hourly, "state close") == 4
+        assert "was rejected by validation" in said()
+        assert len(ledger(hourly)) == 1
+
+    def test_an_empty_lineage_has_nothing_to_close(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert verb(hourly, "state close") == 2
+        assert "has no runs yet, so nothing is open" in said()

@@ -14,7 +14,7 @@ from tests.integration.stored import ROOT
 from windowing.errors import ConfigurationError, WindowingError
 
 COMMANDS = ROOT / "jobs" / "commands"
-NO_VERBS = {"__init__", "options"}
+NO_VERBS = {"__init__", "options", "moves"}
 
 
 def leaves() -> dict[tuple[str, ...], click.Command]:
@@ -71,9 +71,10 @@ def test_options_that_verbs_share_are_accepted_after_each_verb(words: tuple[str,
     takes_pipeline = any(parameter.name == "pipeline" for parameter in command.params)
     if takes_pipeline:
         assert {"--warehouse", "--pipelines"} <= options
-    changes = words in {("run",), ("backfill",), ("publish",), ("examples", "load"), ("conformance",)}
+    moves = {("branches", "drop"), ("state", "fork"), ("state", "restore"), ("state", "close")}
+    changes = words in {("run",), ("backfill",), ("publish",), ("examples", "load"), ("conformance",), *moves}
     assert ("--output" in options) != changes
-    if words[0] in ("run", "backfill", "publish"):
+    if words[0] in ("run", "backfill", "publish") or words in moves:
         assert "--log-format" in options
 
 

@@ -16,7 +16,8 @@ from jobs.errors import RejectedError, UsageError
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import validation
-from jobs.protocol.close import close, refuse_closed
+from jobs.protocol.close import close
+from jobs.protocol.closed import refuse_closed
 from jobs.protocol.corrections import Identity, Publication
 from jobs.protocol.moves import Moves, find_branch
 from jobs.protocol.publish import Publisher
@@ -130,7 +131,7 @@ class CatchUp:
                 raise UsageError(f"{name}: --no-publish is for main; what runs on a branch changes nothing that readers see.")
             find_branch(prepared.tables.ledger, name, branch)
         parent = prepared.parent(branch)
-        refuse_closed(name, parent)
+        refuse_closed(name, parent.owner)
         return parent
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:

@@ -12,7 +12,7 @@ from jobs.engines.progress import Progress
 from jobs.engines.transport import SliceScan, Transport
 from jobs.errors import UsageError
 from jobs.protocol.publish import Publisher
-from jobs.protocol.run import Parent, Prepared, Staged, StageOfSlice
+from jobs.protocol.run import Prepared, Staged, StageOfSlice
 from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Slice
 from jobs.tables.ledger import LedgerRow
@@ -22,24 +22,6 @@ from windowing.java import LONG_MAX
 
 class NothingToClose(UsageError):
     """The lineage has not run yet."""
-
-
-class LineageClosed(UsageError):
-    """The lineage was closed: nothing can be run behind its final watermark."""
-
-
-def refuse_closed(pipeline: str, parent: Parent) -> None:
-    """Refuse to run anything behind a close.
-
-    Raises:
-        LineageClosed: with the command that reopens it.
-    """
-    if parent.owner is not None and parent.owner.kind == "close":
-        raise LineageClosed(
-            f"{pipeline}: the lineage was closed by row {parent.owner.seq}. Reopen it with `slackwater state restore {pipeline} "
-            f"{parent.owner.parent_seq}`, which takes back what the close made fire.",
-            seq=parent.owner.seq,
-        )
 
 
 def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], None]) -> LedgerRow | None:

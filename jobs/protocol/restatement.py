@@ -8,16 +8,13 @@ from dataclasses import dataclass
 
 from jobs.engines.inputs import to_ms
 from jobs.errors import UsageError
+from jobs.protocol.closed import refuse_closed
 from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import LedgerRow
 
 
 class NothingToRestate(UsageError):
     """The range has no slice that was run."""
-
-
-class LineageClosed(UsageError):
-    """The lineage was closed; nothing can be run behind it, also not again."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,7 @@ def restate(pipeline: str, live: Sequence[LedgerRow], from_ms: int, to_ms: int, 
         raise UsageError(f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a range is half-open, [from, to).")
     if not live:
         raise NothingToRestate(f"{pipeline} has no runs yet, so there is nothing to restate; run `slackwater run {pipeline} --to TIME`.")
-    if live[-1].kind == "close":
-        raise LineageClosed(
-            f"{pipeline}: the lineage was closed by run {live[-1].seq}. Reopen it first, with `slackwater state restore {pipeline}` to the "
-            "run before."
-        )
+    refuse_closed(pipeline, live[-1])
     start, reached = start_of(live[0]), end_of(live[-1])
     if from_ms >= reached:
         raise NothingToRestate(

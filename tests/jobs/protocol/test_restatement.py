@@ -7,7 +7,8 @@ import pytest
 
 from jobs.engines.inputs import to_ms
 from jobs.errors import UsageError
-from jobs.protocol.restatement import LineageClosed, NothingToRestate, at, behind, next_slice, restate, slices_of
+from jobs.protocol.closed import LineageClosed
+from jobs.protocol.restatement import NothingToRestate, at, behind, next_slice, restate, slices_of
 from jobs.protocol.slices import Slice
 from jobs.tables.ledger import LedgerRow
 from tests.jobs.tables.ledger_rows import day, run_row
@@ -90,7 +91,7 @@ def test_a_range_without_a_slice_that_was_run_is_refused(asked: tuple[float, flo
 def test_a_lineage_without_runs_or_one_that_was_closed_can_not_be_restated() -> None:
     with pytest.raises(NothingToRestate, match="has no runs yet"):
         restate("p", [], hours(0), hours(24), kept)
-    with pytest.raises(LineageClosed, match="closed by run 5"):
+    with pytest.raises(LineageClosed, match="closed by row 5"):
         restate("p", [*LIVE, replace(run_row("c", day_number=3), kind="close", seq=5)], hours(0), hours(24), kept)
 
 

@@ -16,6 +16,7 @@ from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict
 from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
+from jobs.tables.reading import Within
 from jobs.tables.warehouse import Tables
 
 APPLICATION = "slackwater"
@@ -100,7 +101,8 @@ class RollForward:
         where = pc.field("run_id").isin(pa.array(run_ids, pa.string()))
         if among is not None:
             where = where & (_within("window_start", among) | _within("timestamp", among))
-        panes = self.tables["panes"].read(where=where)
+        within = Within("run_id", min(run_ids, default=""), max(run_ids, default=""))
+        panes = self.tables["panes"].read(where=where, within=within)
         return panes.append_column(RUN, pa.array([0] * panes.num_rows, pa.int64()))
 
     def _withdrawn_runs(self, changes: pa.Table) -> list[int]:
@@ -108,7 +110,7 @@ class RollForward:
         return changes.column(BEFORE).drop_null().unique().to_pylist() if self.publication.identity is Identity.RUN else []
 
     def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
-        corrections = self.tables["corrections"].read(where=pc.field("seq") == row.seq)
+        corrections = self.tables["corrections"].read(where=pc.field("seq") == row.seq, within=Within.only("seq", row.seq))
         inserts_only = pc.all(pc.equal(corrections.column("op"), "insert"), min_count=0).as_py()
         if inserts_only:
             fresh = self.publication.apply(corrections, folder.schema.empty_table(), _names({}))
@@ -131,7 +133,9 @@ class RollForward:
             return folder.schema.empty_table()
         days = pa.array([day for day in dates if day is not None], pa.date32())
         where = pc.field("window_date").isin(days)
-        return folder.read(where=where | pc.field("window_date").is_null() if None in dates else where)
+        if None in dates:
+            return folder.read(where=where | pc.field("window_date").is_null())
+        return folder.read(where=where, within=Within("window_date", pc.min(days).as_py(), pc.max(days).as_py()))
 
 
 def _names(seqs: dict[str, int]) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict
+from jobs.tables.reading import Within
 
 LEASE = timedelta(minutes=3)
 OPEN = "claimed"
@@ -84,26 +85,26 @@ class AttemptsReader:
 
     def find(self, run_id: str) -> Attempt | None:
         """How the attempt `run_id` stands."""
-        return self._newest(pc.field("run_id") == run_id).get(run_id)
+        return self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id)).get(run_id)
 
     def standing(self) -> list[Attempt]:
         """How every attempt stands, the one that changed last at the end."""
-        return sorted(self._newest(None).values(), key=_order)
+        return sorted(self._newest().values(), key=_order)
 
     def tries(self, slice_start: datetime, slice_end: datetime) -> int:
         """How many attempts at exactly this slice there have been."""
         where = (pc.field("slice_start") == slice_start) & (pc.field("slice_end") == slice_end)
-        return len(self._newest(where))
+        return len(self._newest(where, Within.only("slice_start", slice_start)))
 
     def holders(self, now: datetime) -> list[Attempt]:
         """Attempts that hold the lease at `now`: claimed, not expired, and not by a dead process of this host."""
         # An attempt's later rows never expire earlier, so its newest row is among those that this reads.
-        standing = self._newest(pc.field("expires_at") > now).values()
+        standing = self._newest(pc.field("expires_at") > now, Within("expires_at", now, None)).values()
         return [row for row in standing if row.outcome == OPEN and not is_dead(row.owner or "//")]
 
-    def _newest(self, where: pc.Expression | None) -> dict[str, Attempt]:
+    def _newest(self, where: pc.Expression | None = None, within: Within | None = None) -> dict[str, Attempt]:
         newest: dict[str, Attempt] = {}
-        for values in self.folder.read(where=where).to_pylist():
+        for values in self.folder.read(where=where, within=within).to_pylist():
             row = Attempt(**values)
             if row.run_id not in newest or _order(newest[row.run_id]) <= _order(row):
                 newest[row.run_id] = row

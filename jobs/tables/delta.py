@@ -23,11 +23,14 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
+from jobs.tables.reading import Within, read_files
 
 # Statistics are kept for columns of these types: what readers prune files by.
 _ORDERED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
 _STATISTICS_COLUMNS = 16
 _STATISTICS_TEXT = 32
+# A table is opened many times a run, and each time all commits since its last checkpoint are read.
+_CHECKPOINT_COMMITS = 10
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written where the column has one
 _COLOUR = re.compile(r"\x1b\[\d*m")
 
@@ -164,7 +167,13 @@ class Folder:
         if table is not None:
             return table
         try:
-            return DeltaTable.create(self.uri, schema=self.schema, mode="ignore", partition_by=list(self.partition_by) or None)
+            return DeltaTable.create(
+                self.uri,
+                schema=self.schema,
+                mode="ignore",
+                partition_by=list(self.partition_by) or None,
+                configuration={"delta.checkpointInterval": str(_CHECKPOINT_COMMITS)},
+            )
         except (OSError, DeltaError) as error:
             raise _not_writable(self.uri, error) from error
 
@@ -184,13 +193,25 @@ class Folder:
                 raise _not_writable(self.uri, error) from error
             return
 
-    def read(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-        """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes are not read."""
+    def read(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None, within: Within | None = None) -> pa.Table:
+        """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes are not read.
+
+        Give `within`, bounds of all rows that are wanted, wherever a table grows: finding the files then costs the same for many.
+        """
         table = self.find()
         names = list(columns) if columns is not None else self.schema.names
         if table is None:
             return pa.schema([self.schema.field(name) for name in names]).empty_table()
-        return table.to_pyarrow_dataset().to_table(columns=names, filter=where)
+        return self.read_at(table, names, where, within)
+
+    def read_at(
+        self, table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expression | None = None, within: Within | None = None
+    ) -> pa.Table:
+        """As `read`, of the table as it was opened."""
+        names = self.schema.names if columns is None else columns
+        if within is None:
+            return table.to_pyarrow_dataset().to_table(columns=list(names), filter=where)
+        return read_files(table, filesystem(self.uri), self.schema, names, where, within)
 
     def append(self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None) -> None:
         """Append `rows` in one commit; with `expected`, only if the table is still at that version."""

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from jobs.errors import UsageError
 from jobs.tables import snapshot_diff
 from jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
+from jobs.tables.reading import Within
 from jobs.tables.spans import Span
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
@@ -53,7 +54,7 @@ class Inspection:
         rows = self.tables.ledger.rows(since)
         touched: dict[int, set[str]] = {row.seq: set() for row in rows}
         changed = (pc.field("seq") > since) & (pc.field("seq") <= self._rolled_forward())
-        changes = self.tables["corrections"].read(["seq", "window_start"], changed)
+        changes = self.tables["corrections"].read(["seq", "window_start"], changed, Within("seq", since + 1, None))
         for seq, start in zip(changes.column("seq").to_pylist(), changes.column("window_start").to_pylist(), strict=True):
             touched.setdefault(seq, set()).add("" if start is None else start.strftime("%Y-%m-%d"))
         return [(row, sorted(touched[row.seq])) for row in rows]
@@ -124,7 +125,8 @@ class Inspection:
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The validations of a run."""
-        return self.tables["validations"].read(where=pc.field("run_id") == self.run(seq).run_id).to_pylist()
+        run_id = self.run(seq).run_id
+        return self.tables["validations"].read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id)).to_pylist()
 
     def open_attempts(self) -> list[dict[str, Any]]:
         """Attempts that the ledger does not have, oldest first. One that died between its commit and its record is none of them."""

@@ -19,6 +19,7 @@ from jobs.errors import LostRaceError
 from jobs.tables import schemas
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict, NewerFormat, NoRuns
+from jobs.tables.reading import Within, actions_of
 from jobs.tables.spans import Span, Spans, seqs_of, spans_of
 
 MAIN = "main"
@@ -155,7 +156,7 @@ class LedgerReader:
         where = pc.field("seq") > since
         if until is not None:
             where = where & (pc.field("seq") <= until)
-        return _rows(self.folder.read(where=where))
+        return _rows(self.folder.read(where=where, within=Within("seq", since + 1, until)))
 
     def row(self, seq: int) -> LedgerRow:
         """The row of `seq`.
@@ -170,26 +171,36 @@ class LedgerReader:
 
     def by_run_id(self, run_id: str) -> LedgerRow | None:
         """The row that a run was committed as, if it was."""
-        found = _rows(self.folder.read(where=pc.field("run_id") == run_id))
+        found = _rows(self.folder.read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id)))
         return found[0] if found else None
 
     def head(self, branch: str = MAIN) -> LedgerRow | None:
         """The newest row of `branch`, also that which dropped it; None while there is none."""
         table = self.folder.find()
-        return None if table is None else _newest_of(table, branch)
+        return None if table is None else self._newest_of(table, branch)
+
+    def _newest_of(self, table: DeltaTable, branch: str) -> LedgerRow | None:
+        """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics on branch and seq."""
+        for first, last in sorted(_ranges(table, branch), key=lambda found: found[1], reverse=True):
+            where = (pc.field("seq") >= first) & (pc.field("seq") <= last) & (pc.field("branch") == branch)
+            rows = _rows(self.folder.read_at(table, where=where, within=Within("seq", first, last)))
+            if rows:
+                return rows[-1]
+        return None
 
     def branch(self, name: str) -> "Branch | None":
         """The branch of that name beside main; None if there is none, or it was dropped."""
-        return next((branch for branch in self._branches(pc.field("branch") == name) if branch.name == name), None)
+        found = self._branches(pc.field("branch") == name, Within.only("branch", name))
+        return next((branch for branch in found if branch.name == name), None)
 
     def branches(self) -> "list[Branch]":
         """Every branch beside main that was not dropped, in the order of their forks. What their heads have live must be kept."""
         return self._branches(pc.field("branch") != MAIN)
 
-    def _branches(self, where: pc.Expression) -> "list[Branch]":
+    def _branches(self, where: pc.Expression, within: Within | None = None) -> "list[Branch]":
         forks: dict[str, LedgerRow] = {}
         heads: dict[str, LedgerRow] = {}
-        for row in _rows(self.folder.read(where=where)):
+        for row in _rows(self.folder.read(where=where, within=within)):
             heads[row.branch] = row
             if row.kind == "fork":
                 forks[row.branch] = row
@@ -270,10 +281,10 @@ class LedgerWriter(LedgerReader):
         """
         while True:
             table = self.folder.ensure()
-            head = _newest_of(table, branch)
+            head = self._newest_of(table, branch)
             _refuse_moved(branch, head, parent_seq)
             for other, seq in (beside or {}).items():
-                _refuse_moved(other, _newest_of(table, other), seq)
+                _refuse_moved(other, self._newest_of(table, other), seq)
             bound = _bind(branch, rows, head, _newest_seq(table), committed_at())
             try:
                 self.folder.append(pa.Table.from_pylist([_row(row) for row in bound], schema=self.folder.schema), expected=table)
@@ -319,23 +330,9 @@ def _newest_seq(table: DeltaTable) -> int:
     return max((last for _, last in _ranges(table, None)), default=0)
 
 
-def _newest_of(table: DeltaTable, branch: str) -> LedgerRow | None:
-    """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics on branch and seq."""
-    ranges = sorted(_ranges(table, branch), key=lambda found: found[1], reverse=True)
-    if not ranges:
-        return None
-    dataset = table.to_pyarrow_dataset()
-    for first, last in ranges:
-        within = (pc.field("seq") >= first) & (pc.field("seq") <= last)
-        rows = _rows(dataset.to_table(filter=within & (pc.field("branch") == branch)))
-        if rows:
-            return rows[-1]
-    return None
-
-
 def _ranges(table: DeltaTable, branch: str | None) -> Iterable[tuple[int, int]]:
     """(least, greatest seq) of each file of the ledger, or of those that may hold rows of `branch`."""
-    actions = pa.table(table.get_add_actions(flatten=True))
+    actions = actions_of(table)
     if actions.num_rows:
         columns = (actions.column(name).to_pylist() for name in ("min.seq", "max.seq", "min.branch", "max.branch"))
         for first, last, least, greatest in zip(*columns, strict=True):

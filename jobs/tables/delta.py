@@ -170,12 +170,15 @@ class Folder:
             return DeltaTable.create(
                 self.uri,
                 schema=self.schema,
-                mode="ignore",
                 partition_by=list(self.partition_by) or None,
                 configuration={"delta.checkpointInterval": str(_CHECKPOINT_COMMITS)},
+                commit_properties=_commit(True, None),
             )
         except (OSError, DeltaError) as error:
-            raise _not_writable(self.uri, error) from error
+            made = self.find()  # another process may have been first; a retry of ours would commit a second version
+            if made is None:
+                raise _not_writable(self.uri, error) from error
+            return made
 
     def paths(self) -> frozenset[str]:
         """The files that make up the table now, relative to its folder."""

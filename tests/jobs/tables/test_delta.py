@@ -2,6 +2,8 @@
 
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -210,3 +212,17 @@ class TestAWarehouseThatIsWrong:
     def test_a_folder_of_other_files_holds_no_table(self, tmp_path: Path) -> None:
         (tmp_path / "notes.csv").write_text("a,b")
         assert Folder(str(tmp_path), SCHEMA).find() is None
+
+
+def test_a_table_that_several_make_at_once_is_made_once(tmp_path: Path) -> None:
+    for number in range(10):
+        folder = Folder(str(tmp_path / f"t{number}"), pa.schema([("n", pa.int64())]))
+        together = threading.Barrier(4)
+
+        def make(folder: Folder = folder, together: threading.Barrier = together) -> int:
+            together.wait()
+            return folder.ensure().version()
+
+        with ThreadPoolExecutor(4) as pool:
+            assert [done.result() for done in [pool.submit(make) for _ in range(4)]] == [0] * 4
+        assert folder.open().version() == 0

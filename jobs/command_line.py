@@ -18,6 +18,7 @@ from windowing.errors import ConfigurationError, WindowingError
 
 VERBS = {
     "pipelines": "what is registered: source, window, lateness, engine",
+    "plan": "what a run or a restatement would read, reopen and cost",
     "run": "one slice, or catch up to a time",
     "backfill": "restate a range and publish it at once",
     "publish": "make staged runs live",
@@ -34,7 +35,7 @@ VERBS = {
 
 
 # Verbs that only look: they start no JVM and answer in well under a second.
-INSPECTION = frozenset({"pipelines", "branches", "runs", "state", "diff", "late", "examples", "doctor"})
+INSPECTION = frozenset({"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor"})
 # Of the verbs below these, those that run windows after all.
 WORK = frozenset({("state", "close")})
 

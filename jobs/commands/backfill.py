@@ -9,6 +9,7 @@ import click
 
 from jobs.commands import options
 from jobs.commands.options import Length, Time
+from jobs.commands.plan import show as _show_plan
 
 if TYPE_CHECKING:
     from jobs.protocol.backfill import Backfill
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 @click.argument("pipeline")
 @click.option("--from", "from_ms", type=Time(), required=True, metavar="A", help="first arrival to restate")
 @click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="end of the arrivals to restate (exclusive)")
+@click.option("--dry-run", is_flag=True, help="say what it would read, touch and take, and do nothing")
 @click.option("--until-converged", is_flag=True, help="stop as soon as the open windows are the same, whatever code made main's later runs")
 @click.option("--no-publish", is_flag=True, help="leave the branch at B; it changes nothing that readers see")
 @click.option("--slice", "slice_ms", type=Length(), metavar="D", help="length of the branch's slices, e.g. 6h (default: main's own cuts)")
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
 @options.warehouse
 @options.pipelines
+@options.output
 @options.log_format
 def command(
     pipeline: str,
     from_ms: int,
     to_ms: int,
+    dry_run: bool,
     until_converged: bool,
     no_publish: bool,
     slice_ms: int | None,
@@ -39,6 +43,7 @@ def command(
     partitions: int | None,
     warehouse: str | None,
     pipelines: str | None,
+    output: str,
     log_format: str,
 ) -> None:
     """Replay [A, B) from the snapshot before it, go on until the state is that of the live runs again, and publish the whole range at once.
@@ -46,6 +51,9 @@ def command(
     A killed one goes on at the last finished slice when the same command is given again. Exit codes: 0 done, 2 usage, 3 try again,
     4 rejected by validation, 5 another run was first.
     """
+    if dry_run:
+        _show_plan(pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, output)
+        return
     from jobs.protocol.backfill import Backfill, Request
 
     options.log_to_stderr(log_format)

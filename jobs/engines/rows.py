@@ -78,8 +78,8 @@ class Judge:
         """
         source = self.pipeline.source
         rows = batch.rows
-        arrival, no_arrival = _milliseconds(rows.column(source.arrival_time))
-        event, no_event = _milliseconds(rows.column(source.event_time))
+        arrival, no_arrival = in_milliseconds(rows.column(source.arrival_time))
+        event, no_event = in_milliseconds(rows.column(source.event_time))
         first = self._first(batch)
         in_slice = ~no_arrival & (arrival >= first) & (arrival < self.to_ms)
         reason = np.zeros(rows.num_rows, np.int8)
@@ -153,7 +153,7 @@ def _reach(pipeline: Pipeline) -> tuple[int, int]:
     return max(window, pipeline.watermarks.out_of_orderness_ms + 1), window + pipeline.allowed_lateness_ms
 
 
-def _milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
     """A timestamp column as milliseconds, floored, and where it is null (there the number means nothing)."""
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
     missing = np.asarray(column.is_null())

@@ -124,7 +124,7 @@ class _Restating:
         self.publisher.roll_forward.finish()
         main = self._main()
         live = self.ledger.live_runs(main)
-        wanted = restatement.restate(self.name, live, self.request.from_ms, self.request.to_ms, branches.with_snapshot(self.tables))
+        wanted = restatement.restate(self.name, live, self.request.from_ms, self.request.to_ms, partial(is_kept, self.tables))
         for sentence in wanted.moved:
             self.asked.lines(f"{self.name}: {sentence}.")
         origin = Origin(self.prepared, main, wanted, self.request.slice_ms)

@@ -21,12 +21,6 @@ from jobs.tables.warehouse import Tables, Warehouse
 OVERRIDES = "overrides"
 
 
-def with_snapshot(tables: Tables) -> Callable[[LedgerRow], bool]:
-    """Whether the snapshot of a run is still there: retention may have removed it. Each has at least one row of source progress."""
-    kept = tables["source_progress"].paths()
-    return lambda row: bool(row.files.get("source_progress")) and kept.issuperset(row.files["source_progress"])
-
-
 @dataclass(frozen=True)
 class Origin:
     """Where a restatement starts: main, the range, and the cuts asked for (None: main's own).

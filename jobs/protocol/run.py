@@ -17,7 +17,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import SourceRewritten, check_roles, pin, to_datetime, to_ms
+from jobs.engines.inputs import PinnedSource, SourceRewritten, check_roles, pin, to_datetime, to_ms
 from jobs.engines.progress import moment
 from jobs.engines.replay import Engine, Outcome
 from jobs.engines.rows import check_key_types, columns_read
@@ -101,15 +101,24 @@ class Runner:
         Raises:
             UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written.
         """
-        check_parkable(self.pipeline)
-        source = self.pipeline.source
-        pinned = pin(source, self.warehouse.source(source.table))
-        check_roles(source, pinned.schema, columns_read(self.pipeline, pinned.schema.names))
-        check_key_types(self.pipeline, pinned.schema)
-        shape = shape_of(self.pipeline, pinned.schema)
+        _, shape = checked_source(self.warehouse, self.pipeline)
         tables = self.warehouse.tables(self.pipeline.name, shape)
         tables.ensure()
         return Prepared(self, shape, tables)
+
+
+def checked_source(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSource, Shape]:
+    """The source of `pipeline` as it stands, checked against the declarations, and the columns that its tables have over it.
+
+    Raises:
+        UsageError: see `Runner.prepare`.
+    """
+    check_parkable(pipeline)
+    source = pipeline.source
+    pinned = pin(source, warehouse.source(source.table))
+    check_roles(source, pinned.schema, columns_read(pipeline, pinned.schema.names))
+    check_key_types(pipeline, pinned.schema)
+    return pinned, shape_of(pipeline, pinned.schema)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import InputFile, PinnedSource, read, to_ms
+from jobs.engines.rows import in_milliseconds
 from jobs.engines.transport import SliceScan
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
@@ -86,9 +86,8 @@ def find(source: PinnedSource, live: Sequence[Stretch], arrival: str, *, folds: 
 
 def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64s, int]:
     """The arrivals in a file, in milliseconds, floored; and how many rows have none."""
-    column = read(source.uri, file, source.schema, (arrival,)).column(arrival)
-    unit, numbers = column.type.unit, np.asarray(column.drop_null().cast(pa.int64()), np.int64)
-    return (numbers * 1000 if unit == "s" else np.floor_divide(numbers, {"ms": 1, "us": 1000, "ns": 10**6}[unit])), column.null_count
+    times, missing = in_milliseconds(read(source.uri, file, source.schema, (arrival,)).column(arrival))
+    return times[~missing], int(missing.sum())
 
 
 def told(pipeline: str, found: Sequence[Stragglers] | None) -> str:

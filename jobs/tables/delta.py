@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -179,11 +178,6 @@ class Folder:
             if made is None:
                 raise _not_writable(self.uri, error) from error
             return made
-
-    def paths(self) -> frozenset[str]:
-        """The files that make up the table now, relative to its folder."""
-        table = self.find()
-        return frozenset() if table is None else frozenset(map(unquote, pa.table(table.get_add_actions()).column("path").to_pylist()))
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns at the end of the table; they are null in its rows so far. Those that it has already are left alone."""

@@ -1,0 +1,272 @@
+"""What a run or a restatement would read, touch and take, before it is started. Reads only, and needs no Spark.
+
+Rows are counted by reading the arrival, time and key columns of the files that would be read; windows by `touched`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.engines.coverage import Stretch
+from jobs.engines.inputs import InputFile, PinnedSource, SourceRewritten, pin, read
+from jobs.engines.rows import in_milliseconds
+from jobs.pipelines import Pipeline, registry
+from jobs.pipelines.pipeline import milliseconds
+from jobs.protocol import restatement, touched
+from jobs.protocol.catch_up import engine_for
+from jobs.protocol.prediction import Prediction, predict
+from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
+from jobs.protocol.run import checked_source
+from jobs.protocol.slices import Lineage, Slice, choose, iso
+from jobs.protocol.stragglers import Stragglers, find, restated_since, stretches_of, version_of
+from jobs.tables.errors import NoRuns
+from jobs.tables.ledger import LedgerRow
+from jobs.tables.staging import read_staged
+from jobs.tables.warehouse import Tables, Warehouse
+
+# What is read of a source may be this many times what is used before a plan warns.
+WASTE = 2
+_RECORDED = 200
+
+
+@dataclass(frozen=True)
+class SlicePlan:
+    """One slice: the files that it reads, the rows that they hold, and the rows of them that it uses (None: not known without Spark)."""
+
+    slice: Slice
+    files: int
+    bytes: int
+    rows_in_files: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command would do.
+
+    Attributes:
+        pipeline: its name.
+        restates: whether the range was run already.
+        continues: seq of the run whose snapshot the first slice continues; None at the start of a lineage.
+        slices: what would be replayed; of a restatement at least, for it may have to go on until it meets main again.
+        at_most: how many slices a restatement replays if it never does.
+        engine, why: what would run it, and the reason.
+        parked, parked_touched: windows of that snapshot, and those of them that rows of the range touch.
+        published_touched: windows of `published` that rows of the range touch.
+        stragglers: rows that appeared after the slice of their arrival was run, by slice; None: not known.
+        prediction: None where nothing is recorded.
+        said: what the reader should know.
+    """
+
+    pipeline: str
+    restates: bool
+    continues: int | None
+    slices: tuple[SlicePlan, ...]
+    at_most: int
+    engine: str
+    why: str
+    parked: int
+    parked_touched: int
+    published_touched: int
+    stragglers: tuple[Stragglers, ...] | None
+    prediction: Prediction | None
+    said: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """Predicted for the whole command; None where nothing is recorded or rows are not known."""
+        rows = [item.rows for item in self.slices]
+        if self.prediction is None or None in rows:
+            return None
+        return self.prediction.of_command(count for count in rows if count is not None)
+
+
+def plan(
+    name: str, from_ms: int | None, to_ms: int | None, warehouse: str | None, pipelines: str | None, slice_ms: int | None = None
+) -> Plan:
+    """The plan for [from, to): of a restatement where main has run it already, else of a run. From defaults to where main ends, to to the
+    end of the next slice, or of main for a restatement.
+
+    Raises:
+        UsageError: the range can be neither run nor restated; the source does not suit.
+    """
+    where = Warehouse.at(warehouse)
+    pipeline = registry.load(pipelines)[name]
+    source, _ = checked_source(where, pipeline)
+    try:
+        tables = where.stored(name)
+    except NoRuns:
+        return _Planner(where, pipeline, source, None, []).run(from_ms, to_ms)
+    head = tables.ledger.head()
+    planner = _Planner(where, pipeline, source, tables, [] if head is None else tables.ledger.live_runs(head), head)
+    if head is not None and from_ms is not None and planner.live and from_ms < end_of(planner.live[-1]):
+        return planner.restatement(from_ms, end_of(planner.live[-1]) if to_ms is None else to_ms, slice_ms)
+    return planner.run(from_ms, to_ms)
+
+
+@dataclass
+class _Planner:
+    """A pipeline, its source as it stands, and main's live runs."""
+
+    warehouse: Warehouse
+    pipeline: Pipeline
+    source: PinnedSource
+    tables: Tables | None
+    live: list[LedgerRow]
+    head: LedgerRow | None = None
+    said: list[str] = field(default_factory=list)
+
+    def run(self, from_ms: int | None, to_ms: int | None) -> Plan:
+        """Of `slackwater run`."""
+        lineage = Lineage(self.pipeline.start_ms, None)
+        if self.live:
+            lineage = Lineage(start_of(self.live[0]), end_of(self.live[-1]))
+        length = milliseconds(self.pipeline.slice)
+        to_ms = lineage.reached_ms + length if to_ms is None else to_ms
+        slices = choose(self.pipeline.name, lineage, from_ms, to_ms, length, None)
+        if len(slices) > self.pipeline.max_catch_up:
+            self.said.append(f"{len(slices)} slices are more than max_catch_up = {self.pipeline.max_catch_up}; the run needs --all")
+        return self._plan(slices, len(slices), self.live[-1] if self.live else None, restates=False)
+
+    def restatement(self, from_ms: int, to_ms: int, slice_ms: int | None) -> Plan:
+        """Of `slackwater backfill`."""
+        assert self.tables is not None
+        wanted = restatement.restate(self.pipeline.name, self.live, from_ms, to_ms, partial(is_kept, self.tables))
+        self.said += wanted.moved
+        start, reached = start_of(self.live[0]), end_of(self.live[-1])
+        whole = slices_of(Restatement(wanted.from_ms, reached, wanted.owner), self.live, slice_ms, start)
+        return self._plan(slices_of(wanted, self.live, slice_ms, start), len(whole), wanted.owner, restates=True)
+
+    def _plan(self, slices: Sequence[Slice], at_most: int, owner: LedgerRow | None, *, restates: bool) -> Plan:
+        chosen = self._files(slices, owner)
+        arrivals, parts = self._rows(slices, chosen)
+        planned = tuple(self._slice(item, files, arrivals) for item, files in zip(slices, chosen, strict=True))
+        self._warn_of_waste(planned)
+        engine = engine_for(self.pipeline).name
+        parked, published = self._windows(owner, parts)
+        reach = _reach(self.pipeline)
+        keys = list(self.pipeline.keys)
+        return Plan(
+            pipeline=self.pipeline.name,
+            restates=restates,
+            continues=None if owner is None else owner.seq,
+            slices=planned,
+            at_most=at_most,
+            engine=engine,
+            why="it runs every pipeline",
+            parked=parked.num_rows,
+            parked_touched=touched.count(keys, parked, parts, reach),
+            published_touched=touched.count(keys, published, parts, reach),
+            stragglers=self._stragglers(),
+            prediction=predict(self._recorded(), engine),
+            said=tuple(self.said),
+        )
+
+    def _files(self, slices: Sequence[Slice], owner: LedgerRow | None) -> list[list[InputFile]]:
+        """The files that each slice reads: all after the first are read behind it, at the version as it stands."""
+        declared = self.pipeline.source
+        version = version_of(owner, declared.table)
+        before = None if version is None else pin(declared, self.source.uri, version)
+        restated: tuple[Stretch, ...] = ()
+        if before is not None and self.tables is not None and self.head is not None:
+            restated = restated_since(self.tables.ledger, self.head, owner, declared.table)
+        try:
+            if before is not None and slices:
+                self.source.check_kept(before, slices[0].from_ms, declared.arrival_time, restated)
+        except SourceRewritten as error:
+            least = error.facts["least_ms"]
+            first = iso(start_of(self.live[0]) if not isinstance(least, int) else max(least, start_of(self.live[0])))
+            self.said.append(f"it would be refused: {error.message} Restate them, from {first} on")
+        chosen = []
+        for item in slices:
+            chosen.append(self.source.files(item.from_ms, item.to_ms, declared.arrival_time, before, restated))
+            before, restated = self.source, ()
+        return chosen
+
+    def _rows(self, slices: Sequence[Slice], chosen: Sequence[Sequence[InputFile]]) -> tuple[np.ndarray | None, list[pa.Table]]:
+        """Arrivals of the range, sorted, in milliseconds, and the times by which windows take its rows, one table a file."""
+        if self.source.why_not_direct is not None:
+            self.said.append(
+                f"rows and windows can't be counted without Spark, which has to read this source ({self.source.why_not_direct})"
+            )
+            return None, []
+        declared = self.pipeline.source
+        columns = tuple(dict.fromkeys((*self.pipeline.keys, declared.event_time, declared.arrival_time)))
+        arrivals, parts = [np.zeros(0, np.int64)], []
+        for file in {file.path: file for files in chosen for file in files}.values():
+            rows = read(self.source.uri, file, self.source.schema, columns)
+            times, missing = in_milliseconds(rows.column(declared.arrival_time))
+            inside = ~missing & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
+            arrivals.append(times[inside])
+            parts.append(touched.points(self.pipeline, rows.filter(pa.array(inside))))
+        return np.sort(np.concatenate(arrivals)), parts
+
+    def _slice(self, item: Slice, files: Sequence[InputFile], arrivals: np.ndarray | None) -> SlicePlan:
+        counts = [file.rows for file in files]
+        held = None if None in counts else sum(count for count in counts if count is not None)
+        rows = None
+        if arrivals is not None:
+            low, high = np.searchsorted(arrivals, [item.from_ms, item.to_ms])
+            rows = int(high - low)
+        return SlicePlan(item, len(files), sum(file.bytes for file in files), held, rows)
+
+    def _warn_of_waste(self, planned: Sequence[SlicePlan]) -> None:
+        used = [item.rows for item in planned]
+        held = [item.rows_in_files for item in planned]
+        if None in used or None in held:
+            return
+        total, wanted = sum(count or 0 for count in held), sum(count or 0 for count in used)
+        if total > WASTE * wanted and total:
+            self.said.append(
+                f"it would read {total:,} rows to use {wanted:,}: files hold rows of many slices. Partition the source by the day of "
+                f"{self.pipeline.source.arrival_time!r}, or sort its rows by it"
+            )
+
+    def _windows(self, owner: LedgerRow | None, parts: Sequence[pa.Table]) -> tuple[pa.Table, pa.Table]:
+        """The windows of the snapshot, and those of `published` that may be touched."""
+        keys = list(self.pipeline.keys)
+        if self.tables is None:
+            none = pa.table({name: pa.nulls(0, self.source.schema.field(name).type) for name in keys})
+            none = none.append_column("window_start", pa.nulls(0, pa.timestamp("us", tz="UTC")))
+            none = none.append_column("window_end", pa.nulls(0, pa.timestamp("us", tz="UTC")))
+            return none, none
+        parked = read_staged(self.tables, "window_state", () if owner is None else owner.files.get("window_state", ()))
+        found = pa.concat_tables(part.select([touched.TIME_COLUMN]) for part in parts) if parts else None
+        published = self.tables["published"]
+        if found is None:
+            return parked, published.schema.empty_table()
+        return parked, touched.windows_between(published, keys, found, _reach(self.pipeline))
+
+    def _recorded(self) -> list[LedgerRow]:
+        """The newest rows of the ledger, of all branches."""
+        return [] if self.tables is None or self.head is None else self.tables.ledger.rows(since=max(0, self.head.seq - _RECORDED))
+
+    def _stragglers(self) -> tuple[Stragglers, ...] | None:
+        declared = self.pipeline.source
+        live = stretches_of(self.live, declared.table)
+        found = find(self.source, live, declared.arrival_time, folds=self.pipeline.stragglers == "fold")
+        return None if found is None else tuple(found)
+
+
+def _reach(pipeline: Pipeline) -> int:
+    """The gap of sessions in milliseconds; 0 for windows that do not merge."""
+    return int(getattr(pipeline.window, "gap_ms", 0))
+
+
+def as_rows(found: Plan) -> list[dict[str, Any]]:
+    """The slices of a plan as rows for a table."""
+    return [
+        {
+            "from": iso(item.slice.from_ms),
+            "to": iso(item.slice.to_ms),
+            "files": item.files,
+            "bytes": item.bytes,
+            "rows_read": item.rows_in_files,
+            "rows_used": item.rows,
+            "seconds": None if found.prediction is None or item.rows is None else found.prediction.of_slice(item.rows),
+        }
+        for item in found.slices
+    ]

@@ -1,0 +1,66 @@
+"""Which windows rows touch: of the snapshot and of `published`, by key and time, in DuckDB and without the windows' own code.
+
+Exact for windows that take an element by its time alone; a lower bound where only the window's code can say more.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.pipelines import Pipeline
+from jobs.tables.delta import Folder
+from jobs.tables.schemas import TIME
+
+TIME_COLUMN = "__time"
+
+
+def points(pipeline: Pipeline, rows: pa.Table) -> pa.Table:
+    """The key columns of `rows` and the time by which windows take them, each once; rows without one are left out."""
+    source = pipeline.source
+    takes_event_time = pipeline.window is None or pipeline.window.is_event_time
+    time = rows.column(source.event_time if takes_event_time else source.arrival_time).cast(TIME, safe=False)
+    keyed = rows.select(list(pipeline.keys)).append_column(TIME_COLUMN, time)
+    return keyed.filter(pc.is_valid(time)).group_by(keyed.column_names).aggregate([])
+
+
+def windows_between(folder: Folder, keys: Sequence[str], found: pa.Table, reach_ms: int) -> pa.Table:
+    """Windows of `published` that the points `found` may touch: by their times, keys not yet looked at."""
+    bounds = pc.min_max(found.column(TIME_COLUMN)).as_py()
+    start, end = pc.field("window_start"), pc.field("window_end")
+    if bounds["min"] is None:
+        return folder.read([*keys, "window_start", "window_end"], start.is_null() & start.is_valid())
+    low, high = (pa.scalar(bounds[side], TIME) for side in ("min", "max"))
+    reach = pa.scalar(reach_ms * 1000, pa.duration("us"))
+    where = start.is_null() | ((start < pc.add(high, reach)) & (end > low))
+    return folder.read([*keys, "window_start", "window_end"], where)
+
+
+def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], reach_ms: int) -> int:
+    """How many of `windows` (key columns, window_start, window_end) the points in `parts` touch.
+
+    A window [start, end) takes a point of its key in (start - reach, end); one without bounds any point of its key. `reach_ms` is the gap
+    of sessions, which an element opens before it merges.
+    """
+    names = ", ".join(f'"{key}"' for key in keys)
+    same = " AND ".join(f'w."{key}" = p."{key}"' for key in keys)
+    low = f"coalesce(window_start - INTERVAL {int(reach_ms)} MILLISECOND, TIMESTAMPTZ '-infinity')"
+    touch = f"""
+        SELECT w.number FROM (SELECT *, {low} AS low, coalesce(window_end, TIMESTAMPTZ 'infinity') AS high FROM windows) w
+        ASOF JOIN points p ON {same} AND w.low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
+        WHERE p.{TIME_COLUMN} < w.high
+    """
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("given", windows.select([*keys, "window_start", "window_end"]))
+        distinct = f"SELECT DISTINCT {names}, window_start, window_end FROM given"
+        connection.execute(f"CREATE TABLE windows AS SELECT *, row_number() OVER () AS number FROM ({distinct})")
+        connection.execute("CREATE TABLE touched (number BIGINT)")
+        for part in parts:
+            connection.register("points", part)
+            connection.execute(f"INSERT INTO touched {touch}")
+            connection.unregister("points")
+        found = connection.execute("SELECT count(DISTINCT number) FROM touched").fetchone()
+    assert found is not None
+    return int(found[0])

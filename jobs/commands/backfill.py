@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--no-publish", is_flag=True, help="leave the branch at B; it changes nothing that readers see")
 @click.option("--slice", "slice_ms", type=Length(), metavar="D", help="length of the branch's slices, e.g. 6h (default: main's own cuts)")
 @click.option("--reason", metavar="TEXT", help="recorded with the publication")
-@click.option("--engine", type=click.Choice(["operator"]), help="override the planner's choice")
+@click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
 @options.warehouse
 @options.pipelines

@@ -6,6 +6,7 @@ Every finished slice is committed on the branch, so a killed restatement goes on
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from jobs.errors import LostRaceError, RetryableError
 from jobs.protocol import branches, catch_up, convergence, restatement, validation
@@ -17,6 +18,7 @@ from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
 from jobs.tables.lineage import drop_row, fork_row, publish_row
+from jobs.tables.snapshots import is_kept
 from jobs.tables.spans import in_common, seqs_of
 
 log = logging.getLogger("slackwater")

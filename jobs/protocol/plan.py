@@ -5,18 +5,19 @@ Rows are counted by reading the arrival, time and key columns of the files that 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from jobs.engines import planner as engines
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import InputFile, PinnedSource, SourceRewritten, pin, read
 from jobs.engines.rows import in_milliseconds
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import restatement, touched
-from jobs.protocol.catch_up import engine_for
 from jobs.protocol.prediction import Prediction, predict
 from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
 from jobs.protocol.run import checked_source
@@ -24,6 +25,7 @@ from jobs.protocol.slices import Lineage, Slice, choose, iso
 from jobs.protocol.stragglers import Stragglers, find, restated_since, stretches_of, version_of
 from jobs.tables.errors import NoRuns
 from jobs.tables.ledger import LedgerRow
+from jobs.tables.snapshots import is_kept
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -145,7 +147,7 @@ class _Planner:
         arrivals, parts = self._rows(slices, chosen)
         planned = tuple(self._slice(item, files, arrivals) for item, files in zip(slices, chosen, strict=True))
         self._warn_of_waste(planned)
-        engine = engine_for(self.pipeline).name
+        choice = engines.choose(self.pipeline, self.source.schema)
         parked, published = self._windows(owner, parts)
         reach = _reach(self.pipeline)
         keys = list(self.pipeline.keys)
@@ -155,13 +157,13 @@ class _Planner:
             continues=None if owner is None else owner.seq,
             slices=planned,
             at_most=at_most,
-            engine=engine,
-            why="it runs every pipeline",
+            engine=choice.engine,
+            why=choice.why,
             parked=parked.num_rows,
             parked_touched=touched.count(keys, parked, parts, reach),
             published_touched=touched.count(keys, published, parts, reach),
             stragglers=self._stragglers(),
-            prediction=predict(self._recorded(), engine),
+            prediction=predict(self._recorded(), choice.engine),
             said=tuple(self.said),
         )
 

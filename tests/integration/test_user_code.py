@@ -33,7 +33,7 @@ from datetime import timedelta
 import hours_of_mine
 from jobs.examples.departures import departures
 from jobs.pipelines import Pipeline
-from windowing import CountEvictor, KeyedProcessFunction, ProcessWindowFunction, TimeWindow, Trigger, TriggerResult
+from windowing import Evictor, KeyedProcessFunction, ProcessWindowFunction, TimeWindow, Trigger, TriggerResult
 from windowing import ReducingStateDescriptor, ValueStateDescriptor, WindowAssigner
 
 
@@ -62,8 +62,12 @@ class AtItsEnd(Trigger):
         context.delete_event_time_timer(window.max_timestamp())
 
 
-class Everything(CountEvictor):
+@dataclass(frozen=True)
+class Everything(Evictor):
     def evict_before(self, elements, size, window, context):
+        pass
+
+    def evict_after(self, elements, size, window, context):
         pass
 
 
@@ -75,7 +79,7 @@ class Longest(ProcessWindowFunction):
 
 common = dict(source=departures.source, watermarks=departures.watermarks, key_by="origin", start=departures.start)
 longest = Pipeline(
-    name="longest", window=Hourly(), trigger=AtItsEnd(), evictor=Everything(1), allowed_lateness=departures.allowed_lateness,
+    name="longest", window=Hourly(), trigger=AtItsEnd(), evictor=Everything(), allowed_lateness=departures.allowed_lateness,
     process=Longest(), output="flights long, longest int, helper string", columns=["dep_delay"], **common,
 )
 

@@ -21,7 +21,7 @@ VERBS = {
     "plan": "what a run or a restatement would read, reopen and cost",
     "run": "one slice, or catch up to a time",
     "backfill": "restate a range and publish it at once",
-    "publish": "make staged runs live",
+    "publish": "make staged runs or a branch live",
     "branches": "lineages beside main",
     "runs": "the ledger as a log; one run in detail",
     "verify": "repeat a recorded run and compare",

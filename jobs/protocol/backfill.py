@@ -3,7 +3,6 @@
 Every finished slice is committed on the branch, so a killed restatement goes on where it stopped. Main changes once, at the publish.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,15 +12,14 @@ from jobs.protocol import branches, catch_up, convergence, restatement, validati
 from jobs.protocol.branches import Origin
 from jobs.protocol.catch_up import SliceRejected, line_of, rejection
 from jobs.protocol.publish import Publisher
+from jobs.protocol.publish_branch import BranchPublisher
 from jobs.protocol.restatement import Restatement, behind, end_of, next_slice
 from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
-from jobs.tables.lineage import drop_row, fork_row, publish_row
+from jobs.tables.lineage import fork_row
 from jobs.tables.snapshots import is_kept
 from jobs.tables.spans import in_common, seqs_of
-
-log = logging.getLogger("slackwater")
 
 LOSSES = 3
 
@@ -120,6 +118,7 @@ class _Restating:
         self.publisher = Publisher(
             self.name, self.tables, catch_up.roll_forward(self.pipeline, self.tables, prepared.shape), self.runner.clock
         )
+        self._branches = BranchPublisher(self.name, self.tables, self.publisher.roll_forward, self.runner.version, self.runner.clock)
         self.done = 0
 
     def run(self) -> LedgerRow | None:
@@ -132,7 +131,8 @@ class _Restating:
         origin = Origin(self.prepared, main, wanted, self.request.slice_ms)
         finished = origin.published()
         if finished is not None:  # it died between its publication and its last word
-            self._conclude(main, finished)
+            self._branches.conclude(finished)
+            self._say_what_changed(main)
             return main
         branch = origin.resumable() or self._fork(origin)
         if branch.own:
@@ -244,40 +244,21 @@ class _Restating:
         branch = self.ledger.branch(name)
         if branch is None:
             raise MainMoved(f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.", branch=name)
-        own = self._own(wanted, advanced.parent)
-        owner = advanced.later[-1] if advanced.later else own[-1]
-        assert own[0].slice_start is not None and own[-1].slice_end is not None
-        row = publish_row(
-            main,
-            branch,
-            owner,
-            (own[0].slice_start, own[-1].slice_end),
-            advanced.later[0].seq if advanced.later else None,
-            self._verdict(own, bool(advanced.later)),
-            self.runner.version,
-        )
         try:
-            [bound] = self.ledger.commit(MAIN, main.seq, [row], self.runner.clock, beside={name: branch.head.seq})
+            row = self._branches.publish(
+                main, branch, self._own(wanted, advanced.parent), advanced.later, self._notes(bool(advanced.later))
+            )
         except LostRaceError:
             return None
-        log.info("publish", extra={"pipeline": self.name, "seq": bound.seq, "run_id": bound.run_id})
-        self._conclude(bound, branch)
-        return bound
+        self._say_what_changed(row)
+        return row
 
-    def _verdict(self, own: Sequence[LedgerRow], resumed: bool) -> str:
-        """The worst of the branch's runs, and what was waived, and why."""
-        verdicts = {row.verdict or validation.FAILED for row in own} - {validation.PASSED}
-        parts = [sorted(verdicts)[0] if verdicts else validation.PASSED]
-        if resumed and self.request.whatever_the_code:
-            parts.append("until converged: code and settings were not compared")
-        if self.request.reason:
-            parts.append(f"reason: {self.request.reason}")
-        return "; ".join(parts)
+    def _notes(self, resumed: bool) -> list[str]:
+        """What was waived, and why all this was done."""
+        waived = ["until converged: code and settings were not compared"] if resumed and self.request.whatever_the_code else []
+        return [*waived, *([f"reason: {self.request.reason}"] if self.request.reason else [])]
 
-    def _conclude(self, row: LedgerRow, branch: Branch) -> None:
-        """Roll forward, end the branch, whose runs are main's now, and say what has changed."""
-        self.publisher.roll_forward.finish()
-        self.ledger.commit(branch.name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock)
+    def _say_what_changed(self, row: LedgerRow) -> None:
         self.asked.lines(f"{self.name}: published as run {row.seq}; {branches.changed_by(self.tables, row.seq)}")
 
 

@@ -21,6 +21,7 @@ from jobs.protocol.closed import refuse_closed
 from jobs.protocol.corrections import Identity, Publication
 from jobs.protocol.moves import Moves, find_branch
 from jobs.protocol.publish import Publisher
+from jobs.protocol.publish_branch import BranchPublisher
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Lineage, Slice, choose
@@ -232,6 +233,17 @@ def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, line
 
     made = Publisher(name, prepared.tables, roll_forward(runner.pipeline, prepared.tables, prepared.shape), runner.clock)
     return close(prepared, made, told)
+
+
+def publish_branch(name: str, branch: str, warehouse: str | None, pipelines: str | None) -> LedgerRow | None:
+    """Make a branch of a registered pipeline live; None where main has all its runs. Needs no Spark; the source says what was read twice.
+
+    Raises:
+        SlackwaterError: see `BranchPublisher.publish_as_it_is`.
+    """
+    made = publisher(name, warehouse, pipelines)
+    work = BranchPublisher(name, made.tables, made.roll_forward, registry.product_version())
+    return work.publish_as_it_is(branch, registry.load(pipelines)[name], Warehouse.at(warehouse))
 
 
 def verifier(name: str, warehouse: str | None, pipelines: str | None) -> Verifier:

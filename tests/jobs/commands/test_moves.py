@@ -144,6 +144,58 @@ class TestBranches:
         assert len(ledger(hourly)) == 2
 
 
+class TestPublishingABranch:
+    def test_a_branch_that_has_converged_takes_main_s_later_runs_with_it(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        """Main has moved since the fork, and nothing of it is lost."""
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        assert verb(hourly, "state fork", "fix", "--run", 1) == 0
+        assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
+        assert hourly.run_here("--to", "2013-01-04") == 0
+        corrections = len(hourly.stored.rows("corrections"))
+        assert hourly.publish("fix") == 0
+        assert "branch fix: published by row 6, verdict passed" in said()
+        assert ledger(hourly)[5:] == [(6, "publish", "main", 5, [(1, 1), (4, 5)]), (7, "drop", "fix", 4, [])]
+        assert_as_model(hourly.stored, "2013-01-04")
+        assert len(hourly.stored.rows("corrections")) == corrections, "equal rows are no changes"
+        assert rows(hourly, said, "branches list") == []
+
+    def test_a_branch_that_has_not_is_refused_until_it_has_caught_up(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        """Another lateness makes another state, and other firings."""
+        assert hourly.run_here("--to", "2013-01-04") == 0
+        assert verb(hourly, "state fork", "longer", "--run", 1) == 0
+        hourly.declare(settings='"allowed_lateness": departures.allowed_lateness * 2')
+        assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
+        before = ledger(hourly), published(hourly.stored)
+        assert hourly.publish("longer") == 2
+        assert "can't stay: the open windows differ. Go on first with `slackwater run hourly --branch longer --to 2013-01-04" in said()
+        assert (ledger(hourly), published(hourly.stored)) == before
+        assert hourly.run_here("--to", "2013-01-04", "--branch", "longer") == 0
+        panes = {row["run_id"]: row["seq"] for row in hourly.stored.ledger()}
+        assert hourly.publish("longer") == 0
+        assert ledger(hourly)[-2] == (7, "publish", "main", 3, [(1, 1), (5, 6)])
+        assert {panes[row["run_id"]] for row in hourly.stored.live("panes")} == {1, 5, 6}
+        changed = [row for row in hourly.stored.rows("corrections") if row["seq"] == 7]
+        assert changed and {row["cause"] for row in changed} == {"restatement"}
+        newest = {}
+        for row in sorted(hourly.stored.live("panes"), key=lambda row: row["firing"]):
+            newest[(row["origin"], row["window_start"])] = (row["firing"], *(row[name] for name in RESULTS))
+        there = {}
+        for row in hourly.stored.rows("published"):
+            there[(row["origin"], row["window_start"])] = (row["firing"], *(row[name] for name in RESULTS))
+        assert there == newest
+        assert_corrections_make_published(hourly.stored)
+
+    def test_a_branch_of_another_past_and_one_that_has_run_nothing_are_refused(self, hourly: Hourly, said: Callable[[], str]) -> None:
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        assert verb(hourly, "state fork", "fix") == 0
+        assert hourly.publish("fix") == 2
+        assert "the branch fix has run nothing" in said()
+        assert hourly.run_here("--to", "2013-01-04", "--branch", "fix") == 0
+        assert verb(hourly, "state restore", 1) == 0
+        assert hourly.publish("fix") == 2
+        assert "main was restated or restored before the point where the branch fix forks" in said()
+
+
 class TestDiff:
     def test_states_of_two_days_differ_in_their_windows_timers_and_watermark(self, hourly: Hourly, said: Callable[[], str]) -> None:
         assert hourly.run_here("--to", "2013-01-03") == 0

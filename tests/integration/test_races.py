@@ -40,11 +40,11 @@ def hourly(after_one_day: Path, tmp_path: Path) -> Stored:
     return Stored(shutil.copytree(after_one_day, tmp_path / "warehouse"), "hourly")
 
 
-def race(hourly: Stored, plan: Plan, meet: Path, *verb: str) -> list[Done]:
-    """Two drivers that do the same and meet at a moment; the one that won first."""
+def race(hourly: Stored, plan: Plan, meet: Path, *verb: str, other: tuple[str, ...] | None = None) -> list[Done]:
+    """Two drivers that do the same, or one of them `other`, and meet at a moment; the one that won first."""
     meet.mkdir()
-    command = (*verb, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
-    started = [start_driver(replace(plan, meet=str(meet)), *command) for _ in range(2)]
+    where = ("--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
+    started = [start_driver(replace(plan, meet=str(meet)), *command, *where) for command in (verb, other or verb)]
     ended = []
     for process in started:
         out, err = process.communicate(timeout=120)
@@ -83,6 +83,23 @@ def test_two_that_publish_the_same_staged_run_publish_it_once(hourly: Stored, tm
     ended = race(hourly, Plan(at="before the ledger commit"), tmp_path / "meet", "publish", "hourly")
     assert_one_won(hourly, ended, staged=1, codes=[0, 0])  # what both wanted is live
     assert {row["outcome"] for row in hourly.rows("attempts")} == {"claimed", "staged", "committed"}
+
+
+def test_of_a_branch_and_a_run_one_moves_main_and_the_loser_may_try_again(hourly: Stored, tmp_path: Path) -> None:
+    where = ("--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
+    assert here("state", "fork", "hourly", "fix", *where) == 0
+    assert driver(Plan(), "run", "hourly", "--to", DAY_2, "--branch", "fix", *where).returncode == 0
+    verbs = {"publish": ("publish", "hourly", "fix"), "run": ("run", "hourly", "--to", DAY_2)}
+    ended = race(hourly, Plan(at="before the ledger commit"), tmp_path / "meet", *verbs["publish"], other=verbs["run"])
+    assert [done.returncode for done in ended] == [0, 5], [done.stderr for done in ended]
+    assert "another run committed first" in ended[1].stderr
+    on_main = [row for row in hourly.ledger() if row["branch"] == "main"]
+    assert len(on_main) == 2 and on_main[1]["kind"] in verbs
+    assert_as_model(hourly, DAY_2)
+    loser = next(verb for kind, verb in verbs.items() if kind != on_main[1]["kind"])
+    assert here(*loser, *where) == 0
+    assert_as_model(hourly, DAY_2)
+    assert_corrections_make_published(hourly)
 
 
 def test_two_that_roll_forward_the_same_run_do_each_step_once(hourly: Stored, tmp_path: Path) -> None:

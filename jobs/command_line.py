@@ -28,6 +28,7 @@ VERBS = {
     "state": "windows, timers, state and watermarks as they stand; fork, restore, close",
     "diff": "windows that two pipelines have published differently",
     "late": "rows that came too late",
+    "maintain": "retention, compaction, vacuum",
     "examples": "list the examples, load their data",
     "doctor": "is everything there that a run needs?",
     "conformance": "play recorded traces of Flink",

@@ -88,6 +88,8 @@ class Pipeline:
             them in first, as of its slice's start) or ``restate`` (no run does; runs and `plan` name the range to restate).
         late_refires: which firings for late elements are kept as panes: each (``element``, as Flink emits them), or only the last one of
             a window in each tick (``tick``) or in each run (``run``). What is published is the same.
+        keep_snapshots: how many of the newest snapshots `slackwater maintain` keeps; older ones can't be forked from, restored or verified.
+        keep_snapshot_every: of older snapshots it keeps the last one in each period of this length.
         order_mode: order of timers that are due together, see `windowing`.
         flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window equals.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
@@ -125,6 +127,8 @@ class Pipeline:
     settle: timedelta = timedelta(minutes=10)
     stragglers: Literal["fold", "restate"] = "fold"
     late_refires: Literal["element", "tick", "run"] = "element"
+    keep_snapshots: int = 30
+    keep_snapshot_every: timedelta = timedelta(days=30)
     order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
     flink_exact: bool = False
     approve_warnings: bool = False
@@ -256,7 +260,7 @@ class Pipeline:
             raise PipelineError(self._subject, f"on_error is {self.on_error!r}; it is 'fail' or 'quarantine'")
 
     def _check_durations(self) -> None:
-        for name, least in (("allowed_lateness", 0), ("slice", 1), ("max_ahead", 0), ("settle", 0)):
+        for name, least in (("allowed_lateness", 0), ("slice", 1), ("max_ahead", 0), ("settle", 0), ("keep_snapshot_every", 1)):
             value = getattr(self, name)
             if not isinstance(value, timedelta):
                 raise PipelineError(self._subject, f"{name} is {value!r}; durations are datetime.timedelta, bare numbers have no unit")
@@ -268,7 +272,7 @@ class Pipeline:
                 raise PipelineError(self._subject, f"{name} is {value}; it is at most {_LONGEST.days:,} days")
 
     def _check_numbers(self) -> None:
-        for name, most in (("max_parallelism", 32768), ("max_catch_up", 1_000_000)):
+        for name, most in (("max_parallelism", 32768), ("max_catch_up", 1_000_000), ("keep_snapshots", 1_000_000)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
                 raise PipelineError(self._subject, f"{name} is {value!r}; it is 1 to {most}")

@@ -19,6 +19,7 @@ from jobs.protocol import validation
 from jobs.protocol.close import close
 from jobs.protocol.closed import refuse_closed
 from jobs.protocol.corrections import Identity, Publication
+from jobs.protocol.maintain import Maintenance
 from jobs.protocol.moves import Moves, find_branch
 from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
@@ -208,6 +209,12 @@ def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publis
         source=(),
     )
     return Publisher(name, tables, roll_forward(pipeline, tables, shape))
+
+
+def maintenance(name: str, warehouse: str | None, pipelines: str | None) -> Maintenance:
+    """The upkeep of a registered pipeline's tables. Needs neither Spark nor the source."""
+    made = publisher(name, warehouse, pipelines)
+    return Maintenance(registry.load(pipelines)[name], made.tables, made.roll_forward)
 
 
 def moves(name: str, warehouse: str | None, pipelines: str | None) -> Moves:

@@ -53,11 +53,11 @@ class _StageOfClose(StageOfSlice):
         owner, start_ms = self.parent.owner, self.parent.start_ms
         assert owner is not None and start_ms is not None
         pins = Pins.recorded(self.pipeline, self.runner.warehouse, owner, owner)
-        return _FinalReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, pins)
+        return FinalReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, pins)
 
 
 @dataclass(frozen=True)
-class _FinalReplay(SliceReplay):
+class FinalReplay(SliceReplay):
     """A slice without arrivals, whose only watermark is the final one."""
 
     def scan(self) -> SliceScan:

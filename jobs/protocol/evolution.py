@@ -18,7 +18,7 @@ Kind = Literal["free", "converted", "at a tick boundary", "refused"]
 # What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is not here is refused.
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle", "stragglers"), "free"),
-    **dict.fromkeys(("approve_warnings", "late_refires", "pickled_state", "on_error"), "free"),
+    **dict.fromkeys(("approve_warnings", "late_refires", "pickled_state", "on_error", "keep_snapshots", "keep_snapshot_every"), "free"),
     **dict.fromkeys(("allowed_lateness", "max_ahead"), "converted"),
     **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),
     "watermarks.interval_ms": "at a tick boundary",

@@ -60,7 +60,9 @@ class Pins:
         return cls(source, before, newer)
 
     @classmethod
-    def recorded(cls, pipeline: Pipeline, warehouse: Warehouse, row: LedgerRow, owner: LedgerRow | None) -> "Pins":
+    def recorded(
+        cls, pipeline: Pipeline, warehouse: Warehouse, row: LedgerRow, owner: LedgerRow | None, restated: tuple[Stretch, ...] = ()
+    ) -> "Pins":
         """What the run `row` on the snapshot of `owner` was pinned to.
 
         Raises:
@@ -69,7 +71,7 @@ class Pins:
         """
         source = _version_of(pipeline, warehouse, row.inputs)
         assert source is not None, f"run {row.seq} has no input"
-        return cls(source, _version_of(pipeline, warehouse, () if owner is None else owner.inputs))
+        return cls(source, _version_of(pipeline, warehouse, () if owner is None else owner.inputs), restated)
 
 
 def _version_of(pipeline: Pipeline, warehouse: Warehouse, inputs: Iterable[Input]) -> PinnedSource | None:

@@ -20,12 +20,14 @@ from jobs.engines.transport import InProcess, SliceScan, Transport
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
 from jobs.pipelines.registry import config_hash
+from jobs.protocol.close import FinalReplay
 from jobs.protocol.evolution import differences
 from jobs.protocol.shapes import shape_of
 from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Slice
+from jobs.protocol.stragglers import restated_since
 from jobs.tables.delta import filesystem
-from jobs.tables.ledger import LedgerRow
+from jobs.tables.ledger import RUN_KINDS, LedgerRow
 from jobs.tables.schemas import SNAPSHOT_TABLES, Shape
 from jobs.tables.snapshots import absent_files, is_kept, require_kept
 from jobs.tables.staging import declaration_of, read_staged, stack
@@ -110,7 +112,7 @@ class Verifier:
         """
         stored = self.warehouse.stored(self.pipeline.name)
         row = stored.ledger.row(seq)
-        if row.kind != "run":
+        if row.kind not in RUN_KINDS:
             raise CannotVerify(f"{self.pipeline.name}: row {seq} of the ledger is a {row.kind}, which replays nothing.", seq=seq)
         notes = self._notes(stored, row)
         work = self._work(stored, row)
@@ -154,15 +156,17 @@ class Verifier:
         owner = None if parent is None else ledger.snapshot_owner(parent)
         if parent is not None and owner is not None and not is_kept(stored, owner):
             require_kept(stored, name, owner, ledger.live_runs(parent))
+        restated = () if parent is None else restated_since(ledger, parent, owner, self.pipeline.source.table)
         try:
-            pins = Pins.recorded(self.pipeline, self.warehouse, row, owner)
+            pins = Pins.recorded(self.pipeline, self.warehouse, row, owner, restated)
         except VersionGone as error:
             raise CannotVerify(f"{name}: run {row.seq} can't be repeated. {error.message}", **error.facts) from error
         assert row.slice_start is not None and row.slice_end is not None
         shape = shape_of(self.pipeline, pins.source.schema)
         slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
         start_ms = to_ms(ledger.start_of(row))
-        return SliceReplay(self.pipeline, shape, self._tables(shape), slice_, start_ms, owner, pins)
+        kind = FinalReplay if row.kind == "close" else SliceReplay
+        return kind(self.pipeline, shape, self._tables(shape), slice_, start_ms, owner, pins)
 
     def _tables(self, shape: Shape) -> Tables:
         return self.warehouse.tables(self.pipeline.name, shape)

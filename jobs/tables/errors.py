@@ -25,3 +25,7 @@ class NoRuns(UsageError):
 
 class CommitConflict(PermanentError):
     """Somebody else committed to the table since it was opened. Callers decide what that means; it never reaches a user."""
+
+
+class SnapshotGone(UsageError):
+    """Retention has dropped the snapshot that somebody wants."""

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 
 from pyarrow.fs import FileType
 
-from jobs.errors import UsageError
 from jobs.tables.delta import filesystem
+from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.schemas import SNAPSHOT_TABLES
 from jobs.tables.warehouse import Tables
-
-
-class SnapshotGone(UsageError):
-    """Retention has dropped the snapshot that somebody wants to continue. Facts: seq, nearest (a seq, or None)."""
 
 
 def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
@@ -40,7 +36,7 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
     """Refuse to continue a snapshot that is gone. `runs` are the live runs up to `owner`, in slice order.
 
     Raises:
-        SnapshotGone: with the nearest one that is kept.
+        SnapshotGone: with the nearest one that is kept. Facts: seq, nearest (a seq, or None).
     """
     if is_kept(tables, owner):
         return

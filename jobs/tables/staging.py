@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from jobs.tables.attempts import AttemptsReader
 from jobs.tables.delta import WrittenFile, filesystem, write_file
+from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.warehouse import Tables
 
@@ -64,12 +65,23 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
 
 
 def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
-    """Rows of files that a run has staged, without run_id."""
+    """Rows of files that a run has staged, without run_id.
+
+    Raises:
+        SnapshotGone: a file is not there any more.
+    """
     folder = tables[name]
     files = filesystem(folder.uri)
     schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
     parts = []
     for path in paths:
-        with files.open_input_file(path) as data:
-            parts.append(pq.read_table(data).select(schema.names).cast(schema))
+        try:
+            with files.open_input_file(path) as data:
+                parts.append(pq.read_table(data).select(schema.names).cast(schema))
+        except FileNotFoundError as error:
+            raise SnapshotGone(
+                f"{folder.uri}: {path}, which a run had staged, is gone. `slackwater maintain` drops snapshots that are neither among the "
+                "newest nor the last of a period; the rows of `runs` stay, and newer snapshots can be looked at.",
+                path=path,
+            ) from error
     return pa.concat_tables(parts) if parts else schema.empty_table()

@@ -1,0 +1,113 @@
+"""Keeps a pipeline's tables small: snapshots that nothing needs are dropped, small files compacted, dead files deleted, logs checkpointed.
+
+Touches nothing that the lineage needs: `jobs.tables.retention` decides, and is asked again where the ledger has moved meanwhile.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobs.pipelines import Pipeline
+from jobs.protocol.roll_forward import RollForward
+from jobs.protocol.run import wall_clock
+from jobs.tables.errors import CommitConflict
+from jobs.tables.retention import Lineage, Rule, droppable
+from jobs.tables.schemas import SNAPSHOT_TABLES
+from jobs.tables.upkeep import Held, TableUpkeep
+from jobs.tables.warehouse import Tables
+
+log = logging.getLogger("slackwater")
+
+# Every run adds a few rows to each of these. The staged tables have files of their own for each run, which the ledger names.
+COMPACTED = ("runs", "attempts", "validations", "corrections", "published")
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What was done to a table, or would be.
+
+    Attributes:
+        snapshots: how many runs' rows of it are dropped, and with them
+        rows, bytes: so many.
+        kept: how many runs' rows of it stay; None for a table that is no part of snapshots.
+        compacted: by how many files it is fewer.
+        vacuumed: how many dead files are deleted.
+        note: why something was left for another time.
+    """
+
+    table: str
+    snapshots: int = 0
+    rows: int = 0
+    bytes: int = 0
+    kept: int | None = None
+    compacted: int = 0
+    vacuumed: int = 0
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """The upkeep of one pipeline's tables.
+
+    Attributes:
+        pipeline, tables: whose.
+        roll_forward: finished first, as by every writing command.
+        clock: the wall clock.
+    """
+
+    pipeline: Pipeline
+    tables: Tables
+    roll_forward: RollForward
+    clock: Callable[[], datetime] = wall_clock
+
+    def plan(self) -> list[Upkeep]:
+        """What `run` would do now, one entry a table. Changes nothing."""
+        found = []
+        for name, table in self._tables():
+            dropped, kept = self._split(name)
+            fewer = table.compactable() if name in COMPACTED else 0
+            found.append(_upkeep(name, dropped, kept, fewer, table.vacuum(is_dry=True)))
+        return found
+
+    def run(self) -> list[Upkeep]:
+        """Do it, table after table. Killed at any moment it has done a part, and can be run again."""
+        self.roll_forward.finish()
+        return [self._keep_small(name, table) for name, table in self._tables()]
+
+    def _keep_small(self, name: str, table: TableUpkeep) -> Upkeep:
+        dropped, kept = self._split(name)
+        if dropped:
+            table.drop_partitions("run_id", list(dropped))
+        fewer, note = 0, None
+        try:
+            fewer = table.compact() if name in COMPACTED else 0
+        except CommitConflict:
+            note = "somebody else was writing to it; it is compacted next time"
+        table.checkpoint()
+        upkeep = _upkeep(name, dropped, kept, fewer, table.vacuum(is_dry=False), note)
+        log.info(f"maintain {name}", extra={"pipeline": self.pipeline.name})
+        return upkeep
+
+    def _tables(self) -> list[tuple[str, TableUpkeep]]:
+        return [(name, TableUpkeep(folder)) for name, folder in self.tables.folders.items()]
+
+    def _split(self, name: str) -> tuple[dict[str, Held], dict[str, Held]]:
+        """Of a snapshot table: what is dropped of it and what stays, by run id. Nothing, of another."""
+        if name not in SNAPSHOT_TABLES:
+            return {}, {}
+        ledger, rule = self.tables.ledger, Rule(self.pipeline.keep_snapshots, self.pipeline.keep_snapshot_every)
+        while True:
+            version = self.tables["runs"].open().version()
+            stored = TableUpkeep(self.tables[name]).partitions("run_id")
+            lineage = Lineage(self.tables.attempts.standing(), ledger.rows(), ledger.branches())
+            gone = set(droppable(stored, lineage, rule, self.clock()))
+            if self.tables["runs"].open().version() == version:
+                return {run: held for run, held in stored.items() if run in gone}, {
+                    run: held for run, held in stored.items() if run not in gone
+                }
+
+
+def _upkeep(name: str, dropped: dict[str, Held], kept: dict[str, Held], fewer: int, vacuumed: int, note: str | None = None) -> Upkeep:
+    rows, size = sum(held.rows for held in dropped.values()), sum(held.bytes for held in dropped.values())
+    return Upkeep(name, len(dropped), rows, size, len(kept) if name in SNAPSHOT_TABLES else None, fewer, vacuumed, note)

@@ -1,0 +1,129 @@
+"""`slackwater maintain`: what nothing needs is dropped, all else goes on as before, and what is gone is said where somebody asks for it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.integration.command import here
+from tests.integration.facts import assert_as_model, assert_corrections_make_published, facts_of_tables
+from tests.integration.stored import Stored
+from tests.jobs.commands.conftest import Hourly
+
+pytestmark = pytest.mark.usefixtures("without_spark")
+
+SNAPSHOT_TABLES = ("window_state", "timers", "source_progress")
+# Twelve hours a run: of three days there are the runs 1 to 6, of which 2, 4 and 6 end a day.
+SETTINGS = "'keep_snapshots': 2, 'keep_snapshot_every': timedelta(days=1), 'slice': timedelta(hours=12)"
+
+
+@pytest.fixture
+def six_runs(hourly: Hourly) -> Hourly:
+    text = hourly.file.read_text()
+    hourly.file.write_text("from datetime import timedelta\n" + text.replace("**{}", f"**{{{SETTINGS}}}"))
+    assert hourly.run_here("--to", "2013-01-04") == 0
+    return hourly
+
+
+def maintain(hourly: Hourly, said: Callable[[], str], *options: str) -> dict[str, dict[str, Any]]:
+    said()
+    assert here("maintain", "hourly", *options, "--output", "json", "--log-format", "json", *hourly.where) == 0
+    text = said()
+    return {row["table"]: row for row in json.loads(text[: text.rindex("]") + 1])}
+
+
+def kept(stored: Stored, table: str) -> set[int]:
+    """Seqs whose rows a snapshot table holds."""
+    seqs = {row["run_id"]: row["seq"] for row in stored.ledger()}
+    return {seqs[row["run_id"]] for row in stored.rows(table)}
+
+
+def versions(stored: Stored) -> dict[str, int]:
+    return {folder.name: DeltaTable(str(folder)).version() for folder in (stored.warehouse / stored.pipeline).iterdir()}
+
+
+def a_week_passes(stored: Stored) -> None:
+    """Files of snapshot tables that no version names any more go, as the vacuum of a later day would delete them."""
+    for table in SNAPSHOT_TABLES:
+        live = {Path(path) for path in DeltaTable(stored.uri(table)).file_uris()}
+        for file in Path(stored.uri(table)).rglob("*.parquet"):
+            if file not in live and "_delta_log" not in file.parts:
+                file.unlink()
+
+
+def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_more(six_runs: Hourly, said: Callable[[], str]) -> None:
+    stored = six_runs.stored
+    before, unchanged = facts_of_tables(stored), versions(stored)
+    planned = maintain(six_runs, said, "--dry-run")
+    assert versions(stored) == unchanged and kept(stored, "window_state") == {1, 2, 3, 4, 5, 6}
+    done = maintain(six_runs, said)
+    counted = ("snapshots", "rows", "bytes", "kept", "compacted")
+    assert [[row[name] for name in counted] for row in planned.values()] == [[row[name] for name in counted] for row in done.values()]
+    opened = {row["seq"]: row["windows_open"] for row in stored.ledger()}
+    assert done["window_state"]["rows"] == opened[1] + opened[3] > 0
+    for table in SNAPSHOT_TABLES:
+        assert kept(stored, table) == {2, 4, 5, 6}
+        assert (done[table]["snapshots"], done[table]["kept"]) == (2, 4)
+    assert len(stored.rows("window_state")) == sum(opened[seq] for seq in (2, 4, 5, 6))
+    assert facts_of_tables(stored) == before
+    again = maintain(six_runs, said)
+    assert {(row["snapshots"], row["compacted"]) for row in again.values()} == {(0, 0)}
+
+
+def test_runs_go_on_after_it_as_if_nothing_had_been(six_runs: Hourly, said: Callable[[], str]) -> None:
+    rows = six_runs.stored.ledger()
+    assert maintain(six_runs, said)["runs"]["compacted"] == 5
+    assert six_runs.stored.ledger() == rows
+    assert len(DeltaTable(six_runs.stored.uri("runs")).file_uris()) == 1
+    assert six_runs.run_here("--to", "2013-01-05") == 0
+    assert_as_model(six_runs.stored, "2013-01-05")
+    assert_corrections_make_published(six_runs.stored)
+
+
+def test_what_is_gone_is_said_with_what_is_kept(six_runs: Hourly, said: Callable[[], str]) -> None:
+    maintain(six_runs, said)
+    assert here("verify", "hourly", 2, *six_runs.where) == 0, "dropped files are readable until they are vacuumed"
+    a_week_passes(six_runs.stored)
+    said()
+    assert here("verify", "hourly", 3, *six_runs.where) == 0
+    assert here("verify", "hourly", 4, *six_runs.where) == 2
+    assert "the snapshot of run 3 is gone" in (text := said()) and "that of run 2, which ends at 2013-01-02T00:00:00Z" in text
+    assert here("state", "windows", "hourly", "--run", 1, *six_runs.where) == 2
+    assert "is gone. `slackwater maintain` drops snapshots" in said()
+    assert here("state", "windows", "hourly", *six_runs.where) == 0
+    assert here("state", "fork", "hourly", "side", "--run", 3, *six_runs.where) == 0
+    assert "begins behind run 2, the nearest whose snapshot is kept before 3" in said()
+
+
+def test_a_restatement_starts_from_the_nearest_snapshot_that_is_kept(six_runs: Hourly, said: Callable[[], str]) -> None:
+    maintain(six_runs, said)
+    a_week_passes(six_runs.stored)
+    assert here("backfill", "hourly", "--from", "2013-01-02T12:00", "--to", "2013-01-03", "--no-publish", *six_runs.where) == 0
+    assert "from 2013-01-02T12:00:00Z moved to 2013-01-02T00:00:00Z, the last boundary with a snapshot; that of run 3" in said()
+
+
+def test_what_a_branch_or_a_staged_run_continues_stays(six_runs: Hourly, said: Callable[[], str]) -> None:
+    assert here("state", "fork", "hourly", "side", "--run", 1, *six_runs.where) == 0
+    assert six_runs.run_here("--to", "2013-01-04T12:00", "--no-publish") == 0
+    staged = {row["run_id"] for row in six_runs.attempts().values() if row["outcome"] == "staged"}
+    assert len(staged) == 1
+    maintain(six_runs, said)
+    seqs = {row["run_id"]: row["seq"] for row in six_runs.stored.ledger()}
+    assert {seqs.get(row["run_id"], "staged") for row in six_runs.stored.rows("source_progress")} == {1, 2, 4, 5, 6, "staged"}
+    assert six_runs.publish() == 0
+    assert_as_model(six_runs.stored, "2013-01-04T12:00")
+    assert here("branches", "drop", "hourly", "side", *six_runs.where) == 0
+    maintain(six_runs, said)
+    assert 1 not in kept(six_runs.stored, "source_progress")
+
+
+def test_a_roll_forward_that_is_open_is_finished_first(six_runs: Hourly, said: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("jobs.protocol.roll_forward.RollForward.finish", lambda self: [])
+        assert six_runs.run_here("--to", "2013-01-04T12:00") == 0
+    assert six_runs.stored.rolled_forward() == 6
+    maintain(six_runs, said)
+    assert six_runs.stored.rolled_forward() == 7

@@ -1,0 +1,47 @@
+"""The README's function of the user's own runs as it stands there, and tells what it says it tells."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from tests.integration.command import here
+from tests.integration.stored import ROOT, Stored
+from tests.model import brute_force
+from tests.model.flights import HOUR_MS, departures_rules, flights
+
+TO = "2013-01-03"
+
+
+def test_the_readmes_process_function_tells_of_silences(warehouse: Path, tmp_path: Path, without_spark: None) -> None:
+    [block] = re.findall(
+        r"^```python\n(.*?class Silences.*?)^```", (ROOT / "README.md").read_text().split("## Your own code")[1], re.M | re.S
+    )
+    (tmp_path / "pipelines.py").write_text(block)
+    assert here("run", "silences", "--to", TO, "--warehouse", str(warehouse), "--pipelines", str(tmp_path / "pipelines.py")) == 0
+    stored = Stored(warehouse, "silences")
+    read = flights("2013-01-01", TO)
+    kept = [event for event in read if event.values["dest"] != "LAX" and event.values["tailnum"] is not None]
+    assert Counter((row["carrier"], row["silent_since"]) for row in stored.rows("published")) == silences(kept)
+    assert sum(row["rows_filtered"] for row in stored.ledger()) == len(read) - len(kept) > 0
+
+
+def silences(events: list) -> Counter:
+    """By hand: a carrier's newest departure, whenever the watermark comes to be two hours beyond it."""
+    rules = departures_rules("2013-01-01", TO)
+    rises = [(tick_end, "", watermark) for tick_end, watermark in brute_force.replay(events, rules).timeline]
+    usable = [event for event in events if brute_force.quarantine_reason(event, rules) is None]
+    steps = sorted([*rises, *((event.arrival, "after", event.order, event) for event in usable)], key=lambda step: step[:3])
+    newest: dict[str, int] = {}
+    untold: set[str] = set()
+    told: Counter = Counter()
+    for step in steps:
+        if len(step) == 4:
+            event = step[3]
+            if event.event_time > newest.get(event.source, -1):
+                newest[event.source] = event.event_time
+                untold.add(event.source)
+            continue
+        due = {carrier for carrier in untold if newest[carrier] + 2 * HOUR_MS <= step[2]}
+        told.update((carrier, newest[carrier]) for carrier in due)
+        untold -= due
+    return told

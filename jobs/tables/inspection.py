@@ -50,13 +50,16 @@ class Inspection:
             )
 
     def runs(self, since: int) -> list[tuple[LedgerRow, list[str]]]:
-        """Ledger rows after `since`, each with the window dates that it changed in `published`: none until that has rolled it forward."""
+        """Ledger rows after `since`, each with the window dates that it changed in `published`: none until that has rolled it forward.
+        Without a window, the date of a row's timestamp; "" where it has neither.
+        """
         rows = self.tables.ledger.rows(since)
         touched: dict[int, set[str]] = {row.seq: set() for row in rows}
         changed = (pc.field("seq") > since) & (pc.field("seq") <= self._rolled_forward())
-        changes = self.tables["corrections"].read(["seq", "window_start"], changed, Within("seq", since + 1, None))
-        for seq, start in zip(changes.column("seq").to_pylist(), changes.column("window_start").to_pylist(), strict=True):
-            touched.setdefault(seq, set()).add("" if start is None else start.strftime("%Y-%m-%d"))
+        changes = self.tables["corrections"].read(["seq", "window_start", "timestamp"], changed, Within("seq", since + 1, None))
+        days = pc.coalesce(changes.column("window_start"), changes.column("timestamp")).to_pylist()
+        for seq, day in zip(changes.column("seq").to_pylist(), days, strict=True):
+            touched.setdefault(seq, set()).add("" if day is None else day.strftime("%Y-%m-%d"))
         return [(row, sorted(touched[row.seq])) for row in rows]
 
     def _rolled_forward(self) -> int:

@@ -28,9 +28,7 @@ PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{packages}" exec {python} -S "$@"
 @contextmanager
 def cluster(folder: Path) -> Iterator[dict[str, str]]:
     """Master and worker in `folder`, up and registered; gives the environment of a driver. Both are stopped in the end."""
-    python = folder / "python"
-    python.write_text(_PYTHON.format(packages=sysconfig.get_path("purelib"), python=sys.executable))
-    python.chmod(0o755)
+    python = blind_python(folder)
     port, ui = _free_port(), _free_port()
     master = f"spark://127.0.0.1:{port}"
     started = []
@@ -45,6 +43,14 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
         for process in reversed(started):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=60)
+
+
+def blind_python(folder: Path) -> Path:
+    """An interpreter for executors, made in `folder`, that finds no package of ours."""
+    python = folder / "python"
+    python.write_text(_PYTHON.format(packages=sysconfig.get_path("purelib"), python=sys.executable))
+    python.chmod(0o755)
+    return python
 
 
 def _start(folder: Path, name: str, main: str, *options: str) -> "subprocess.Popen[bytes]":

@@ -5,8 +5,6 @@ Spark's own small cluster: a master, two workers and two executors in processes 
 
 import shutil
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,16 +13,13 @@ import pytest
 from jobs.runtime.jars import spark_home
 from tests.integration.command import environment, here, slackwater
 from tests.integration.facts import assert_as_model, assert_corrections_make_published
+from tests.integration.standalone import blind_python
 from tests.integration.stored import Stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 CLUSTER = "local-cluster[2,1,1024]"
 TO = "2013-01-03"
-# The interpreter of the executors: this one, but blind to .pth files, through which an editable install is found.
-PYTHON = """#!/bin/sh
-PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{packages}" exec {python} -S "$@"
-"""
 MINE = """
 from settings_of_mine import LATENESS
 from dataclasses import replace
@@ -37,10 +32,7 @@ mine = replace(departures, name="mine", allowed_lateness=LATENESS)
 @pytest.fixture
 def cluster(tmp_path: Path) -> dict[str, str]:
     """The environment of a driver of that cluster."""
-    python = tmp_path / "python"
-    python.write_text(PYTHON.format(packages=sysconfig.get_path("purelib"), python=sys.executable))
-    python.chmod(0o755)
-    return environment(SLACKWATER_MASTER=CLUSTER, PYSPARK_PYTHON=str(python), SPARK_LOCAL_IP="127.0.0.1")
+    return environment(SLACKWATER_MASTER=CLUSTER, PYSPARK_PYTHON=str(blind_python(tmp_path)), SPARK_LOCAL_IP="127.0.0.1")
 
 
 @pytest.fixture

@@ -107,8 +107,27 @@ def test_its_rows_are_published_and_its_state_and_timers_are_parked(
     assert "have published the same" in said()
     assert here("state", "timers", "carriers", *options, "--output", "json") == 0
     assert len(json.loads(said())) == len(timers)
+    assert here("state", "keyed", "carriers", *options, "--output", "json") == 0
+    assert len(json.loads(said())) == len(parked(stored))
+    assert here("runs", "carriers", *options, "--output", "json") == 0
+    dates = {row["window_date"] for row in stored.rows("published")}
+    assert {day for row in json.loads(said()) for day in row["touched"]} == {str(date) for date in dates}
     assert here("pipelines", *options[2:]) == 0
     assert "Carriers" in said()
+
+
+def test_restating_a_range_whose_rows_have_not_changed_changes_nothing(
+    where: Callable[..., tuple[str, ...]], warehouse: Path, said: Callable[[], str]
+) -> None:
+    options = where()
+    assert here("run", "carriers", "--to", TO, *options) == 0
+    before = Stored(warehouse, "carriers").rows("published")
+    said()
+    assert here("backfill", "carriers", "--from", "2013-01-02", "--to", "2013-01-03", *options) == 0
+    told, after = said(), Stored(warehouse, "carriers")
+    assert "the branch has converged" in told and "nothing in `published` has changed" in told
+    assert Counter(map(repr, after.rows("published"))) == Counter(map(repr, before))
+    assert after.ledger()[-2]["kind"] == "publish", "the branch is live now, and was dropped"
 
 
 def test_each_of_its_rows_is_an_insert_that_no_later_run_replaces(where: Callable[..., tuple[str, ...]], warehouse: Path) -> None:

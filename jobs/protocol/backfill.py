@@ -39,6 +39,7 @@ class Request:
         publish: whether the branch is made live; else it is left at the end of the range.
         slice_ms: length of the branch's slices; None: main's own cuts.
         reason: recorded with the publication.
+        redrives: whether it is done because rows were given another arrival; corrections then say so.
     """
 
     pipeline: str
@@ -50,6 +51,7 @@ class Request:
     reason: str | None = None
     engine: str | None = None
     ranges: int | None = None
+    redrives: bool = False
 
 
 @dataclass

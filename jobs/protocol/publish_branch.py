@@ -62,11 +62,18 @@ class BranchPublisher:
         return LedgerWriter(self.tables["runs"])
 
     def publish(
-        self, main: LedgerRow, branch: Branch, own: Sequence[LedgerRow], later: Sequence[LedgerRow], notes: Sequence[str] = ()
+        self,
+        main: LedgerRow,
+        branch: Branch,
+        own: Sequence[LedgerRow],
+        later: Sequence[LedgerRow],
+        notes: Sequence[str] = (),
+        *,
+        redrives: bool = False,
     ) -> LedgerRow:
         """Make `branch`, whose runs are `own`, live in place of main's runs but `later`, which stay behind it. Returns main's new head.
 
-        `notes` are recorded behind the verdict.
+        `notes` are recorded behind the verdict; `redrives` is what corrections give as their cause.
 
         Raises:
             LostRaceError: main or the branch has moved; nothing was changed.
@@ -76,7 +83,7 @@ class BranchPublisher:
         verdicts = {row.verdict or validation.FAILED for row in own} - {validation.PASSED}
         verdict = "; ".join((min(verdicts, default=validation.PASSED), *notes))
         owner, resume_from = (later[-1], later[0].seq) if later else (own[-1], None)
-        row = publish_row(main, branch, owner, (start, end), resume_from, verdict, self.version)
+        row = publish_row(main, branch, owner, (start, end), resume_from, verdict, self.version, redrives)
         [bound] = self.ledger.commit(MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq})
         log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
         self.conclude(branch)

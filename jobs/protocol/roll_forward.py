@@ -16,12 +16,11 @@ from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict
 from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
+from jobs.tables.lineage import cause_of
 from jobs.tables.reading import Within
 from jobs.tables.warehouse import Tables
 
 APPLICATION = "slackwater"
-# Why a ledger row that runs nothing changes what is published; of a run each firing says it.
-CAUSES = {"publish": "restatement", "restore": "restore"}
 
 Step = Callable[[Folder, DeltaTable, LedgerRow, Transaction], None]
 
@@ -66,7 +65,7 @@ class RollForward:
 
     def _correct(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
         log, moved, published = self._of_run(row) if row.kind in RUN_KINDS else self._of_lineage(row)
-        changes = self.publication.changes(log, moved, published, CAUSES.get(row.kind))
+        changes = self.publication.changes(log, moved, published, cause_of(row))
         run_ids = {seq: self.tables.ledger.row(seq).run_id for seq in self._withdrawn_runs(changes)}
         names = [run_ids.get(before, row.run_id) for before in changes.column(BEFORE).to_pylist()]
         whole = {"seq": row.seq, "at": row.committed_at}

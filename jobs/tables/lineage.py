@@ -12,6 +12,7 @@ from jobs.errors import UsageError
 from jobs.tables.ledger import MAIN, Branch, LedgerRow
 from jobs.tables.spans import seqs_of, since, spans_of, up_to
 
+_REDRIVE = "redrive"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
@@ -64,6 +65,7 @@ def publish_row(
     resume_from: int | None = None,
     verdict: str | None = None,
     version: str | None = None,
+    redrives: bool = False,
 ) -> LedgerRow:
     """The row that makes `branch` live: its runs, and behind them main's runs from `resume_from` on, if they converged.
 
@@ -74,10 +76,11 @@ def publish_row(
         restated: [start, end) of the slices that the branch has run.
         resume_from: seq of the first of main's live runs that stay live behind the branch; None when the branch replaces all of them.
         verdict: of the branch's runs, the worst.
+        redrives: whether rows were given another arrival, and this is why; `cause_of` says so.
     """
     return LedgerRow(
         seq=0,
-        run_id=_run_id(f"publish-{branch.name}"),
+        run_id=_run_id(f"{_REDRIVE if redrives else 'publish'}-{branch.name}"),
         kind="publish",
         branch=MAIN,
         parent_seq=main.seq,
@@ -115,6 +118,13 @@ def restore_row(main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: 
 def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
     """The row that ends `branch`: nothing of it is live afterwards. Commit it on the branch's head."""
     return LedgerRow(seq=0, run_id=_run_id("drop"), kind="drop", branch=branch.name, parent_seq=branch.head.seq, live=(), version=version)
+
+
+def cause_of(row: LedgerRow) -> str | None:
+    """Why a row that runs nothing changes what is published, as `corrections` has it; None of a run, where each firing says why."""
+    if row.kind == "publish":
+        return "redrive" if row.run_id.startswith(f"{_REDRIVE}-") else "restatement"
+    return "restore" if row.kind == "restore" else None
 
 
 def _run_id(what: str) -> str:

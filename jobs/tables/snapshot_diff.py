@@ -12,10 +12,10 @@ import pyarrow as pa
 _WINDOW = ("window_start", "window_end")
 # Snapshot table -> what its rows are called, whether they have the pipeline's key, and the other columns that name a row.
 _NAMED_BY: Mapping[str, tuple[str, bool, tuple[str, ...]]] = {
-    "source_progress": ("progress", False, ("source_partition",)),
     "window_state": ("window", True, _WINDOW),
     "timers": ("timer", True, (*_WINDOW, "service", "domain", "time")),
     "keyed_state": ("keyed state", True, ("state_name", "namespace_start", "namespace_end", "map_key")),
+    "source_progress": ("progress", False, ("source_partition",)),
 }
 TABLES = tuple(_NAMED_BY)
 
@@ -28,7 +28,7 @@ def differences(left: Mapping[str, pa.Table], right: Mapping[str, pa.Table], key
         keys: the pipeline's key columns.
 
     Returns:
-        what (progress, window, timer, keyed state), the key columns, window_start, window_end, `name` (what else names the row), `there`
+        what (window, timer, keyed state, progress), the key columns, window_start, window_end, `name` (what else names the row), `there`
         (left, right or both), and as `left` and `right` the columns that differ, or all where the other side has no such row. By table,
         window and key.
     """
@@ -52,7 +52,7 @@ def _differing(left: pa.Table, right: pa.Table, named: Sequence[str]) -> list[tu
             CASE WHEN b.__copy IS NOT NULL THEN {_struct("b", [*named, *values])} END AS "right"
         FROM a FULL OUTER JOIN b ON {same}
         WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({equal or "true"})
-        ORDER BY {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)})" for name in first)}
+        ORDER BY {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)}) NULLS FIRST" for name in first)}
     """
     with duckdb.connect() as connection:
         connection.register("snapshot_left", left)

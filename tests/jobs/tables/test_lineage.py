@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jobs.errors import LostRaceError
 from jobs.tables.ledger import MAIN, LedgerRow, LedgerWriter
-from jobs.tables.lineage import BadBranchName, check_branch_name, drop_row, fork_row, publish_row, restore_row
+from jobs.tables.lineage import BadBranchName, cause_of, check_branch_name, drop_row, fork_row, publish_row, restore_row
 from jobs.tables.spans import Span, seqs_of
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger_rows import START, clock, day, ledger_folder, run_row
@@ -295,6 +295,17 @@ def do_something(ledger: LedgerWriter, model: Model, data: st.DataObject) -> Non
             resume = data.draw(st.sampled_from([None, *behind]))
             publish(ledger, name, resume)
             model.note(MAIN, model.live[name] + ([] if resume is None else main[main.index(resume) :]))
+
+
+def test_a_row_that_runs_nothing_says_why_it_changes_what_is_published(ledger: LedgerWriter) -> None:
+    run(ledger, days=2)
+    fork(ledger, "redrive-by-name-alone", 1)
+    [tip] = run(ledger, "redrive-by-name-alone")
+    head, branch = head_of(ledger), ledger.branch("redrive-by-name-alone")
+    assert branch is not None
+    published = [publish_row(head, branch, tip, (day(1), day(2)), redrives=redrives) for redrives in (False, True)]
+    found = [cause_of(row) for row in (*published, restore(ledger, 1), branch.fork, tip)]
+    assert found == ["restatement", "redrive", "restore", None, None]
 
 
 def test_sums_over_the_ledger_count_no_run_twice(ledger: LedgerWriter) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from jobs.errors import PermanentError
 
-Outcome = Literal["staged", "nothing", "rejected", "refused", "failed", "lost"]
+Outcome = Literal["staged", "nothing", "published", "kept", "rejected", "refused", "failed", "lost"]
 Verdict = Literal["passed", "warned", "failed"]
 
 FORMAT = 1
@@ -37,13 +37,13 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a `run --no-publish` ended with; the process itself exits 0 because Spark's launcher hides other codes.
+    """What a `run --no-publish` or a `backfill` ended with; the process itself exits 0 because Spark's launcher hides other codes.
 
     Args:
         pipeline: its name.
-        outcome: ``staged`` (run_ids wait for `publish`), ``nothing`` (the range is covered already), ``rejected`` by validation,
-            ``refused`` (a gap, too many missed slices, no such source: a person must decide), ``failed`` (and would fail again), or
-            ``lost`` (another run was first).
+        outcome: ``staged`` (run_ids wait for `publish`), ``nothing`` (the range is covered already), ``published`` (a restatement is
+            live) or ``kept`` (it stays a branch), ``rejected`` by validation, ``refused`` (a gap, too many missed slices, no such source:
+            a person must decide), ``failed`` (and would fail again), or ``lost`` (another run was first).
         exit_code: what the process would have exited with: 0, 1, 2, 4 or 5.
         run_id: the last staged run, for `publish`; None when nothing was staged.
         run_ids: all staged runs, in slice order.
@@ -67,6 +67,24 @@ class Manifest:
 def run(pipeline: str, *, to: str, manifest: str, warehouse: str, pipelines: str | None = None) -> list[str]:
     """Arguments that stage every slice up to `to` (ISO 8601; an Airflow template before it is rendered)."""
     return ["run", pipeline, "--to", to, "--no-publish", "--manifest", manifest, *_where(warehouse, pipelines)]
+
+
+def backfill(
+    pipeline: str,
+    *,
+    from_: str,
+    to: str,
+    until: str,
+    publish: str,
+    reason: str,
+    manifest: str,
+    warehouse: str,
+    pipelines: str | None = None,
+) -> list[str]:
+    """Arguments that restate [from, to); all may be templates. `until` is --until-converged or --until-same-code, `publish` is --publish or
+    --no-publish."""
+    asked = ["--from", from_, "--to", to, until, publish, "--reason", reason, "--manifest", manifest]
+    return ["backfill", pipeline, *asked, *_where(warehouse, pipelines)]
 
 
 def publish(pipeline: str, run_id: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
@@ -93,8 +111,8 @@ def read_manifest(file: Path) -> Manifest:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise ManifestError(
-            f"{file}: the outcome of the replay cannot be read ({error.strerror}). Clear the task `replay`; if Airflow's workers run on "
-            "several machines, SLACKWATER_MANIFESTS must name a folder that all of them share.",
+            f"{file}: the outcome of the replay cannot be read ({error.strerror}). Clear the task `replay` or `restate`; if Airflow's "
+            "workers run on several machines, SLACKWATER_MANIFESTS must name a folder that all of them share.",
             file=file,
         ) from error
     try:
@@ -102,7 +120,7 @@ def read_manifest(file: Path) -> Manifest:
     except (ValueError, TypeError, KeyError) as error:
         raise ManifestError(
             f"{file}: not a manifest of format {FORMAT}: {error}. The task `replay` was run by another version of slackwater than this "
-            "one, or the file was changed; install one version on both sides and clear `replay`.",
+            "one, or the file was changed; install one version on both sides and clear `replay` or `restate`.",
             file=file,
         ) from error
 

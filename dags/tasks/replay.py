@@ -3,6 +3,7 @@
 It says what is submitted; what a replay is stands in jobs. Exit codes do not get through spark-submit, the manifest does.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,15 @@ def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
     arguments = args.run(
         pipeline.name, to=END, manifest=manifest(pipeline, settings), warehouse=settings.warehouse, pipelines=settings.pipelines
     )
+    return submit("replay", pipeline, settings, arguments, prepare)
+
+
+def submit(
+    task_id: str, pipeline: Pipeline, settings: Settings, arguments: list[str], pre_execute: Callable[[Any], None]
+) -> SparkSubmitOperator:
+    """A task that starts `slackwater` with these (templated) arguments as a Spark application."""
     return SparkSubmitOperator(
-        task_id="replay",
+        task_id=task_id,
         name=f"slackwater {pipeline.name}",
         conn_id=settings.spark_connection,
         spark_binary=str(ROOT / "infra" / "spark-submit"),
@@ -39,7 +47,7 @@ def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
         conf=dict(settings.spark_conf),
         env_vars={"SLACKWATER_SPARK_BIN": str(settings.spark_bin)},
         pool=settings.pool,
-        pre_execute=prepare,
+        pre_execute=pre_execute,
     )
 
 
@@ -53,14 +61,19 @@ def prepare(context: Any) -> None:
             "To fill a range of intervals, use `airflow backfill create`."
         )
     if to is not None:
-        _check(to)
+        check_time("to", to)
+    forget_manifest(context)
+
+
+def forget_manifest(context: Any) -> None:
+    """Remove what an earlier try has left to be read."""
     arguments = context["task"].application_args
     Path(arguments[arguments.index("--manifest") + 1]).unlink(missing_ok=True)
 
 
-def _check(to: str) -> None:
-    """Airflow's own check of a parameter lets any string through."""
+def check_time(name: str, value: Any) -> None:
+    """Airflow's own check of a parameter lets any string through. Raises AirflowFailException."""
     try:
-        datetime.fromisoformat(to)
-    except ValueError as error:
-        raise AirflowFailException(f"The parameter `to` is {to!r}; it is a time such as 2013-01-04T00:00:00Z.") from error
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise AirflowFailException(f"The parameter `{name}` is {value!r}; it is a time such as 2013-01-04T00:00:00Z.") from error

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,12 +21,19 @@ if TYPE_CHECKING:
 @click.option("--from", "from_ms", type=Time(), required=True, metavar="A", help="first arrival to restate")
 @click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="end of the arrivals to restate (exclusive)")
 @click.option("--dry-run", is_flag=True, help="say what it would read, touch and take, and do nothing")
-@click.option("--until-converged", is_flag=True, help="stop as soon as the open windows are the same, whatever code made main's later runs")
-@click.option("--no-publish", is_flag=True, help="leave the branch at B; it changes nothing that readers see")
+@click.option(
+    "--until-converged/--until-same-code",
+    default=False,
+    help="stop when the open windows are the same, whatever code made main's later runs; or only where it was the same (default)",
+)
+@click.option(
+    "--no-publish/--publish", default=False, help="leave the branch at B, where it changes nothing that readers see; or publish it"
+)
 @click.option("--slice", "slice_ms", type=Length(), metavar="D", help="length of the branch's slices, e.g. 6h (default: main's own cuts)")
 @click.option("--reason", metavar="TEXT", help="recorded with the publication")
 @click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
+@click.option("--manifest", type=click.Path(dir_okay=False, path_type=Path), help="write the outcome here as JSON (for Airflow)")
 @options.warehouse
 @options.pipelines
 @options.output
@@ -41,6 +49,7 @@ def command(
     reason: str | None,
     engine: str | None,
     partitions: int | None,
+    manifest: Path | None,
     warehouse: str | None,
     pipelines: str | None,
     output: str,
@@ -55,12 +64,16 @@ def command(
         _show_plan(pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, output)
         return
     from jobs.protocol.backfill import Backfill, Request
+    from jobs.protocol.outcome import report_to
 
     options.log_to_stderr(log_format)
-    request = Request(pipeline, from_ms, to_ms, until_converged, not no_publish, slice_ms, reason, engine, partitions)
+    request = Request(pipeline, from_ms, to_ms, until_converged, not no_publish, slice_ms, reason or None, engine, partitions)
     work = Backfill.on_spark(request, warehouse, pipelines, lines=click.echo)
     with _bar(work):
-        work.run()
+        if manifest is None:
+            work.run()
+        else:
+            report_to(manifest, work)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from jobs import args
 from jobs.errors import LostRaceError, RetryableError
 from jobs.protocol import branches, catch_up, convergence, restatement, validation
 from jobs.protocol.branches import Origin
@@ -76,6 +77,7 @@ class Backfill:
         progress: told after each slice how many are done, how many there are at most, and the slice that comes next.
         staged: the slices run by this process.
         published: the row that made the branch live.
+        message: what was said last.
     """
 
     request: Request
@@ -84,6 +86,21 @@ class Backfill:
     progress: Callable[[int, int, str], object] = lambda done, most, what: None
     staged: list[Staged] = field(default_factory=list)
     published: LedgerRow | None = None
+    message: str = ""
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        return self.request.pipeline
+
+    def say(self, sentence: str) -> None:
+        """One line about the pipeline."""
+        self.message = sentence
+        self.lines(f"{self.pipeline}: {sentence}")
+
+    def told(self) -> tuple[args.Outcome, str]:
+        """How it has ended well, and a sentence on it."""
+        return "kept" if self.published is None else "published", self.message
 
     @classmethod
     def on_spark(cls, request: Request, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> "Backfill":
@@ -129,7 +146,7 @@ class _Restating:
         live = self.ledger.live_runs(main)
         wanted = restatement.restate(self.name, live, self.request.from_ms, self.request.to_ms, partial(is_kept, self.tables))
         for sentence in wanted.moved:
-            self.asked.lines(f"{self.name}: {sentence}.")
+            self.asked.say(f"{sentence}.")
         origin = Origin(self.prepared, main, wanted, self.request.slice_ms)
         finished = origin.published()
         if finished is not None:  # it died between its publication and its last word
@@ -138,7 +155,7 @@ class _Restating:
             return main
         branch = origin.resumable() or self._fork(origin)
         if branch.own:
-            self.asked.lines(f"{self.name}: goes on with the branch {branch.name} behind its {len(branch.own)} finished slices.")
+            self.asked.say(f"goes on with the branch {branch.name} behind its {len(branch.own)} finished slices.")
         return self._until_published(wanted, branch)
 
     def _until_published(self, wanted: Restatement, branch: Branch) -> LedgerRow | None:
@@ -154,7 +171,7 @@ class _Restating:
             row = self._publish(main, branch.name, wanted, advanced)
             if row is not None:
                 return row
-            self.asked.lines(f"{self.name}: main has moved meanwhile; the branch {branch.name} catches up.")
+            self.asked.say(f"main has moved meanwhile; the branch {branch.name} catches up.")
         raise MainMoved(
             f"{self.name}: main has moved {LOSSES} times while the branch {branch.name} was about to be published. The branch is kept; run "
             "the same command again to go on with it.",
@@ -173,7 +190,7 @@ class _Restating:
         name, taken = origin.free_name()
         row = fork_row(name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version)
         self.ledger.commit(name, taken, [row], self.runner.clock)
-        self.asked.lines(f"{self.name}: restates {origin.wanted} on the branch {name}.")
+        self.asked.say(f"restates {origin.wanted} on the branch {name}.")
         branch = self.ledger.branch(name)
         assert branch is not None
         return branch
@@ -213,7 +230,7 @@ class _Restating:
         boundary = end_of(there)
         reason = convergence.why_not(own, there, later, again.before(boundary, own[-1]), whatever_the_code=self.request.whatever_the_code)
         verb = "has converged" if reason is None else "has not converged"
-        self.asked.lines(f"{self.name}: at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
+        self.asked.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
         return reason is None
 
     def _tell(self, wanted: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int) -> None:
@@ -236,8 +253,8 @@ class _Restating:
     def _leave(self, name: str, parent: Parent, advanced: _Advanced) -> None:
         assert parent.end_ms is not None
         said = "it may be published" if advanced.is_done else "it has not met main again"
-        self.asked.lines(
-            f"{self.name}: the branch {name} stands at {iso(parent.end_ms)} and is not live; {said}. Go on and publish it with the same "
+        self.asked.say(
+            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {said}. Go on and publish it with the same "
             f"command without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
         )
 
@@ -261,7 +278,7 @@ class _Restating:
         return [*waived, *([f"reason: {self.request.reason}"] if self.request.reason else [])]
 
     def _say_what_changed(self, row: LedgerRow) -> None:
-        self.asked.lines(f"{self.name}: published as run {row.seq}; {branches.changed_by(self.tables, row.seq)}")
+        self.asked.say(f"published as run {row.seq}; {branches.changed_by(self.tables, row.seq)}")
 
 
 def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from jobs import args
 from jobs.engines import planner
 from jobs.engines.operator import OperatorEngine
 from jobs.engines.transport import MapTask, RangeTask, SliceScan, Transport
@@ -25,7 +26,7 @@ from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Prepared, Runner, Staged
-from jobs.protocol.slices import Lineage, Slice, choose
+from jobs.protocol.slices import Lineage, Slice, choose, iso
 from jobs.protocol.verify import Verifier
 from jobs.tables.ledger import MAIN, LedgerRow
 from jobs.tables.schemas import Shape
@@ -135,6 +136,18 @@ class CatchUp:
         parent = prepared.parent(branch)
         refuse_closed(name, parent.owner)
         return parent
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        return self.request.pipeline
+
+    def told(self) -> tuple[args.Outcome, str]:
+        """How it has ended well, and a sentence on it."""
+        count = len(self.staged)
+        if count == 0:
+            return "nothing", f"nothing to do: the lineage covers everything up to {iso(self.request.to_ms)}"
+        return "staged", f"{count} slice{'' if count == 1 else 's'} {'published' if self.request.publish else 'staged'}"
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
         most = None if self.request.everything else pipeline.max_catch_up

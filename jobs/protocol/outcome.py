@@ -3,21 +3,38 @@
 Writes no manifest where another try may end otherwise. The form of a manifest is that of jobs.args.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from jobs import args
-from jobs.errors import LostRaceError, PermanentError, RejectedError, RetryableError, SlackwaterError, UsageError
+from jobs.errors import LostRaceError, PermanentError, RejectedError, RetryableError, UsageError
 from jobs.protocol import validation
-from jobs.protocol.catch_up import CatchUp
-from jobs.protocol.run import LeaseHeld
-from jobs.protocol.slices import iso
+from jobs.protocol.run import LeaseHeld, Staged
 
 # What an error is called that another try would meet again, by exit code.
 OUTCOMES: Mapping[int, args.Outcome] = {1: "failed", 2: "refused", 4: "rejected", 5: "lost"}
 
 
-def report_to(manifest: Path, work: CatchUp) -> None:
+class Work(Protocol):
+    """A command that replays slices: a catch-up, or a restatement."""
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+
+    @property
+    def staged(self) -> Sequence[Staged]:
+        """The slices that it has replayed so far."""
+
+    def run(self) -> object:
+        """Do it."""
+
+    def told(self) -> tuple[args.Outcome, str]:
+        """How it has ended well, and a sentence for the person who reads the task's log."""
+
+
+def report_to(manifest: Path, work: Work) -> None:
     """Do the work and write how it ended to `manifest`.
 
     Raises:
@@ -29,22 +46,22 @@ def report_to(manifest: Path, work: CatchUp) -> None:
     except LeaseHeld as error:  # the other run will end, so another try may well succeed
         raise RetryableError(error.message, **error.facts) from error
     except (RejectedError, LostRaceError, UsageError, PermanentError) as error:
-        args.write_manifest(_manifest(work, OUTCOMES[error.exit_code], error), manifest)
+        args.write_manifest(_manifest(work, OUTCOMES[error.exit_code], str(error), error.exit_code), manifest)
     else:
-        args.write_manifest(_manifest(work, "staged" if work.staged else "nothing", None), manifest)
+        args.write_manifest(_manifest(work, *work.told(), 0), manifest)
 
 
-def _manifest(work: CatchUp, outcome: args.Outcome, error: SlackwaterError | None) -> args.Manifest:
+def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -> args.Manifest:
     rank = [validation.PASSED, validation.WARNED, validation.FAILED]
     verdicts = sorted((staged.verdict for staged in work.staged), key=rank.index)
     return args.Manifest(
-        pipeline=work.request.pipeline,
+        pipeline=work.pipeline,
         outcome=outcome,
-        exit_code=0 if error is None else error.exit_code,
+        exit_code=exit_code,
         run_id=work.staged[-1].row.run_id if work.staged else None,
         run_ids=tuple(staged.row.run_id for staged in work.staged),
         verdict=verdicts[-1] if verdicts else None,  # type: ignore[arg-type]
-        message=_told(work) if error is None else str(error),
+        message=message,
         failures=tuple(
             args.Failure(
                 run_id=staged.row.run_id,
@@ -65,10 +82,3 @@ def _manifest(work: CatchUp, outcome: args.Outcome, error: SlackwaterError | Non
             if staged.row.slice_start is not None and staged.row.slice_end is not None
         ),
     )
-
-
-def _told(work: CatchUp) -> str:
-    count = len(work.staged)
-    if count == 0:
-        return f"nothing to do: the lineage covers everything up to {iso(work.request.to_ms)}"
-    return f"{count} slice{'' if count == 1 else 's'} {'published' if work.request.publish else 'staged'}"

@@ -67,7 +67,9 @@ class Publisher:
                 f"`slackwater publish {self.pipeline} {chain[-1][1].run_id} --accept REASON`.",
                 run_id=refused[0].run_id,
             )
-        return self.commit([attempt for attempt, _ in chain], [_accepted(row, accept) for _, row in chain], self._parent_seq(chain[0][0]))
+        parent = self._continued(chain[0][0])
+        attempts, rows = [attempt for attempt, _ in chain], [_accepted(row, accept) for _, row in chain]
+        return self.commit(attempts, rows, None if parent is None else parent.seq, MAIN if parent is None else parent.branch)
 
     def commit(self, attempts: list[Attempt], rows: list[LedgerRow], parent_seq: int | None, branch: str = MAIN) -> list[LedgerRow]:
         """Commit the runs `rows` on `branch` if its head is still `parent_seq`, record it and roll forward what main has open. Returns no
@@ -108,7 +110,8 @@ class Publisher:
         for attempt in reversed(self.tables.attempts.standing()):
             if attempt.outcome == "staged":
                 chain = self._chain_to(attempt)
-                if chain and self._parent_seq(chain[0][0]) == (None if head is None else head.seq):
+                parent = self._continued(chain[0][0]) if chain else None
+                if chain and (None if parent is None else parent.seq) == (None if head is None else head.seq):
                     return chain
         return []
 
@@ -127,12 +130,11 @@ class Publisher:
             attempt = None if parent is None else self.tables.attempts.find(parent)
         return chain
 
-    def _parent_seq(self, first: Attempt) -> int | None:
-        """The seq of the committed run that the chain continues; None where it begins the lineage."""
+    def _continued(self, first: Attempt) -> LedgerRow | None:
+        """The committed row that the chain continues, on its branch; None where it begins the lineage."""
         assert first.ledger_row is not None
         parent, _ = unpack(first.ledger_row)
-        committed = None if parent is None else self.tables.ledger.by_run_id(parent)
-        return None if committed is None else committed.seq
+        return None if parent is None else self.tables.ledger.by_run_id(parent)
 
 
 def _accepted(row: LedgerRow, reason: str | None) -> LedgerRow:

@@ -7,6 +7,7 @@ from typing import Any
 from jobs.examples import EXAMPLES
 from tests.dags.conftest import ROOT, parse
 
+MUST_BE_GIVEN = {"__type": "arg_not_set", "__var": None}
 HEAVY = {"pyspark", "py4j", "delta", "deltalake", "pandas", "numpy", "pyarrow", "duckdb", "great_expectations", "rocksdict"}
 
 
@@ -33,11 +34,12 @@ def task(parsed: Any, dag: str, name: str) -> dict[str, Any]:
 
 def test_every_registered_pipeline_has_its_dag_and_nothing_fails_to_import(parsed: Any) -> None:
     assert parsed["import_errors"] == {}
-    assert sorted(parsed["dags"]) == sorted([*EXAMPLES, "careful", "unscheduled"])
+    pipelines = [*EXAMPLES, "careful", "unscheduled"]
+    assert sorted(parsed["dags"]) == sorted([*pipelines, *(f"{name}__restate" for name in pipelines)])
 
 
 def test_only_files_that_declare_dags_are_parsed(parsed: Any) -> None:
-    assert [Path(file).name for file in parsed["files"]] == ["scheduled.py"]
+    assert sorted(Path(file).name for file in parsed["files"]) == ["restate.py", "scheduled.py"]
 
 
 def test_parsing_imports_nothing_heavy(parsed: Any) -> None:
@@ -99,6 +101,36 @@ def test_validate_and_publish_read_what_replay_and_validate_left(parsed: Any) ->
 def test_announce_names_the_published_table(parsed: Any) -> None:
     (asset,) = task(parsed, "departures", "announce")["outlets"]
     assert (asset["__var"]["name"], asset["__var"]["uri"]) == ("departures.published", "file:///data/warehouse/departures/published")
+
+
+def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_hand_alone(parsed: Any) -> None:
+    assert shape(parsed["dags"]["careful__restate"]) == {
+        "schedule": {"__type": "airflow.timetables.simple.NullTimetable", "__var": {}},
+        "start": 1582956000.0,
+        "catchup": False,
+        "max_active_runs": 1,
+        "params": {"from": MUST_BE_GIVEN, "to": MUST_BE_GIVEN, "until": "state and code", "publish": True, "reason": ""},
+        "edges": {"restate": ["conclude"], "conclude": ["announce"], "announce": []},
+        "operators": {"restate": "SparkSubmitOperator", "conclude": "ConcludeOperator", "announce": "AnnounceOperator"},
+        "retries": {"restate": 5, "conclude": 0, "announce": 5},
+        "retry_delay": {"restate": 7200.0, "conclude": 7200.0, "announce": 7200.0},
+        "pools": {"restate": "spark", "conclude": "default_pool", "announce": "default_pool"},
+    }
+
+
+def test_restate_submits_the_command_line_of_its_parameters(parsed: Any) -> None:
+    restate = task(parsed, "careful__restate", "restate")
+    manifest = "/data/manifests/careful__restate/{{ run_id }}.json"
+    assert restate["application_args"] == [
+        *("backfill", "careful", "--from", "{{ params['from'] }}", "--to", "{{ params.to }}"),
+        "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}",
+        "{{ '--publish' if params.publish else '--no-publish' }}",
+        *("--reason", "{{ params.reason or 'restated from Airflow' }}", "--manifest", manifest),
+        *("--warehouse", "/data/warehouse", "--pipelines", f"{parsed['folder']}/mine.py"),
+    ]
+    assert task(parsed, "careful__restate", "conclude")["manifest"] == manifest
+    (asset,) = task(parsed, "careful__restate", "announce")["outlets"]
+    assert asset["__var"]["name"] == "careful.published", "consumers need not know who has changed it"
 
 
 def test_what_spark_submit_starts_lies_alone_in_its_folder() -> None:

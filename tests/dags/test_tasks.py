@@ -14,7 +14,7 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskAwaitingInput
 
 from dags.settings import Settings
-from dags.tasks import validate
+from dags.tasks import restate, validate
 from dags.tasks.announce import STORED, AnnounceOperator
 from dags.tasks.publish import PublishOperator
 from dags.tasks.replay import prepare
@@ -36,6 +36,8 @@ WARNING = Failure(
     run_id="b2", expectation="between(min=1)", column_name="flights", severity="warn", observed="0", unexpected=3, checked=812
 )
 NOTHING = replace(STAGED, outcome="nothing", run_id=None, run_ids=(), verdict=None, slices=(), message="covered already")
+
+RESTATED = replace(STAGED, outcome="published", message="published as run 9; 12 rows updated in `published`, on 1 day.")
 
 
 @pytest.fixture
@@ -109,6 +111,43 @@ def test_a_run_without_interval_and_without_parameter_is_refused(tmp_path: Path,
 def test_a_parameter_that_is_no_time_is_refused(tmp_path: Path, to: str) -> None:
     with pytest.raises(AirflowFailException, match="it is a time such as"):
         prepare(replaying(tmp_path / "run.json", "manual", to))
+
+
+# --- restate
+
+
+def restating(file: Path, **params: Any) -> dict[str, Any]:
+    task = SimpleNamespace(application_args=["backfill", "departures", "--manifest", str(file), "--warehouse", "w"])
+    return {"params": {"from": "2013-01-02", "to": "2013-01-03T00:00:00Z", **params}, "task": task}
+
+
+def test_a_try_of_a_restatement_starts_without_the_manifest_of_the_one_before(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    write_manifest(RESTATED, file)
+    restate.prepare(restating(file))
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("params", [{"from": "yesterday"}, {"to": ""}, {"from": None}])
+def test_a_restatement_of_what_is_no_range_is_refused(tmp_path: Path, params: dict[str, Any]) -> None:
+    with pytest.raises(AirflowFailException, match=f"The parameter `{next(iter(params))}` is .*; it is a time such as"):
+        restate.prepare(restating(tmp_path / "run.json", **params))
+
+
+@pytest.mark.parametrize("outcome", ["published", "kept"])
+def test_a_restatement_that_ended_as_asked_says_what_it_did(tmp_path: Path, outcome: Any) -> None:
+    write_manifest(replace(RESTATED, outcome=outcome), tmp_path / "run.json")
+    operator = restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json"))
+    assert operator.execute({}) == "published as run 9; 12 rows updated in `published`, on 1 day."
+
+
+@pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5), ("failed", 1)])
+def test_a_restatement_that_would_end_so_again_fails_for_good(tmp_path: Path, outcome: Any, exit_code: int) -> None:
+    write_manifest(replace(RESTATED, outcome=outcome, exit_code=exit_code, message="flights is 0"), tmp_path / "run.json")
+    with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0"):
+        restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json")).execute({})
+    with pytest.raises(AirflowFailException, match="Clear the task `replay` or `restate`"):
+        restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "missing.json")).execute({})
 
 
 # --- validate

@@ -1,0 +1,75 @@
+"""The task `restate`: one Spark application that replays a range on a branch and publishes it. And `conclude`, which says how that ended.
+
+What a restatement is stands in jobs. Exit codes do not get through spark-submit, the manifest does.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from dags.settings import Settings
+from dags.tasks.replay import check_time, forget_manifest, submit
+from jobs import args
+from jobs.args import ManifestError, read_manifest
+from jobs.pipelines import Pipeline
+
+UNTIL = "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}"
+PUBLISH = "{{ '--publish' if params.publish else '--no-publish' }}"
+REASON = "{{ params.reason or 'restated from Airflow' }}"
+
+
+def manifest(pipeline: Pipeline, settings: Settings) -> str:
+    """Where the restatement of a DAG run leaves its outcome: one file per run, written anew by each try."""
+    return str(settings.manifests / f"{pipeline.name}__restate" / "{{ run_id }}.json")
+
+
+def restate(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
+    """Restates the range of the run's parameters; fails, and goes on at the last finished slice when it is tried again, when the driver
+    crashed or main kept moving."""
+    arguments = args.backfill(
+        pipeline.name,
+        from_="{{ params['from'] }}",
+        to="{{ params.to }}",
+        until=UNTIL,
+        publish=PUBLISH,
+        reason=REASON,
+        manifest=manifest(pipeline, settings),
+        warehouse=settings.warehouse,
+        pipelines=settings.pipelines,
+    )
+    return submit("restate", pipeline, settings, arguments, prepare)
+
+
+def prepare(context: Any) -> None:
+    """Before each try: refuses what is no range, and removes what an earlier try left to be read."""
+    for name in ("from", "to"):
+        check_time(name, context["params"][name])
+    forget_manifest(context)
+
+
+class ConcludeOperator(BaseOperator):
+    """Succeeds when the range is published, or kept as a branch as asked; fails without a retry when another try would end the same way.
+
+    Args:
+        manifest: the file that the restatement left (templated).
+    """
+
+    template_fields = ("manifest",)
+
+    def __init__(self, *, manifest: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.manifest = manifest
+
+    def execute(self, context: Any) -> str:
+        """What was said last. Raises AirflowFailException."""
+        try:
+            found = read_manifest(Path(self.manifest))
+        except ManifestError as error:
+            raise AirflowFailException(str(error)) from error
+        if found.outcome not in ("published", "kept"):
+            raise AirflowFailException(f"{found.outcome} (exit {found.exit_code}): {found.message}")
+        self.log.info("%s: %s", found.outcome, found.message)
+        return found.message

@@ -4,17 +4,24 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jobs.args import Manifest, read_manifest
 from jobs.engines.inputs import SourceRewritten
-from jobs.errors import LostRaceError
-from jobs.pipelines import count, sum
+from jobs.errors import LostRaceError, RetryableError
+from jobs.pipelines import count, expect, sum
+from jobs.protocol import backfill, catch_up
 from jobs.protocol.backfill import MainMoved
+from jobs.protocol.catch_up import SliceRejected
+from jobs.protocol.outcome import report_to
 from jobs.protocol.publish import Publisher
-from jobs.protocol.run import Runner
+from jobs.protocol.run import Runner, wall_clock
+from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.ledger import LedgerWriter
-from tests.jobs.protocol.restating import DAILY, Event, World, every_hour, multiset, perfect
+from tests.integration.conftest import great_expectations as great_expectations
+from tests.jobs.protocol.restating import DAILY, Event, World, every_hour, moment, ms, multiset, perfect
 
 DAYS = 4
 END = 24 * DAYS
@@ -338,4 +345,62 @@ def test_a_restatement_restates_a_restatement(world: World, is_perfect: Callable
     world.append(every_hour(END, END + 24))
     world.run(END + 24)
     assert multiset(world.live("panes")) == world.left()["panes"]
+    is_perfect(world)
+
+
+# --- what the task behind it is told
+
+
+def reported(world: World, manifest: Path, first: float, last: float, **request: Any) -> Manifest:
+    """What `backfill --manifest` leaves."""
+    asked = backfill.Request(world.pipeline.name, ms(first), ms(last), **request)
+    report_to(manifest, backfill.Backfill(asked, world.runner, lambda line: None))
+    return read_manifest(manifest)
+
+
+def test_how_it_ended_is_told_to_the_task_behind_it(world: World, tmp_path: Path) -> None:
+    world.rewrite(24, 48, corrected(1))
+    kept = reported(world, tmp_path / "manifest", 24, 48, publish=False)
+    assert (kept.outcome, kept.exit_code, kept.slices) == ("kept", 0, (("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00"),))
+    assert "is not live; it has not met main again" in kept.message
+    published = reported(world, tmp_path / "manifest", 24, 48)
+    assert (published.outcome, published.exit_code, published.verdict) == ("published", 0, "passed")
+    assert published.message.endswith("12 rows updated in `published`, on 1 day.")
+    refused = reported(world, tmp_path / "manifest", END, END + 24)
+    assert (refused.outcome, refused.exit_code) == ("refused", 2)
+    with pytest.raises(RetryableError, match="another run is alive"):
+        with_a_branch_held(world, lambda: reported(world, tmp_path / "manifest", 48, 72))
+    assert not (tmp_path / "manifest").exists(), "another try may end otherwise"
+
+
+def with_a_branch_held(world: World, work: Callable[[], object]) -> None:
+    """Do `work` while another process is at work on the branch that the work would go on with."""
+    world.append(every_hour(END, END + 24))
+    world.code = "other code"  # so that the branch has to go on behind its range
+    world.backfill(48, 72, publish=False)
+    [branch] = world.ledger.branches()
+    attempts = AttemptsWriter(world.tables["attempts"])
+    other = Attempt(run_id="other", parent_seq=branch.head.seq, slice_start=moment(72), slice_end=moment(96), at=wall_clock())
+    assert attempts.claim(other, wall_clock) is not None
+    assert world.run(END + 24) != [], "main is not in its way"
+    work()
+
+
+def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatement_goes_on(
+    world: World, great_expectations: None, is_perfect: Callable[[World], None]
+) -> None:
+    world.pipeline = replace(DAILY, expect=[expect.between("total", max=8)])
+    world.rewrite(24, 48, [*every_hour(24, 46, x=5), *every_hour(46, 48)])
+    with pytest.raises(SliceRejected) as error:
+        world.backfill(24, 48)
+    assert replayed(world) == [] and world.main.seq == DAYS
+    rejected = world.tables.attempts.standing()[-1]
+    assert f"slackwater publish daily {rejected.run_id} --accept REASON" in str(error.value)
+    prepared = world.runner().prepare()
+    accepting = Publisher("daily", prepared.tables, catch_up.roll_forward(world.pipeline, prepared.tables, prepared.shape))
+    [row] = accepting.publish(rejected.run_id, "ten is right")
+    assert (row.branch, row.verdict) == ("restate-20130102t000000-20130103t000000", "accepted: ten is right")
+    published = world.backfill(24, 48)
+    assert published is not None and published.verdict == "accepted: ten is right"
+    world.pipeline = DAILY
     is_perfect(world)

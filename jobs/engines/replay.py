@@ -31,6 +31,7 @@ class Replay:
         run_id: what staged rows carry.
         ranges: number of key-group ranges, one task each.
         file_rows: a range writes its rows of a table as a file of its own from this many on; fewer come back as Arrow.
+        state_memory_mb: how much memory the state of one range may take before it goes to disk.
         scratch: a folder below which such files are written instead, by a replay that stages nothing.
     """
 
@@ -44,6 +45,7 @@ class Replay:
     ranges: int
     file_rows: int = 200_000
     scratch: str | None = None
+    state_memory_mb: int = 1024
 
     def target(self, table: str) -> str:
         """The folder into which tasks write files of `table`."""

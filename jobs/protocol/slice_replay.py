@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, pin
+from jobs.engines.operator.spilling import state_memory_mb
 from jobs.engines.progress import Progress, columns_of_pass, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge
@@ -146,7 +147,18 @@ class SliceReplay:
         folders = {name: self.tables[name].uri for name in staged_tables(self.shape)}
         number = self._ranges(scan) if ranges is None else ranges
         outcome = engine.replay(
-            Replay(self.pipeline, self.shape, scan, timeline, state, folders, run_id, number, scratch=scratch),
+            Replay(
+                self.pipeline,
+                self.shape,
+                scan,
+                timeline,
+                state,
+                folders,
+                run_id,
+                number,
+                scratch=scratch,
+                state_memory_mb=state_memory_mb(),
+            ),
             transport,
         )
         progress = after.to_table(run_id)

@@ -173,13 +173,14 @@ def replay_pipeline(
     appears: Sequence[int] | None = None,
     latenesses: Sequence[int] | None = None,
     engines: Sequence[Engine] = (OperatorEngine(),),
+    state_memory: Sequence[int] = (1024,),
 ) -> Replayed:
     """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and ends.
-    Slice i runs in engines[i % n].
+    Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB.
     """
     with tempfile.TemporaryDirectory() as folder:
         replaying = _Replaying(pipeline, events, rules, file_rows, appears or [0] * len(events), Path(folder))
-        replaying.latenesses = latenesses
+        replaying.latenesses, replaying.state_memory = latenesses, state_memory
         return replaying.run([rules.start, *cuts, rules.to], ranges, engines)
 
 
@@ -191,6 +192,7 @@ class _Replaying:
         self.file_rows = file_rows
         self.pipeline = pipeline
         self.latenesses: Sequence[int] | None = None
+        self.state_memory: Sequence[int] = (1024,)
         source = folder / "events"
         source.mkdir()
         self.start = rules.start
@@ -222,6 +224,7 @@ class _Replaying:
             parallelism = ranges[number % len(ranges)]
             run_id = f"r{number}"
             replay = Replay(pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows)
+            replay = replace(replay, state_memory_mb=self.state_memory[number % len(self.state_memory)])
             outcome = engines[number % len(engines)].replay(replay, InProcess())
             state = {name: self._park(name, number, outcome) for name in ("window_state", "keyed_state", "timers")}
             self._note(result, outcome)

@@ -5,12 +5,15 @@ for, and one run over the range is what the core gives key by key.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.engines.operator import range_work, spilling
 from jobs.pipelines import Pipeline
 from tests.model import records as model
 from tests.properties.keyed_model import Expected, expected
@@ -32,14 +35,28 @@ def outcome_of(replay: Callable[[], Any]) -> Any:
 
 @given(replays(), st.data())
 @settings(max_examples=60)
-def test_cuts_and_parallelism_do_not_show(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
+def test_cuts_parallelism_and_where_state_lives_do_not_show(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
     cuts = data.draw(cuts_of(rules), label="cuts")
     ranges = data.draw(RANGES, label="ranges")
     file_rows = data.draw(st.sampled_from([1, 1000]), label="file_rows")
+    memory = data.draw(st.lists(st.sampled_from([0, 1, 2, 1024]), min_size=1, max_size=3), label="kilobytes of state in memory")
     once = outcome_of(lambda: everything(replay_pipeline(pipeline, events, rules, [], [1])))
-    assert outcome_of(lambda: everything(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows))) == once
+    with spilling_soon():
+        again = outcome_of(lambda: everything(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)))
+    assert again == once
+
+
+@contextmanager
+def spilling_soon() -> Iterator[None]:
+    """Kilobytes are what megabytes are elsewhere, and state is looked at after each element."""
+    with (
+        patch.object(spilling, "_MB", 1024),
+        patch.object(spilling, "_FIRST_LOOK", 1),
+        patch.object(range_work, "_BETWEEN_LOOKS", 1),
+    ):
+        yield
 
 
 @given(replays(), st.data())

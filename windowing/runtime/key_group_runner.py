@@ -16,7 +16,7 @@ from windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
 from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
 from windowing.runtime.slice_runner import SliceRunner, Timeline
 from windowing.runtime.window_log import LateElement, Pane, WindowLog
-from windowing.runtime.window_operator import MakeBackend, heap_backend, window_operator
+from windowing.runtime.window_operator import MakeBackend, WindowOperator, heap_backend, window_operator
 from windowing.runtime.window_operator_config import WindowOperatorConfig
 
 
@@ -47,23 +47,29 @@ class KeyGroupRunner(SliceRunner):
         make_timer_queue: MakeTimerQueue = queue_in_memory,
         on_error: Literal["fail", "quarantine"] = "fail",
     ) -> None:
-        clock = ReplayProcessingTimeService(from_ms)
-        self._log = WindowLog(accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time, processing_time=clock)
-        self._windows = window_operator(
-            config,
-            self._log,
-            clock,
-            key_groups=key_groups,
-            max_parallelism=max_parallelism,
-            order_mode=order_mode,
-            make_backend=make_backend,
-            make_timer_queue=make_timer_queue,
-            listener=self._log,
-            on_error=on_error,
-        )
+        self._log = WindowLog(accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time)
         self._is_event_time, self._lateness_ms = config.assigner.is_event_time, config.allowed_lateness_ms
         self._group_of = KeyGroupIndex(config.key_type, key_groups, max_parallelism)
-        super().__init__(self._windows, self._windows.process_element, self._log, clock, key_groups, timeline)
+
+        def make_operator(
+            clock: ReplayProcessingTimeService, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue
+        ) -> WindowOperator:
+            self._log.processing_time = clock
+            self._windows = window_operator(
+                config,
+                self._log,
+                clock,
+                key_groups=key_groups,
+                max_parallelism=max_parallelism,
+                order_mode=order_mode,
+                make_backend=make_backend,
+                make_timer_queue=make_timer_queue,
+                listener=self._log,
+                on_error=on_error,
+            )
+            return self._windows
+
+        super().__init__(make_operator, self._log, key_groups, timeline, from_ms, make_backend, make_timer_queue)
 
     @property
     def panes(self) -> list[Pane]:
@@ -95,8 +101,12 @@ class KeyGroupRunner(SliceRunner):
         accepted = common["rows_accepted"] - tally.rows_late - tally.rows_unassigned
         return {**common, **asdict(tally), "rows_accepted": accepted, "windows_open": sum(map(len, self._log.lives.values()))}
 
-    def snapshot(self) -> OperatorSnapshot:
+    def snapshot(self, key_groups: KeyGroupRange | None = None) -> OperatorSnapshot:
+        wanted = key_groups or self._key_groups
         windows = [
-            OpenWindow(self._group_of[key], key, window, life) for window, lives in self._log.lives.items() for key, life in lives.items()
+            OpenWindow(group, key, window, life)
+            for window, lives in self._log.lives.items()
+            for key, life in lives.items()
+            if (group := self._group_of[key]) in wanted
         ]
-        return replace(super().snapshot(), windows=tuple(windows))
+        return replace(super().snapshot(wanted), windows=tuple(windows))

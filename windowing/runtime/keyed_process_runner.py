@@ -5,6 +5,7 @@ No I/O and no engine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from windowing.functions import KeyedProcessFunction
@@ -15,7 +16,7 @@ from windowing.processing_time_service import ReplayProcessingTimeService
 from windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
 from windowing.runtime.process_log import ProcessLog, ProcessRow
-from windowing.runtime.slice_runner import SliceRunner, Timeline
+from windowing.runtime.slice_runner import SliceOperator, SliceRunner, Timeline
 from windowing.runtime.window_operator import MakeBackend, heap_backend
 
 
@@ -44,31 +45,39 @@ class KeyedProcessRunner(SliceRunner):
         make_timer_queue: MakeTimerQueue = queue_in_memory,
         on_error: Literal["fail", "quarantine"] = "fail",
     ) -> None:
-        clock = ReplayProcessingTimeService(from_ms)
         self._log = ProcessLog()
-        operator = KeyedProcessOperator(
-            function,
-            key_type,
-            self._log,
-            clock,
-            key_groups=key_groups,
-            max_parallelism=max_parallelism,
-            order_mode=order_mode,
-            make_backend=make_backend,
-            make_timer_queue=make_timer_queue,
-            on_error=on_error,
-        )
-        self._add_to_function = operator.process_element
-        super().__init__(operator, self._add, self._log, clock, key_groups, timeline)
+
+        def make_operator(
+            clock: ReplayProcessingTimeService, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue
+        ) -> KeyedProcessOperator:
+            return KeyedProcessOperator(
+                function,
+                key_type,
+                self._log,
+                clock,
+                key_groups=key_groups,
+                max_parallelism=max_parallelism,
+                order_mode=order_mode,
+                make_backend=make_backend,
+                make_timer_queue=make_timer_queue,
+                on_error=on_error,
+            )
+
+        super().__init__(make_operator, self._log, key_groups, timeline, from_ms, make_backend, make_timer_queue)
 
     @property
     def rows(self) -> list[ProcessRow]:
         """Rows of the main output, in order."""
         return self._log.rows
 
-    def _add(self, key: Any, value: Any, timestamp: int) -> None:
-        self._log.cause_arrival = self._log.clock
-        try:
-            self._add_to_function(key, value, timestamp)
-        finally:
-            self._log.cause_arrival = None
+    def adder(self, operator: SliceOperator) -> Callable[[Any, Any, int], None]:
+        log, process_element = self._log, operator.process_element
+
+        def add(key: Any, value: Any, timestamp: int) -> None:
+            log.cause_arrival = log.clock
+            try:
+                process_element(key, value, timestamp)
+            finally:
+                log.cause_arrival = None
+
+        return add

@@ -6,6 +6,7 @@ No I/O and no engine. What was parked goes in, what is to be parked comes out, b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
 from windowing.errors import UserCodeError, WindowingError
@@ -14,7 +15,10 @@ from windowing.key_groups import KeyGroupRange
 from windowing.processing_time_service import ReplayProcessingTimeService
 from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
+from windowing.runtime.operator_storage import MakeTimerQueue
+from windowing.runtime.state_size import estimated_bytes
 from windowing.runtime.window_log import SideRow
+from windowing.runtime.window_operator import MakeBackend
 from windowing.state.backend import StateBackend
 
 _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
@@ -53,6 +57,11 @@ class SliceOperator(Protocol):
 
     def process_watermark(self, timestamp: int) -> None: ...
 
+    def process_element(self, key: Any, value: Any, timestamp: int | None) -> None: ...
+
+
+MakeOperator = Callable[[ReplayProcessingTimeService, MakeBackend, MakeTimerQueue], SliceOperator]
+
 
 class SliceLog(Protocol):
     """What keeps account of the operator's doings and is told the time."""
@@ -78,15 +87,16 @@ class FailedElement(NamedTuple):
 class SliceRunner:
     """An operator of one range of key groups, driven through one slice [from_ms, …).
 
-    Call `restore` once, `process_element` for each element in order of arrival, `finish` once, read the results, and `close`.
+    Call `restore` with each part of what was parked, `process_element` for each element in order of arrival, `finish` once, read the
+    results, and `close`.
 
     Args:
-        operator: new and unopened, on `clock`.
-        add_element: the operator's process_element; called for every element.
+        make_operator: makes the operator.
         log: what the operator reports to.
-        clock: processing time; it reads the slice's start.
         key_groups: the range; elements of other key groups are refused.
         timeline: the slice's watermarks.
+        from_ms: the slice's start: what the clock reads.
+        make_backend, make_timer_queue: where state and timers live, see OperatorStorage.
 
     Attributes:
         failed: elements taken back because a function raised on them, in order; only of an operator that takes them back.
@@ -94,22 +104,51 @@ class SliceRunner:
 
     def __init__(
         self,
-        operator: SliceOperator,
-        add_element: Callable[[Any, Any, int], None],
+        make_operator: MakeOperator,
         log: SliceLog,
-        clock: ReplayProcessingTimeService,
         key_groups: KeyGroupRange,
         timeline: Timeline,
+        from_ms: int,
+        make_backend: MakeBackend,
+        make_timer_queue: MakeTimerQueue,
     ) -> None:
         self.failed: list[FailedElement] = []
-        self._operator, self._add_element, self._clock = operator, add_element, clock
+        self._make_operator = make_operator
         self._slice_log = log
         self._key_groups = key_groups
         self._rises: Iterator[tuple[int, int]] = iter(zip(timeline.tick_ends.tolist(), timeline.watermarks.tolist(), strict=True))
         self._next_tick_end, self._next_watermark = next(self._rises, _NO_RISE)
-        log.clock, log.watermark = clock.current_processing_time, timeline.initial
-        operator.open()
-        operator.initialize_watermark(timeline.initial)
+        log.clock, log.watermark = from_ms, timeline.initial
+        self._start(make_backend, make_timer_queue)
+
+    def _start(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
+        """A new operator that knows the time and nothing else."""
+        self._clock = ReplayProcessingTimeService(self._slice_log.clock)
+        self._operator = self._make_operator(self._clock, make_backend, make_timer_queue)
+        self._add_element = self.adder(self._operator)
+        self._operator.open()
+        self._operator.initialize_watermark(self._slice_log.watermark)
+
+    def adder(self, operator: SliceOperator) -> Callable[[Any, Any, int], None]:
+        """What is called for every element."""
+        return operator.process_element
+
+    def move(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
+        """Go on with state and timers in another place, as if the slice had been cut here. Called between two elements."""
+        old = self._operator
+        self._start(make_backend, make_timer_queue)
+        self._operator.backend.restore(old.backend.entries())
+        services = dict(self._operator.time_services.services())
+        for name, service in old.time_services.services():
+            event, processing = (
+                chain.from_iterable(map(queue.snapshot, self._key_groups)) for queue in (service.event_timers, service.processing_timers)
+            )
+            services[name].restore(event, processing)
+        old.close()
+
+    def state_size(self) -> tuple[int, int]:
+        """About how many bytes of memory state and timers take, where they are in memory, and how many entries they are."""
+        return estimated_bytes(self._operator.backend, self._timers())
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Take back what earlier runs parked; what is of other key groups is left alone."""
@@ -142,9 +181,10 @@ class SliceRunner:
         """Close the user's function and the state back end; also after a failure."""
         self._operator.close()
 
-    def snapshot(self) -> OperatorSnapshot:
-        """What is to be parked. Taken when the run is over: values are shared with the operator."""
-        return take_snapshot(self._operator, self._key_groups)
+    def snapshot(self, key_groups: KeyGroupRange | None = None) -> OperatorSnapshot:
+        """What is to be parked, or the part of it that some key groups have. Taken when the run is over: values are shared with the
+        operator."""
+        return take_snapshot(self._operator, key_groups or self._key_groups)
 
     @property
     def processed(self) -> int:
@@ -158,10 +198,12 @@ class SliceRunner:
 
     def counts(self) -> dict[str, int]:
         """What the run did, under the names of the ledger's columns."""
-        services = (service for _, service in self._operator.time_services.services())
-        timers = sum(len(service.event_timers) + len(service.processing_timers) for service in services)
         failed = len(self.failed)
-        return {"rows_accepted": self._slice_log.processed - failed, "rows_quarantined": failed, "timers_pending": timers}
+        return {"rows_accepted": self._slice_log.processed - failed, "rows_quarantined": failed, "timers_pending": self._timers()}
+
+    def _timers(self) -> int:
+        services = (service for _, service in self._operator.time_services.services())
+        return sum(len(service.event_timers) + len(service.processing_timers) for service in services)
 
     def _rise_until(self, moment: int) -> None:
         """Emit the watermarks of the ticks that end at or before `moment`; at each the clock stands at the tick's end."""

@@ -129,16 +129,16 @@ class WindowLog:
     Args:
         accumulates: whether a firing replaces the one before it.
         is_event_time: the domain of the windows.
-        processing_time: the operator's clock, which stops at timers on its way to `clock`.
 
     Attributes:
         lives: window → key → life, for windows from their first element to their cleanup, purged ones included; no inner dict is empty.
         panes, late_elements, side_rows: in the order in which they came about.
         processed: elements processed so far; the runner counts.
+        processing_time: the operator's clock, which stops at timers on its way to `clock`; set with the operator.
         tally: counts since the log was made.
     """
 
-    def __init__(self, *, accumulates: bool, is_event_time: bool, processing_time: ProcessingTimeService) -> None:
+    def __init__(self, *, accumulates: bool, is_event_time: bool) -> None:
         self.clock = 0
         self.watermark = 0
         self.lives: dict[Window, dict[Any, WindowLife]] = {}
@@ -146,10 +146,10 @@ class WindowLog:
         self.late_elements: list[LateElement] = []
         self.side_rows: list[SideRow] = []
         self.processed = 0
+        self.processing_time: ProcessingTimeService
         self.tally = Tally()
         self._accumulates = accumulates
         self._is_event_time = is_event_time
-        self._processing_time = processing_time
         self._firing: tuple[WindowLife, str, int | None, int | None] | None = None
         self._ordinal = 0
         self._side_ordinals: dict[str, int] = {}
@@ -188,7 +188,7 @@ class WindowLog:
         life = self.lives[window][key]
         life.firings += 1
         life.unfired = 0
-        life.last_fired_at = self._processing_time.current_processing_time
+        life.last_fired_at = self.processing_time.current_processing_time
         kind = self._kind(window, by)
         if kind == LATE:
             self.tally.windows_refired += 1

@@ -6,6 +6,7 @@ A row number is of one slice and never enters state; a named tuple may. Knows no
 from collections import namedtuple
 from collections.abc import Iterable, Iterator
 from datetime import UTC
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from jobs.pipelines import Pipeline
 from jobs.pipelines.errors import PipelineError
 
 _OPERANDS: Final = "operands__"  # last of the fields: what the aggregates of a select read
+_AT_ONCE: Final = 1 << 16
 _TIME = pa.timestamp("us", tz="UTC")
 
 
@@ -61,10 +63,16 @@ class Elements:
         """Each element."""
         if self._kind is None:
             return iter(range(self.rows.num_rows))
-        columns: list[Iterable[Any]] = [_natural(self.rows.column(name)) for name in self._kind._fields if name != _OPERANDS]
+        return chain.from_iterable(map(self._tuples, range(0, self.rows.num_rows, _AT_ONCE)))
+
+    def _tuples(self, start: int) -> Iterator[Any]:
+        """The elements from `start` on, not all at once: as Python's objects they take far more memory than as columns."""
+        rows = self.rows.slice(start, _AT_ONCE)
+        columns: list[Iterable[Any]] = [_natural(rows.column(name)) for name in self._kind._fields if name != _OPERANDS]
         if self._columns:
-            nothing = [None] * self.rows.num_rows
-            columns.append(zip(*(nothing if column is None else column for column in self._columns), strict=True))
+            nothing = [None] * rows.num_rows
+            several = slice(start, start + rows.num_rows)
+            columns.append(zip(*(nothing if column is None else column[several] for column in self._columns), strict=True))
         return map(self._kind._make, zip(*columns, strict=True))
 
 

@@ -6,8 +6,8 @@ from jobs.engines.operator.emitted_rows import output_of
 from jobs.engines.operator.process_rows import process_rows
 from jobs.engines.operator.range_work import RangeWork
 from jobs.engines.parked import codec_of_process
-from windowing.order_modes import OrderMode
 from windowing.runtime.keyed_process_runner import KeyedProcessRunner
+from windowing.runtime.operator_storage import OperatorStorage
 from windowing.state.snapshot import SnapshotCodec
 
 
@@ -17,16 +17,18 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
     def make_codec(self) -> SnapshotCodec:
         return codec_of_process(self.pipeline, self.keys, self.element)
 
-    def make_runner(self) -> KeyedProcessRunner:
+    def make_runner(self, storage: OperatorStorage) -> KeyedProcessRunner:
         assert self.pipeline.keyed_process is not None
         return KeyedProcessRunner(
             self.pipeline.keyed_process,
             self.keys.type,
-            key_groups=self.keys.range(self.number, self.replay.ranges),
+            key_groups=self.key_groups,
             max_parallelism=self.keys.max_parallelism,
-            order_mode=OrderMode(self.pipeline.order_mode),
+            order_mode=self.order_mode,
             timeline=self.replay.timeline,
             from_ms=self.replay.scan.from_ms,
+            make_backend=storage.make_backend,
+            make_timer_queue=storage.make_timer_queue,
             on_error=self.pipeline.on_error,
         )
 

@@ -5,7 +5,9 @@ Elements come sorted by arrival. What runs, windows or a process function, the f
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from contextlib import closing
+from itertools import islice
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +19,22 @@ from jobs.engines.operator.elements import Elements, element_class
 from jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
 from jobs.engines.operator.failed_rows import failed_rows, function_raised
 from jobs.engines.operator.fired_rows import side_rows
+from jobs.engines.operator.spilling import Spilling
 from jobs.engines.replay import Replay
 from jobs.engines.results import conform, counted, hand_over, hashed, named
 from jobs.engines.rows import ARRIVAL, EVENT
 from jobs.tables.delta import filesystem
 from jobs.tables.schemas import side_table, table_schemas
 from windowing.errors import PROCESSING_ELEMENT, UserCodeError
+from windowing.order_modes import OrderMode
+from windowing.runtime.operator_storage import OperatorStorage
 from windowing.runtime.slice_runner import SliceRunner
 from windowing.runtime.window_log import SideRow
 from windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotTables
 
 Runner = TypeVar("Runner", bound=SliceRunner)
+
+_BETWEEN_LOOKS: Final = 1000
 
 
 class RangeWork(ABC, Generic[Runner]):
@@ -37,6 +44,7 @@ class RangeWork(ABC, Generic[Runner]):
         element: the named tuple that an element is; None when row numbers do.
         elements: the elements.
         schemas: of the pipeline's tables.
+        runner: the operator of the range, from when the range is run.
     """
 
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
@@ -48,17 +56,18 @@ class RangeWork(ABC, Generic[Runner]):
         self.element = element_class(self.pipeline, source)
         self.elements = Elements(self.pipeline, rows, self.element)
         self.schemas = table_schemas(replay.shape)
-
+        self.key_groups = keys.range(number, replay.ranges)
+        self.order_mode = OrderMode(self.pipeline.order_mode)
         self.codec = self.make_codec()
-        self.runner = self.make_runner()
+        self.runner: Runner
 
     @abstractmethod
     def make_codec(self) -> SnapshotCodec:
         """How what the operator remembers stands in the tables."""
 
     @abstractmethod
-    def make_runner(self) -> Runner:
-        """The operator of the range, at the start of the slice."""
+    def make_runner(self, storage: OperatorStorage) -> Runner:
+        """The operator of the range, at the start of the slice, with state and timers in `storage`."""
 
     @abstractmethod
     def emitted(self) -> pa.Table:
@@ -70,22 +79,34 @@ class RangeWork(ABC, Generic[Runner]):
 
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
-        runner = self.runner
-        try:
-            runner.restore(self.codec.from_tables(SnapshotTables(*map(self._parked, SnapshotTables._fields))))
-            self._feed()
-            runner.finish(self.replay.scan.to_ms)
-            output = {"panes": self.emitted(), **self._sides()}
-            state = self.codec.to_tables(runner.snapshot())._asdict()
-        finally:
-            runner.close()
+        parked = SnapshotTables(*map(self._parked, SnapshotTables._fields))
+        with closing(Spilling(self.replay.state_memory_mb, self.order_mode, sum(rows.nbytes for rows in parked))) as spilling:
+            runner = self.runner = self.make_runner(spilling.storage)
+            with closing(runner):
+                self._restore(parked, spilling)
+                del parked
+                self._feed(spilling)
+                runner.finish(self.replay.scan.to_ms)
+                output = {"panes": self.emitted(), **self._sides()}
+                state, counts = self._state(spilling), runner.counts()
         for name, rows in (*output.items(), *state.items(), ("late_events", self.late())):
             if rows.num_rows:
                 yield hand_over(self.replay, self.number, name, rows, self.schemas[name])
         if runner.failed:
             yield named("quarantine", failed_rows(self.pipeline, runner.failed, self.elements.rows))
         yield hashed(self._hash(output), self._hash(state))
-        yield counted({**runner.counts(), **self._read()})
+        yield counted({**counts, **self._read()})
+
+    def _restore(self, parked: SnapshotTables, spilling: Spilling) -> None:
+        """Give the operator what the parent has parked."""
+        for part in spilling.parts(self.key_groups):
+            own = (pc.field("key_group") >= part.first) & (pc.field("key_group") <= part.last)
+            self.runner.restore(self.codec.from_tables(SnapshotTables(*(rows.filter(own) for rows in parked))))
+
+    def _state(self, spilling: Spilling) -> dict[str, pa.Table]:
+        """The tables of the snapshot."""
+        parts = [self.codec.to_tables(self.runner.snapshot(part)) for part in spilling.parts(self.key_groups)]
+        return {name: pa.concat_tables(tables) for name, tables in zip(SnapshotTables._fields, zip(*parts, strict=True), strict=True)}
 
     def _sides(self) -> dict[str, pa.Table]:
         """The rows of each side output, by its table."""
@@ -113,14 +134,17 @@ class RangeWork(ABC, Generic[Runner]):
         folded = np.count_nonzero(self.elements.rows.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
         return {"rows_read": self.elements.rows.num_rows, "rows_folded": int(folded)}
 
-    def _feed(self) -> None:
+    def _feed(self, spilling: Spilling) -> None:
         """Elements in order of arrival; those folded from before the slice come first, at its start."""
         from_ms, rows = self.replay.scan.from_ms, self.elements.rows
         times = rows.column(EVENT).to_pylist(), rows.column(ARRIVAL).to_pylist()
         process = self.runner.process_element
+        elements = zip(self.keys.values(rows), self.elements.values(), *times, strict=True)
         try:
-            for key, value, timestamp, arrival in zip(self.keys.values(rows), self.elements.values(), *times, strict=True):
-                process(key, value, timestamp, max(arrival, from_ms))
+            while several := list(islice(elements, _BETWEEN_LOOKS)):
+                for key, value, timestamp, arrival in several:
+                    process(key, value, timestamp, max(arrival, from_ms))
+                spilling.look(self.runner)
         except UserCodeError as error:
             if error.during != PROCESSING_ELEMENT:
                 raise
@@ -129,7 +153,7 @@ class RangeWork(ABC, Generic[Runner]):
     def _parked(self, name: str) -> pa.Table:
         """This range's rows of the parent's snapshot; row groups of other key groups are not read."""
         schema = pa.schema([field for field in self.schemas[name] if field.name != "run_id"])
-        owned = self.keys.range(self.number, self.replay.ranges)
+        owned = self.key_groups
         files = filesystem(self.replay.folders[name])
         parts = []
         for path in self.replay.state.get(name, ()):

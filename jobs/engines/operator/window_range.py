@@ -11,8 +11,8 @@ from jobs.engines.parked import codec_of_windows
 from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
 from jobs.pipelines.windows import window_config
-from windowing.order_modes import OrderMode
 from windowing.runtime.key_group_runner import KeyGroupRunner
+from windowing.runtime.operator_storage import OperatorStorage
 from windowing.state.snapshot import SnapshotCodec
 
 
@@ -28,14 +28,16 @@ class WindowRange(RangeWork[KeyGroupRunner]):
         self.config = window_config(self.pipeline, self.keys.type, SelectFunction(self.accumulators, self.elements.operands))
         return codec_of_windows(self.pipeline, self.keys, self.replay.shape, self.accumulators, self.config, self.element)
 
-    def make_runner(self) -> KeyGroupRunner:
+    def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:
         return KeyGroupRunner(
             self.config,
-            key_groups=self.keys.range(self.number, self.replay.ranges),
+            key_groups=self.key_groups,
             max_parallelism=self.keys.max_parallelism,
-            order_mode=OrderMode(self.pipeline.order_mode),
+            order_mode=self.order_mode,
             timeline=self.replay.timeline,
             from_ms=self.replay.scan.from_ms,
+            make_backend=storage.make_backend,
+            make_timer_queue=storage.make_timer_queue,
             on_error=self.pipeline.on_error,
         )
 

@@ -1,0 +1,98 @@
+"""Where a range keeps its state: in memory, and from a bound on in RocksDB, in a directory of the task's own that goes when the task does.
+
+Decides and moves; results are the same in either place. The bound is a setting of the machine, not of a pipeline.
+"""
+
+import os
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from jobs.errors import UsageError
+from windowing.key_groups import KeyGroupRange
+from windowing.order_modes import OrderMode
+from windowing.runtime.operator_storage import OperatorStorage
+from windowing.runtime.slice_runner import SliceRunner
+
+VARIABLE: Final = "SLACKWATER_STATE_MEMORY_MB"
+DEFAULT_MB: Final = 1024
+_MB: Final = 1 << 20
+_FIRST_LOOK: Final = 10_000  # elements; then whenever so many have come as there were entries, since a look counts them all
+_PARTS: Final = 16
+_GROWTH: Final = 12  # what parked rows become in memory, in relation to their columns
+
+
+class StateMemoryError(UsageError):
+    """The setting is no number of megabytes."""
+
+
+def state_memory_mb() -> int:
+    """How much memory the state of one task may take, from SLACKWATER_STATE_MEMORY_MB.
+
+    Raises:
+        StateMemoryError: it is no whole number.
+    """
+    text = os.environ.get(VARIABLE, str(DEFAULT_MB))
+    if not text.isascii() or not text.isdigit():
+        raise StateMemoryError(f"{VARIABLE} is {text!r}; give the megabytes that the state of one task may take, e.g. {DEFAULT_MB}.")
+    return int(text)
+
+
+class Spilling:
+    """The storage of one range's state and timers. `close` it after the runner, also after a failure.
+
+    Args:
+        limit_mb: how much memory it may take.
+        order_mode: timers in the order of one heap cannot leave memory, nor does their state.
+        parked_bytes: size of the columns that are to be restored.
+
+    Attributes:
+        is_spilled: whether state is in RocksDB.
+    """
+
+    def __init__(self, limit_mb: int, order_mode: OrderMode, parked_bytes: int) -> None:
+        self._limit = limit_mb * _MB
+        self._can_spill = not order_mode.has_heap_timers
+        self._storages = [self._open(parked_bytes * _GROWTH > self._limit or not limit_mb)]
+        self._next_look = _FIRST_LOOK
+
+    def _open(self, is_wanted: bool) -> OperatorStorage:
+        self.is_spilled = is_wanted and self._can_spill
+        if not self.is_spilled:
+            return OperatorStorage()
+        # Pickles never leave the task's own directory.
+        return OperatorStorage(state="rocksdb", timers="rocksdb", parent=_local_folder(), pickles=True)
+
+    @property
+    def storage(self) -> OperatorStorage:
+        """What the runner is to be made with."""
+        return self._storages[-1]
+
+    def look(self, runner: SliceRunner) -> None:
+        """Called between elements: move the state if it has outgrown its bound."""
+        processed = runner.processed
+        if processed < self._next_look or self.is_spilled or not self._can_spill:
+            return
+        size, entries = runner.state_size()
+        self._next_look = processed + max(_FIRST_LOOK, entries)
+        if size > self._limit:
+            self._storages.append(self._open(True))
+            runner.move(self.storage.make_backend, self.storage.make_timer_queue)
+
+    def parts(self, key_groups: KeyGroupRange) -> list[KeyGroupRange]:
+        """The parts in which state is restored and parked: all at once, or, where it is too large for that, a few key groups at a time."""
+        if not self.is_spilled:
+            return [key_groups]
+        bounds = [key_groups.first + len(key_groups) * number // _PARTS for number in range(_PARTS + 1)]
+        return [KeyGroupRange(first, end - 1) for first, end in pairwise(bounds) if first < end]
+
+    def close(self) -> None:
+        for storage in self._storages:
+            storage.close()
+
+
+def _local_folder() -> Path:
+    """Where Spark puts its own working files on this machine, else the folder for temporary files."""
+    named = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return Path(named or tempfile.gettempdir()) / "slackwater-state"

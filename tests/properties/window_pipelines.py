@@ -111,7 +111,8 @@ class Seen(ProcessWindowFunction):
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
         for element in elements:
-            yield (str(element), context.current_watermark, context.current_processing_time)
+            seen = element if isinstance(element, str) else f"{element.row}: {element.x}"
+            yield (seen, context.current_watermark, context.current_processing_time)
 
 
 class Rows(WindowFunction):

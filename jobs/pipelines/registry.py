@@ -133,7 +133,7 @@ def _own_files(module: ModuleType) -> dict[str, Path]:
         return _package_files(package)
     files = {path.name: path for path in (own, *own.parent.glob("*.py"))}
     for name, other in list(sys.modules.items()):
-        where = getattr(other, "__file__", None)
+        where = vars(other).get("__file__") if isinstance(other, ModuleType) else None  # of a lazy module getattr would import it
         if "." not in name and where is not None and Path(where) == own.parent / name / "__init__.py":
             files |= _package_files(name)
     return files

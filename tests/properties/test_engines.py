@@ -13,6 +13,7 @@ from jobs.pipelines import count, max_, mean, min_, sum
 from tests.model import records as model
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, TICK, cuts_of, left
+from windowing import CountTrigger, GlobalWindows, PurgingTrigger
 
 SELECT = {
     "n": count(),
@@ -42,7 +43,8 @@ def assigners():
     sliding = st.builds(
         model.Sliding, size=st.sampled_from([90, 200]), slide=st.sampled_from([30, 60, 120]), offset=st.sampled_from([0, 11])
     )
-    return st.one_of(tumbling, sliding)
+    sessions = st.builds(model.Session, gap=st.sampled_from([1, 30, 80]))
+    return st.one_of(tumbling, sliding, sessions)
 
 
 @st.composite
@@ -103,7 +105,19 @@ def seen(replayed):
 @settings(max_examples=60)
 def test_engines_leave_the_same_and_may_change_between_runs(replay, data):
     rules, events = replay
-    purging = data.draw(st.booleans(), label="purging")
+    check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data)
+
+
+@given(replays(), st.integers(1, 4), st.booleans(), st.data())
+@settings(max_examples=20)
+def test_engines_leave_the_same_of_counted_windows(replay, size, purging, data):
+    rules, events = replay
+    trigger = PurgingTrigger.of(CountTrigger.of(size)) if purging else CountTrigger.of(size)
+    declared = {"window": GlobalWindows.create(), "trigger": trigger, "allowed_lateness": datetime.timedelta(0)}
+    check_engines(replace(pipeline_of(rules, False), **declared), rules, events, data)
+
+
+def check_engines(pipeline, rules, events, data):
     cuts = data.draw(cuts_of(rules), label="cuts")
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 5, 128]), min_size=1, max_size=3), label="ranges")
     file_rows = data.draw(st.sampled_from([1, 3, 1000]), label="file_rows")
@@ -111,7 +125,7 @@ def test_engines_leave_the_same_and_may_change_between_runs(replay, data):
     key_by = data.draw(st.sampled_from(KEYS), label="key_by")
     appears = data.draw(st.lists(st.integers(0, len(cuts)), min_size=len(events), max_size=len(events)), label="appears")
     mixed = data.draw(st.lists(st.sampled_from([ColumnarEngine(), OperatorEngine()]), min_size=1, max_size=3), label="engines")
-    pipeline = replace(pipeline_of(rules, purging), select=select, key_by=key_by)
+    pipeline = replace(pipeline, select=select, key_by=key_by)
 
     def run(engines):
         return seen(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, appears, engines=engines))

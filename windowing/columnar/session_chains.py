@@ -98,6 +98,7 @@ class Walk:
     def __post_init__(self) -> None:
         self._watermarks: list[int] = self.timeline.watermarks.tolist()
         self._tick_ends: list[int] = self.timeline.tick_ends.tolist()
+        self._final = self.timeline.final
 
     def chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
         """Walk one chain of a key.
@@ -123,7 +124,7 @@ class Walk:
                 sessions = [other for other in sessions if other not in touched]
                 sessions.append(session)
             self._add(key, session, element)
-        self._park(key, self._rise(key, sessions, self.timeline.final))
+        self._park(key, self._rise(key, sessions, self._final))
 
     def _rise(self, key: int, sessions: list[Session], watermark: int) -> list[Session]:
         """Fire and collect what the watermark has reached; returns what is still open."""

@@ -16,6 +16,7 @@ from jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of, pl
 from jobs.engines.columnar.packing import unpack
 from jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
 from jobs.engines.keys import Keys
+from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
 from jobs.engines.results import conform, counted, hand_over, hashed, name_of
 from jobs.engines.rows import ARRIVAL, EVENT
@@ -92,7 +93,7 @@ class RangeWork:
     def _hand_over(self, merged: Merged, parts: dict[str, Part], distinct: pa.Table) -> Iterator[pa.Table]:
         setting, shape = self.family.setting, self.replay.shape
         tables = {
-            "panes": [pane_table(panes, distinct, shape) for panes in merged.panes],
+            "panes": [thinned(pa.concat_tables(pane_table(panes, distinct, shape) for panes in merged.panes), self.replay.pipeline)],
             "window_state": [window_table(merged.windows, distinct, setting)],
             "timers": [timer_table(timers, distinct) for timers in merged.timers],
             "late_events": [self._late(late, parts[name], distinct) for name, late in merged.late.items()],

@@ -6,29 +6,42 @@ A new family is added to `_FAMILIES`; what is in none stays with the operator en
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jobs.engines.columnar.counts import CountFamily
 from jobs.engines.columnar.families import Family, Setting
 from jobs.engines.columnar.fixed_windows import FixedFamily
+from jobs.engines.columnar.sessions import SessionFamily
 from jobs.pipelines import Pipeline
-from windowing import EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, Trigger, TumblingEventTimeWindows
+from windowing import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    Trigger,
+    TumblingEventTimeWindows,
+)
 
 _MOST_WINDOWS_PER_ELEMENT = 1000
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """Assigners of exactly these classes (a subclass is a user's code), with one of these triggers."""
+    """Assigners and a trigger, or a purging one around it, of exactly these classes: a subclass is a user's code."""
 
     assigners: tuple[type, ...]
-    triggers: tuple[Trigger, ...]
+    trigger: type
     family: Callable[[Setting], Family]
+
+    def takes(self, trigger: Trigger) -> bool:
+        """Whether the family runs windows with this trigger."""
+        return type(trigger.trigger if type(trigger) is PurgingTrigger else trigger) is self.trigger
 
 
 _FAMILIES = (
-    _Entry(
-        (TumblingEventTimeWindows, SlidingEventTimeWindows),
-        (EventTimeTrigger(), PurgingTrigger.of(EventTimeTrigger())),
-        FixedFamily,
-    ),
+    _Entry((TumblingEventTimeWindows, SlidingEventTimeWindows), EventTimeTrigger, FixedFamily),
+    _Entry((EventTimeSessionWindows,), EventTimeTrigger, SessionFamily),
+    _Entry((GlobalWindows,), CountTrigger, CountFamily),
 )
 
 
@@ -37,7 +50,7 @@ def why_not(pipeline: Pipeline) -> str | None:
     entries = [entry for entry in _FAMILIES if type(pipeline.window) in entry.assigners]
     if not entries:
         return f"{type(pipeline.window).__name__} has no columnar form"
-    if not any(pipeline.effective_trigger in entry.triggers for entry in entries):
+    if not any(entry.takes(pipeline.effective_trigger) for entry in entries):
         return f"the trigger {pipeline.effective_trigger!r} has no columnar form on {type(pipeline.window).__name__}"
     size, slide = (getattr(pipeline.window, name, 1) for name in ("size_ms", "slide_ms"))
     if size > _MOST_WINDOWS_PER_ELEMENT * slide:
@@ -48,5 +61,5 @@ def why_not(pipeline: Pipeline) -> str | None:
 def family_of(setting: Setting) -> Family:
     """The family that runs a pipeline's windows; `why_not` said None."""
     pipeline = setting.pipeline
-    entry = next(e for e in _FAMILIES if type(pipeline.window) in e.assigners and pipeline.effective_trigger in e.triggers)
+    entry = next(e for e in _FAMILIES if type(pipeline.window) in e.assigners and e.takes(pipeline.effective_trigger))
     return entry.family(setting)

@@ -1,0 +1,67 @@
+"""The map side of sessions: elements that nothing fired can reach are aggregated by key and session at once; the others travel as they are.
+
+Which are which, the kernel says. Nothing here depends on what other batches hold: a session may come in pieces.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.engines.columnar.families import Elements, Part, Setting, Split
+from jobs.engines.columnar.fixed_split import accumulator_names
+from jobs.engines.rows import ARRIVAL, EVENT
+from windowing.columnar.columns import Booleans, Longs
+from windowing.columnar.groups import Groups, run_numbers
+from windowing.columnar.session_chains import SessionRules
+from windowing.columnar.session_intervals import chain_intervals
+from windowing.columnar.sessions import is_harmless
+
+PIECES, TARDY, DOUBTFUL = "pieces", "tardy", "doubtful"
+START, END, ELEMENTS, FIRST, LAST = "__start", "__end", "__elements", "__first_arrival", "__last_arrival"
+
+
+@dataclass(frozen=True)
+class SessionSplit:
+    """Splits batches for one pipeline and slice."""
+
+    setting: Setting
+    rules: SessionRules
+
+    def split(self, elements: Elements) -> Split:
+        """Pieces of sessions; tardy elements that are accepted in any case; and doubtful ones, late unless they join an open session."""
+        harmless = is_harmless(elements.events, elements.watermarks)
+        latest = elements.events + (self.rules.gap_ms - 1 + self.rules.lateness_ms)
+        doubtful = np.flatnonzero(~harmless & (latest <= elements.watermarks))
+        tardy = np.flatnonzero(~harmless & (latest > elements.watermarks))
+        parts = {
+            PIECES: self._pieces(elements, None if harmless.all() else harmless),
+            TARDY: Part(elements.keys[tardy], elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(tardy))),
+            DOUBTFUL: Part(elements.keys[doubtful], elements.rows.take(pa.array(doubtful))),
+        }
+        return Split(parts, None, {"rows_accepted": len(harmless) - len(doubtful)})
+
+    def _pieces(self, elements: Elements, chosen: Booleans | None) -> Part:
+        keys, events, clocks, rows = elements.keys, elements.events, elements.clocks, elements.rows
+        if chosen is not None:
+            keys, events, clocks, rows = keys[chosen], events[chosen], clocks[chosen], rows.filter(pa.array(chosen))
+        chains = chain_intervals(keys, events, events, self.rules.gap_ms)
+        starts, order = chains.starts, chains.order
+        codes = np.empty(len(keys), np.int64)
+        codes[order] = run_numbers(starts, len(order))
+        groups = Groups(codes, len(starts))
+        ordered = clocks[order]
+        columns = {
+            START: pa.array(events[order[starts]]),
+            END: pa.array(chains.lasts + self.rules.gap_ms),
+            ELEMENTS: pa.array(np.diff(np.append(starts, len(order)))),
+            FIRST: pa.array(_reduced(np.minimum, ordered, starts)),
+            LAST: pa.array(_reduced(np.maximum, ordered, starts)),
+        }
+        for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
+            columns |= dict(zip(names, aggregate.partial(rows, groups), strict=True))
+        return Part(keys[order[starts]], pa.table(columns))
+
+
+def _reduced(function: np.ufunc, values: Longs, starts: Longs) -> Longs:
+    return function.reduceat(values, starts) if len(starts) else values

@@ -1,0 +1,33 @@
+"""Sessions of event time with one gap in the columnar engine: the family that joins their map side and their range side.
+
+How is in `session_split` and `session_merge`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
+from jobs.engines.columnar.session_merge import SessionMerge
+from jobs.engines.columnar.session_split import SessionSplit
+from windowing import EventTimeSessionWindows
+from windowing.columnar.session_chains import SessionRules
+
+
+@dataclass(frozen=True)
+class SessionFamily:
+    """Exact for the event-time trigger, also inside a purging one."""
+
+    setting: Setting
+
+    @property
+    def rules(self) -> SessionRules:
+        """The rules of the pipeline's sessions."""
+        pipeline = self.setting.pipeline
+        assert isinstance(pipeline.window, EventTimeSessionWindows)
+        return SessionRules(pipeline.window.gap_ms, pipeline.allowed_lateness_ms, not self.setting.purges)
+
+    def split(self, elements: Elements) -> Split:
+        return SessionSplit(self.setting, self.rules).split(elements)
+
+    def merge(self, received: Mapping[str, Part], parked: Part) -> Merged:
+        return SessionMerge(self.setting, self.rules).merge(received, parked)

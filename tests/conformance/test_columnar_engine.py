@@ -1,0 +1,100 @@
+"""Recorded cases of Flink 2.3.0's window operator, as rows through whole engines; and a player that can fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from jobs.commands.recorded_cases import play, play_case
+from tests.conformance.test_recorded_traces import trace
+from windowing.conformance import Case, read_cases
+from windowing.errors import TraceError
+
+# Cases that the columnar engine plays, of those recorded; the others are not its windows, or a step of theirs has no row.
+PLAYED = {
+    "window_tumbling": 190,
+    "window_sliding": 160,
+    "window_session": 242,
+    "window_global_count": 42,
+    "window_edge_cases": 52,
+    "window_functions": 50,
+    "window_triggers": 22,
+    "window_flink_tests": 4,
+}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("engine", ["columnar", "operator"])
+def test_recorded_cases_pass_as_rows(name: str, engine: str) -> None:
+    played = 0
+    for case in islice(read_cases(trace(name)), 3, None, 8):
+        try:
+            assert play_case(case, engine) is None
+            played += 1
+        except TraceError:
+            continue
+    assert played
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLAYED)
+def test_the_columnar_engine_plays_what_it_is_exact_for(name: str) -> None:
+    report = play([trace(name)], "columnar")
+    assert (report.passed, report.failed) == (PLAYED[name], 0)
+
+
+def last_result(case: Case) -> tuple[int, dict[str, Any]]:
+    """The step of the last emitted row, and that row."""
+    return next(
+        (number, entry)
+        for number in reversed(range(len(case.steps)))
+        for entry in case.expected[number]["out"]
+        if "value" in entry and "side" not in entry
+    )
+
+
+def altered(case: Case, change: Callable[[list[dict[str, Any]]], None]) -> Case:
+    expected = json.loads(json.dumps(case.expected))
+    change(expected)
+    return replace(case, expected=expected)
+
+
+def summing(name: str) -> Case:
+    """The first case with a plain sum, late elements dropped without a side output."""
+    return next(
+        case
+        for case in read_cases(trace(name))
+        if case.config["function"]["type"] == "reduce_sum"
+        and not case.config["side_output_late"]
+        and any("value" in entry for step in case.expected for entry in step["out"])
+    )
+
+
+@pytest.mark.parametrize("name", ["window_tumbling", "window_sliding", "window_session", "window_global_count"])
+def test_a_case_fails_when_the_recording_said_anything_else(name: str) -> None:
+    case = summing(name)
+    assert play_case(case, "columnar") is None
+    step, row = last_result(case)
+
+    def other_value(expected: list[dict[str, Any]]) -> None:
+        expected[step]["out"][case.expected[step]["out"].index(row)]["value"] += 1
+
+    def one_less(expected: list[dict[str, Any]]) -> None:
+        expected[step]["out"].remove(row)
+
+    def one_dropped(expected: list[dict[str, Any]]) -> None:
+        expected[step]["late_dropped"] += 1
+
+    def one_timer(expected: list[dict[str, Any]]) -> None:
+        expected[-1]["event_timers"] += 1
+
+    def one_window(expected: list[dict[str, Any]]) -> None:
+        expected[-1]["state"]["window-contents"] = expected[-1]["state"].get("window-contents", 0) + 1
+
+    for change in (other_value, one_less, one_dropped, one_timer, one_window):
+        assert play_case(altered(case, change), "columnar") is not None, change.__name__

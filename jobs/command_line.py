@@ -30,6 +30,7 @@ VERBS = {
     "late": "rows that came too late",
     "maintain": "retention, compaction, vacuum",
     "examples": "list the examples, load their data",
+    "bench": "generated workloads against Spark's own windows, DuckDB and Flink",
     "doctor": "is everything there that a run needs?",
     "conformance": "play recorded traces of Flink",
 }

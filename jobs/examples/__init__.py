@@ -73,6 +73,22 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
             pipeline_module="jobs.examples.turnarounds",
             loader="jobs.examples.flights:load_departures",
         ),
+        **{
+            name: Example(
+                name=name,
+                description=f"Nexmark's {query}: an auction's bids, a hundred events a second as long as you like, from 2024 on",
+                source="sources/nexmark",
+                pipeline=name,
+                pipeline_module="jobs.examples.nexmark",
+                loader="jobs.examples.auctions:load_auctions",
+            )
+            for name, query in (
+                ("nexmark_q5", "hot items"),
+                ("nexmark_q7", "highest bid"),
+                ("nexmark_q11", "user sessions"),
+                ("nexmark_q12", "processing time windows"),
+            )
+        },
     }
 )
 

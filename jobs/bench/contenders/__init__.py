@@ -1,0 +1,46 @@
+"""Who replays a workload: the project itself, and what it is measured against. One file each; `CONTENDERS` finds it by name."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from jobs.bench.cases import Case
+
+
+class Contender(Protocol):
+    """One way to replay a case, in a process of its own.
+
+    Runs are measured from outside; `prepare` is not. Both may be called again and again, `start` once, first.
+    """
+
+    def start(self, case: Case) -> None:
+        """Start what serves all runs, e.g. a Spark session."""
+
+    def prepare(self, case: Case) -> None:
+        """Put away what an earlier run has left."""
+
+    def run(self, case: Case) -> dict[str, Any]:
+        """Replay, and leave the results where `jobs.bench.checks` looks for them. Returns facts for the record; `wall_s` and `cpu_s` among
+        them stand instead of those measured from outside.
+        """
+
+
+CONTENDERS: Mapping[str, str] = MappingProxyType(
+    {
+        "slackwater": "jobs.bench.contenders.slackwater:Slackwater",
+        "slackwater_last_eighth": "jobs.bench.contenders.slackwater:LastEighth",
+        "spark_native": "jobs.bench.contenders.spark_native:SparkNative",
+        "duckdb": "jobs.bench.contenders.duckdb_group_by:DuckDb",
+        "flink": "jobs.bench.contenders.flink:Flink",
+        "transform_with_state": "jobs.bench.contenders.transform_with_state:TransformWithState",
+    }
+)
+
+
+def make(name: str, engine: str | None) -> Contender:
+    """The contender called `name`; `engine` overrides the planner's choice for the project's own."""
+    module, kind = CONTENDERS[name].split(":")
+    maker = getattr(import_module(module), kind)
+    contender: Contender = maker(engine) if name.startswith("slackwater") else maker()
+    return contender

@@ -1,0 +1,41 @@
+"""The pipelines that replay the workloads: one for each sort of window and key. Declarations only; `--pipelines jobs.bench.pipelines`."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from jobs.bench.workloads import BOUND_MS, START_MS, TICK_MS, WORKLOADS, Workload
+from jobs.pipelines import DeltaSource, Pipeline, count, sum
+from windowing import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+from windowing.assigners import WindowAssigner
+
+SOURCE = "sources/events"
+
+
+def _window(workload: Workload) -> WindowAssigner:
+    size = timedelta(milliseconds=workload.size_ms)
+    if workload.kind == "session":
+        return EventTimeSessionWindows.with_gap(size)
+    if workload.kind == "sliding":
+        return SlidingEventTimeWindows.of(size, timedelta(milliseconds=workload.slide_ms))
+    return TumblingEventTimeWindows.of(size)
+
+
+def _pipeline(workload: Workload) -> Pipeline:
+    return Pipeline(
+        name=workload.pipeline,
+        source=DeltaSource(SOURCE, event_time="event_time", arrival_time="arrival_time", order_by="row"),
+        watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)).with_interval(
+            timedelta(milliseconds=TICK_MS)
+        ),
+        key_by="key",
+        window=_window(workload),
+        allowed_lateness=timedelta(milliseconds=workload.lateness_ms),
+        select={"n": count(), "total": sum("value")},
+        start=datetime.fromtimestamp(START_MS / 1000, UTC),
+        schedule=None,
+    )
+
+
+bench_a, bench_b, bench_c, bench_d, bench_e = (_pipeline(WORKLOADS[name]) for name in "abcde")
+# As (b), with windows so long that none fires: what stays open at the end is one window a key.
+bench_open = _pipeline(replace(WORKLOADS["b"], pipeline="bench_open", size_ms=3_600_000, slide_ms=3_600_000))

@@ -1,0 +1,73 @@
+"""The results as pictures. matplotlib is an extra: without it there are tables only."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobs.bench.growth import NAMES, axis_of
+from jobs.bench.results import ANCHOR
+from jobs.errors import UsageError
+
+
+class NoMatplotlib(UsageError):
+    """A plot was asked for and matplotlib is not installed."""
+
+
+def plot(summary: Sequence[dict[str, Any]], file: Path) -> bool:
+    """Draw wall time of each workload's contenders as bars, and growth as lines, into one PNG. False when there is nothing to draw.
+
+    Raises:
+        NoMatplotlib: the extra `bench` is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise NoMatplotlib("a plot needs matplotlib: pip install 'slackwater[bench]', or leave --plot out.") from None
+    workloads: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    growth: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in summary:
+        axis = axis_of(row["workload"])
+        (workloads[row["workload"]] if axis is None else growth[axis]).append(row)
+    panels = len(workloads) + len(growth)
+    if not panels:
+        return False
+    columns = min(4, panels)
+    figure = Figure(figsize=(4.2 * columns, 3.2 * -(-panels // columns)), layout="constrained")
+    axes = figure.subplots(-(-panels // columns), columns, squeeze=False).ravel()
+    for axis, (name, rows) in zip(axes, sorted(workloads.items()), strict=False):
+        _bars(axis, name, rows)
+    for axis, name in zip(axes[len(workloads) :], (name for name in NAMES if name in growth), strict=False):
+        _line(axis, name, growth[name])
+    for axis in axes[panels:]:
+        axis.remove()
+    figure.savefig(file, dpi=150)
+    return True
+
+
+def _bars(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
+    """Seconds for a million rows, by the clock and of CPU."""
+    labels = [row["contender"].replace("_", " ") for row in rows]
+    places = range(len(rows))
+    for shift, column, text in ((-0.2, "wall_s", "wall"), (0.2, "cpu_s", "CPU")):
+        axis.barh([place + shift for place in places], [row[column] / row["rows"] * 1e6 for row in rows], 0.38, label=text)
+    axis.set_yticks(list(places), labels)
+    axis.invert_yaxis()
+    axis.set_title(f"({name}) against {ANCHOR.replace('_', ' ')}", fontsize=10)
+    axis.set_xlabel("seconds a million rows")
+    axis.legend(fontsize=8)
+
+
+def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
+    """Seconds, and peak memory beside it, over what grows."""
+    found = sorted((row["rows"] if name == "rows" else float(row["workload"].split("-")[2]), row) for row in rows)
+    grown = [amount for amount, _ in found]
+    axis.plot(grown, [row["wall_s"] for _, row in found], "o-", label="wall s")
+    memory = axis.twinx()
+    memory.plot(grown, [row["peak_mb"] for _, row in found], "s--", color="tab:gray", label="peak MB")
+    memory.set_ylim(bottom=0)
+    if name != "late":
+        axis.set_xscale("log")
+    axis.set_ylim(bottom=0)
+    axis.set_title(f"growth: {name}", fontsize=10)
+    axis.legend(fontsize=8, loc="upper left")

@@ -1,0 +1,79 @@
+"""What was measured: one line of JSON a run, kept in the work folder so that a benchmark goes on where it was stopped; and its medians."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+FILE = "results.jsonl"
+ANCHOR = "spark_native"
+
+
+@dataclass(frozen=True)
+class Key:
+    """Which measurement a line is: what was replayed, by whom, and, for the project itself, by which code and engine."""
+
+    workload: str
+    rows_asked: int
+    contender: str
+    code: str
+
+
+class Results:
+    """The results file of a work folder."""
+
+    def __init__(self, work: Path) -> None:
+        self._path = work / FILE
+        self._lines: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+        if self._path.exists():
+            for line in self._path.read_text().splitlines():
+                self._keep(json.loads(line))
+
+    def runs(self, key: Key) -> list[dict[str, Any]]:
+        """The runs measured so far, in order."""
+        return self._lines[key]
+
+    def add(self, key: Key, run: dict[str, Any]) -> None:
+        """Keep one more run, on disk at once."""
+        line = {**vars(key), **run}
+        with self._path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        self._keep(line)
+
+    def _keep(self, line: dict[str, Any]) -> None:
+        self._lines[Key(line["workload"], line["rows_asked"], line["contender"], line["code"])].append(line)
+
+    def summary(self, keys: Iterable[Key]) -> list[dict[str, Any]]:
+        """One row a key that has runs: medians, and how they compare with Spark's own on the same rows and with Flink's rows per second.
+
+        `wall_ratio` is wall time by that of spark_native (less is better); `per_cpu_ratio` is rows per CPU second by those of flink (more
+        is better); None where there is none to compare with.
+        """
+        rows = [self._median(key) for key in keys if self._lines[key]]
+        for row in rows:
+            same = {other["contender"]: other for other in rows if other["workload"] == row["workload"] and other["rows"] == row["rows"]}
+            anchor, flink = same.get(ANCHOR), same.get("flink")
+            row["wall_ratio"] = round(row["wall_s"] / anchor["wall_s"], 2) if anchor and anchor["wall_s"] else None
+            row["per_cpu_ratio"] = round(flink["cpu_s"] / row["cpu_s"], 2) if flink and row["cpu_s"] else None
+        return rows
+
+    def _median(self, key: Key) -> dict[str, Any]:
+        runs = self._lines[key]
+        middle = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
+        rows = runs[-1]["rows"]
+        checks = sorted({run["check"] for run in runs if run.get("check")})
+        return {
+            "workload": key.workload,
+            "contender": key.contender,
+            "rows": rows,
+            **middle,
+            "rows_per_s": round(rows / middle["wall_s"]) if middle["wall_s"] else None,
+            "rows_per_cpu_s": round(rows / middle["cpu_s"]) if middle["cpu_s"] else None,
+            "engine": runs[-1].get("engine"),
+            "phases": runs[-1].get("phases"),
+            "runs": len(runs),
+            "check": "; ".join(checks) or None,
+        }

@@ -1,0 +1,95 @@
+"""One contender in a process of its own: `python -m jobs.bench.worker`, asked and answering by lines of JSON.
+
+`Worker` is the asking side. The answering side leaves standard output to answers alone; whatever else is printed goes to standard error.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from jobs.bench.cases import Case
+from jobs.bench.contenders import make
+from jobs.bench.measure import measured
+from jobs.bench.workloads import Workload
+from jobs.errors import PermanentError
+
+
+class ContenderFailed(PermanentError):
+    """A contender's process ended without an answer. Facts: contender, log."""
+
+
+class Worker:
+    """The process of one contender.
+
+    Args:
+        log: where its standard error goes.
+    """
+
+    def __init__(self, contender: str, engine: str | None, log: Path) -> None:
+        self._contender, self._log = contender, log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "jobs.bench.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        self._ask({"contender": contender, "engine": engine})
+
+    def run(self, case: Case) -> dict[str, Any]:
+        """One measured run: wall_s, cpu_s, peak_mb, rows and what else the contender tells. Raises ContenderFailed."""
+        return self._ask({"label": case.label, "workload": asdict(case.workload), "rows": case.rows, "work": str(case.work)})
+
+    def stop(self) -> None:
+        """End the process and what it has started."""
+        with suppress(BrokenPipeError):
+            self._process.communicate()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise ContenderFailed(
+                f"{self._contender}: ended without an answer; what it said stands in {self._log}.", contender=self._contender, log=self._log
+            )
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def _case(request: dict[str, Any]) -> Case:
+    workload = {**request["workload"], "late_by_ms": tuple(request["workload"]["late_by_ms"])}
+    return Case(request["label"], Workload(**workload), request["rows"], Path(request["work"]))
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    introduction = json.loads(sys.stdin.readline())
+    contender, started = make(introduction["contender"], introduction["engine"]), False
+    print("{}", file=answers, flush=True)
+    for line in sys.stdin:
+        case = _case(json.loads(line))
+        case.make()
+        if not started:
+            contender.start(case)
+            started = True
+        contender.prepare(case)
+        facts, found = measured(lambda case=case: contender.run(case))  # type: ignore[misc]
+        print(json.dumps({**asdict(found), **facts}), file=answers, flush=True)
+    sys.stderr.flush()
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        if (spark := SparkSession.getActiveSession()) is not None:
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What is replayed: workloads (a) to (g) as rules for making rows, and the rows, a function of workload, number of rows and seed alone.
+
+Whole columns of numpy and Arrow; knows no contender and no window but its length.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+START_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+TICK_MS, BOUND_MS = 1_000, 3_000
+TIME = pa.timestamp("us", tz="UTC")
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Rows of `keys` keys over `span_s` seconds of event time, and the windows that they go into.
+
+    Attributes:
+        pipeline: which pipeline of `jobs.bench.pipelines` replays it.
+        size_ms, slide_ms: of tumbling (equal) and sliding windows; for sessions `size_ms` is the gap.
+        lateness_ms: allowed lateness.
+        late_share, late_by_ms: how many rows arrive late, and by how much; the others come within 2 s, in about their order.
+        hot_share: how many rows have key 0.
+        text_keys: keys are strings.
+    """
+
+    name: str
+    title: str
+    pipeline: str
+    keys: int
+    span_s: int
+    kind: Literal["tumbling", "sliding", "session"]
+    size_ms: int
+    slide_ms: int
+    lateness_ms: int
+    late_by_ms: tuple[int, int]
+    late_share: float = 0.008
+    hot_share: float = 0.0
+    text_keys: bool = False
+
+
+_MINUTE = Workload("b", "1 M keys, tumbling 1 min", "bench_b", 1_000_000, 600, "tumbling", 60_000, 60_000, 60_000, (30_000, 150_000))
+WORKLOADS: Mapping[str, Workload] = MappingProxyType(
+    {
+        workload.name: workload
+        for workload in (
+            Workload("a", "1 k keys, tumbling 10 s", "bench_a", 1_000, 3_600, "tumbling", 10_000, 10_000, 30_000, (8_000, 60_000)),
+            _MINUTE,
+            Workload("c", "10 k keys, sliding 10 s / 2 s", "bench_c", 10_000, 600, "sliding", 10_000, 2_000, 30_000, (8_000, 60_000)),
+            Workload("d", "100 k keys, sessions, gap 10 s", "bench_d", 100_000, 1_000, "session", 10_000, 0, 30_000, (8_000, 60_000)),
+            replace(_MINUTE, name="e", title="1 M string keys, tumbling 1 min", pipeline="bench_e", text_keys=True),
+            replace(_MINUTE, name="f", title="one key with half the rows, tumbling 1 min", hot_share=0.5),
+            replace(_MINUTE, name="g", title="10 M keys, tumbling 1 min", keys=10_000_000),
+        )
+    }
+)
+
+
+def rows_of(workload: Workload, rows: int, seed: int = 1) -> pa.Table:
+    """About `rows` rows in order of arrival: key, event_time, arrival_time, value (0 to 999), row (its position).
+
+    With fewer rows the span shrinks, so that a window holds as many rows as with 20 million; it never shrinks below five windows.
+    """
+    random = np.random.default_rng(seed)
+    key, timestamp = _sessions(workload, rows, random) if workload.kind == "session" else _steady(workload, rows, random)
+    rows = len(key)
+    delay = random.integers(0, 2_000, rows)
+    late = random.random(rows) < workload.late_share
+    delay[late] = random.integers(*workload.late_by_ms, int(late.sum()))
+    arrival = timestamp + delay
+    order = np.argsort(arrival, kind="stable")
+    return pa.table(
+        {
+            "key": _keys(workload, key[order]),
+            "event_time": pa.array(timestamp[order] * 1000).cast(TIME),
+            "arrival_time": pa.array(arrival[order] * 1000).cast(TIME),
+            "value": pa.array(random.integers(0, 1_000, rows)),
+            "row": pa.array(np.arange(rows)),
+        }
+    )
+
+
+def _steady(workload: Workload, rows: int, random: np.random.Generator) -> tuple[Int64s, Int64s]:
+    """Keys and times at an even rate."""
+    span_ms = min(workload.span_s * 1_000, max(5 * workload.size_ms, workload.span_s * rows // 20_000))
+    timestamp = START_MS + (np.sort(random.random(rows)) * span_ms).astype(np.int64)
+    key = random.integers(0, workload.keys, rows)
+    key[random.random(rows) < workload.hot_share] = 0
+    return key, timestamp
+
+
+def _sessions(workload: Workload, rows: int, random: np.random.Generator) -> tuple[Int64s, Int64s]:
+    """Keys and times with a pause longer than the gap after about every twentieth row of a key."""
+    keys = max(1, min(workload.keys, rows // 20))
+    per_key = rows // keys
+    pauses = random.exponential(1_500, (keys, per_key))
+    breaks = random.random((keys, per_key)) < 0.05
+    pauses[breaks] = workload.size_ms + random.exponential(60_000, int(breaks.sum()))
+    pauses[:, 0] = random.random(keys) * 60_000
+    return np.repeat(np.arange(keys), per_key), START_MS + np.cumsum(pauses, axis=1).astype(np.int64).ravel()
+
+
+def _keys(workload: Workload, numbers: Int64s) -> pa.Array:
+    if not workload.text_keys:
+        return pa.array(numbers)
+    digits = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 8, "0")
+    return pc.binary_join_element_wise("user", digits, "-")

@@ -1,0 +1,41 @@
+"""`slackwater bench`: replays generated workloads, beside Spark's own windows, DuckDB and Flink where there are any, and compares."""
+
+from pathlib import Path
+
+import click
+
+from jobs.commands import options
+
+COLUMNS = ("workload", "contender", "rows", "wall_s", "cpu_s", "peak_mb", "rows_per_s", "rows_per_cpu_s", "wall_ratio", "per_cpu_ratio")
+
+
+@click.command("bench")
+@click.option("--only", metavar="NAMES", default="a,b,c,d,e,f,g", show_default=True, help="workloads a to g, and growth, by commas")
+@click.option("--rows", type=click.IntRange(1_000), default=20_000_000, show_default=True, help="rows of each workload")
+@click.option("--engine", type=click.Choice(["operator"]), help="override the planner's choice")
+@click.option("--work", type=click.Path(file_okay=False, path_type=Path), default="var/bench", show_default=True, help="folder for it all")
+@click.option("--keep", is_flag=True, help="leave sources and outputs in the work folder")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="draw the results into this PNG")
+@click.option("--dry-run", is_flag=True, help="say what would be run, and its cost")
+@options.output
+def command(only: str, rows: int, engine: str | None, work: Path, keep: bool, plot: Path | None, dry_run: bool, output: str) -> None:
+    """Generate workloads, replay each three times with every contender in turn, check that they agree, and show the medians.
+
+    Run again after an interruption, it goes on with what is missing. Takes long: it says first how much disk and time it wants.
+    """
+    from jobs.bench.benchmark import Benchmark
+
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    benchmark = Benchmark(names, rows, engine, work.absolute(), keep, lambda line: click.echo(line, err=True))
+    needed, seconds = benchmark.cost()
+    runs = sum(benchmark.missing().values())
+    click.echo(f"{runs} runs to do below {work}: about {needed / 1e9:.1f} GB of disk and {seconds / 60:.0f} minutes", err=True)
+    if dry_run:
+        return
+    benchmark.check_disk()
+    summary = benchmark.run()
+    if plot is not None:
+        from jobs.bench.plots import plot as draw
+
+        draw(summary, plot)
+    options.show(summary, COLUMNS, output, empty="nothing was measured")

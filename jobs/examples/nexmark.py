@@ -1,0 +1,79 @@
+"""Queries 5, 7, 11 and 12 of Nexmark, over the events that `slackwater examples load nexmark_q5` writes (one source for all four).
+
+What the benchmark does after its windows (the greatest count of each window, the bid that had the highest price) is a query on `published`.
+"""
+
+from datetime import timedelta
+
+from jobs.pipelines import DeltaSource, Pipeline, count, max_
+from windowing import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WatermarkStrategy,
+)
+
+_SOURCE = DeltaSource("sources/nexmark", event_time="event_time", arrival_time="arrival_time", order_by="row")
+_WATERMARKS = WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=3)).with_interval(timedelta(seconds=1))
+_TEN_SECONDS = timedelta(seconds=10)
+_BIDS = "event = 'bid'"
+
+# Hot items: bids for each auction within the last ten seconds, every two seconds.
+nexmark_q5 = Pipeline(
+    name="nexmark_q5",
+    source=_SOURCE,
+    watermarks=_WATERMARKS,
+    where=_BIDS,
+    key_by="auction",
+    window=SlidingEventTimeWindows.of(_TEN_SECONDS, timedelta(seconds=2)),
+    allowed_lateness=_TEN_SECONDS,
+    select={"bids": count()},
+    start="2024-01-01",
+    schedule=None,
+    slice=timedelta(hours=1),
+)
+
+# Highest bid: the highest price of all bids of ten seconds.
+nexmark_q7 = Pipeline(
+    name="nexmark_q7",
+    source=_SOURCE,
+    watermarks=_WATERMARKS,
+    where=_BIDS,
+    key_by="event",
+    window=TumblingEventTimeWindows.of(_TEN_SECONDS),
+    allowed_lateness=_TEN_SECONDS,
+    select={"highest_price": max_("price")},
+    start="2024-01-01",
+    schedule=None,
+    slice=timedelta(hours=1),
+)
+
+# User sessions: bids of each bidder until ten seconds of silence.
+nexmark_q11 = Pipeline(
+    name="nexmark_q11",
+    source=_SOURCE,
+    watermarks=_WATERMARKS,
+    where=_BIDS,
+    key_by="bidder",
+    window=EventTimeSessionWindows.with_gap(_TEN_SECONDS),
+    allowed_lateness=_TEN_SECONDS,
+    select={"bids": count()},
+    start="2024-01-01",
+    schedule=None,
+    slice=timedelta(hours=1),
+)
+
+# Processing time windows: bids of each bidder within ten seconds of the clock, which in a replay is the arrival.
+nexmark_q12 = Pipeline(
+    name="nexmark_q12",
+    source=_SOURCE,
+    watermarks=_WATERMARKS,
+    where=_BIDS,
+    key_by="bidder",
+    window=TumblingProcessingTimeWindows.of(_TEN_SECONDS),
+    select={"bids": count()},
+    start="2024-01-01",
+    schedule=None,
+    slice=timedelta(hours=1),
+)

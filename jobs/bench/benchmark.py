@@ -11,7 +11,7 @@ from typing import Any
 
 from jobs.bench import checks
 from jobs.bench.cases import Case
-from jobs.bench.contenders import flink
+from jobs.bench.contenders import CONTENDERS, flink
 from jobs.bench.growth import growth_cases
 from jobs.bench.results import Key, Results
 from jobs.bench.worker import ContenderFailed, Worker
@@ -36,6 +36,7 @@ class Benchmark:
         only: names of workloads, ``growth``, or both.
         rows: of each workload.
         engine: instead of the planner's choice for the project.
+        contenders: which of them; None for all that this machine can run.
         work: folder of sources, logs and results.
         keeps: whether sources and what contenders wrote stay there.
         lines: where progress goes.
@@ -46,6 +47,7 @@ class Benchmark:
     engine: str | None
     work: Path
     keeps: bool = False
+    contenders: Sequence[str] | None = None
     lines: Callable[[str], object] = print
     results: Results = field(init=False)
 
@@ -54,6 +56,9 @@ class Benchmark:
         for name in self.only:
             if name not in known:
                 raise UsageError(f"no workload is called {name!r}; there are {', '.join(known)}.", name=name)
+        for name in self.contenders or ():
+            if name not in CONTENDERS:
+                raise UsageError(f"no contender is called {name!r}; there are {', '.join(CONTENDERS)}.", name=name)
         if not Path("/proc/self/stat").exists():
             raise UsageError("bench reads CPU time and memory from /proc, which this system does not have.")
         self.work.mkdir(parents=True, exist_ok=True)
@@ -69,7 +74,8 @@ class Benchmark:
 
     def _contenders(self, name: str) -> tuple[str, ...]:
         anchors = ["spark_native", "duckdb", *(["flink"] if flink.is_possible() else [])]
-        return (*OWN, *anchors, *(["transform_with_state"] if name in _TRANSFORM_WITH_STATE else []))
+        known = (*OWN, *anchors, *(["transform_with_state"] if name in _TRANSFORM_WITH_STATE else []))
+        return tuple(contender for contender in known if self.contenders is None or contender in self.contenders)
 
     def missing(self) -> dict[str, int]:
         """Runs that are not in the results file, by case and contender."""

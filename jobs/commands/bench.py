@@ -11,22 +11,25 @@ COLUMNS = ("workload", "contender", "rows", "wall_s", "cpu_s", "peak_mb", "rows_
 
 @click.command("bench")
 @click.option("--only", metavar="NAMES", default="a,b,c,d,e,f,g", show_default=True, help="workloads a to g, and growth, by commas")
+@click.option("--contenders", metavar="NAMES", help="by commas; all that this machine can run, unless named")
 @click.option("--rows", type=click.IntRange(1_000), default=20_000_000, show_default=True, help="rows of each workload")
-@click.option("--engine", type=click.Choice(["operator"]), help="override the planner's choice")
+@click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), default="var/bench", show_default=True, help="folder for it all")
 @click.option("--keep", is_flag=True, help="leave sources and outputs in the work folder")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="draw the results into this PNG")
 @click.option("--dry-run", is_flag=True, help="say what would be run, and its cost")
 @options.output
-def command(only: str, rows: int, engine: str | None, work: Path, keep: bool, plot: Path | None, dry_run: bool, output: str) -> None:
+def command(
+    only: str, contenders: str | None, rows: int, engine: str | None, work: Path, keep: bool, plot: Path | None, dry_run: bool, output: str
+) -> None:
     """Generate workloads, replay each three times with every contender in turn, check that they agree, and show the medians.
 
     Run again after an interruption, it goes on with what is missing. Takes long: it says first how much disk and time it wants.
     """
     from jobs.bench.benchmark import Benchmark
 
-    names = [name.strip() for name in only.split(",") if name.strip()]
-    benchmark = Benchmark(names, rows, engine, work.absolute(), keep, lambda line: click.echo(line, err=True))
+    wanted = None if contenders is None else _names(contenders)
+    benchmark = Benchmark(_names(only), rows, engine, work.absolute(), keep, wanted, lambda line: click.echo(line, err=True))
     needed, seconds = benchmark.cost()
     runs = sum(benchmark.missing().values())
     click.echo(f"{runs} runs to do below {work}: about {needed / 1e9:.1f} GB of disk and {seconds / 60:.0f} minutes", err=True)
@@ -39,3 +42,7 @@ def command(only: str, rows: int, engine: str | None, work: Path, keep: bool, pl
 
         draw(summary, plot)
     options.show(summary, COLUMNS, output, empty="nothing was measured")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

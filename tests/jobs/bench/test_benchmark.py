@@ -1,0 +1,227 @@
+"""The benchmark measures whole process trees, finds contenders that disagree, keeps what it has measured, and counts its cost."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.bench import benchmark as benchmarks
+from jobs.bench import checks
+from jobs.bench.benchmark import OWN, REPETITIONS, Benchmark
+from jobs.bench.cases import FILES, Case
+from jobs.bench.checks import ResultsDiffer
+from jobs.bench.contenders.duckdb_group_by import DuckDb, query
+from jobs.bench.measure import measured
+from jobs.bench.plots import plot
+from jobs.bench.results import Key, Results
+from jobs.bench.worker import ContenderFailed
+from jobs.bench.workloads import WORKLOADS
+from jobs.errors import UsageError
+from tests.integration.command import slackwater
+
+BUSY = "import time; end = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
+
+
+def case_of(name: str, work: Path, rows: int = 5_000) -> Case:
+    case = Case(name, WORKLOADS[name], rows, work)
+    case.make()
+    return case
+
+
+def test_cpu_and_memory_are_those_of_the_process_tree() -> None:
+    _, found = measured(lambda: subprocess.run([sys.executable, "-c", BUSY], check=True))
+    assert 0.5 <= found.cpu_s <= found.wall_s + 1
+    kept, more = measured(lambda: (bytearray(200 << 20), time.sleep(1.2))[0])
+    assert len(kept) == 200 << 20
+    assert more.peak_mb > found.peak_mb + 150
+
+
+def test_a_source_is_made_once_and_read_back_in_order_of_arrival(tmp_path: Path) -> None:
+    case = case_of("a", tmp_path)
+    rows = case.read(["row", "arrival_time"])
+    assert rows["row"].to_pylist() == list(range(5_000))
+    assert len(list(case.source.glob("*.parquet"))) == FILES
+    stamp = (case.folder / "facts.json").stat().st_mtime_ns
+    case.make()
+    assert (case.folder / "facts.json").stat().st_mtime_ns == stamp
+    arrivals = rows["arrival_time"].cast(pa.int64()).to_numpy() // 1000
+    assert case.facts["from_ms"] <= arrivals.min() and arrivals.max() < case.facts["to_ms"]
+    assert (arrivals >= case.facts["cut_ms"]).mean() == pytest.approx(1 / 8, abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["a", "c", "d", "e"])
+def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_path: Path) -> None:
+    case = case_of(name, tmp_path)
+    contender = DuckDb()
+    contender.start(case)
+    contender.prepare(case)
+    contender.run(case)
+    assert checks.check(case, "duckdb", {}).endswith("equal")
+    path = case.folder / "duckdb" / "part-0.parquet"
+    written = pq.read_table(path)
+    one_more = pa.array([1] + [0] * (written.num_rows - 1))
+    pq.write_table(written.set_column(written.column_names.index("n"), "n", pa.compute.add(written["n"], one_more)), path)
+    with pytest.raises(ResultsDiffer, match="duckdb has other counts or sums than a group-by over the source in"):
+        checks.check(case, "duckdb", {})
+
+
+@pytest.mark.parametrize("name", ["a", "c"])
+def test_the_query_for_windows_is_a_count_by_hand(name: str, tmp_path: Path) -> None:
+    workload, expected = WORKLOADS[name], {}
+    rows = pa.table(
+        {"key": [1, 1, 2], "event_time": pa.array([0, 10_500_000, 3_000_000], pa.timestamp("us", tz="UTC")), "value": [5, 6, 7]}
+    )
+    for key, us, value in ((1, 0, 5), (1, 10_500_000, 6), (2, 3_000_000, 7)):
+        ms = us // 1000
+        start = ms - ms % workload.slide_ms
+        while start > ms - workload.size_ms:
+            n, total = expected.get((key, start * 1000), (0, 0))
+            expected[key, start * 1000] = (n + 1, total + value)
+            start -= workload.slide_ms
+    with duckdb.connect() as connection:
+        connection.register("seen", rows)
+        found = connection.execute(query(workload, "seen")).fetchall()
+    assert {(key, start): (n, total) for key, start, n, total in found} == expected
+
+
+def test_sessions_are_split_where_the_pause_is_longer_than_the_gap(tmp_path: Path) -> None:
+    times = [0, 10_000_000, 20_000_001, 5_000_000]
+    rows = pa.table({"key": [1, 1, 1, 2], "event_time": pa.array(times, pa.timestamp("us", tz="UTC")), "value": [1, 2, 4, 8]})
+    with duckdb.connect() as connection:
+        connection.register("seen", rows)
+        found = connection.execute(query(WORKLOADS["d"], "seen")).fetchall()
+    assert sorted(found) == [(1, 0, 2, 3), (1, 20_000_001, 1, 4), (2, 5_000_000, 1, 8)]
+
+
+class FakeWorker:
+    """Answers at once; the contender `duckdb` never does."""
+
+    asked: list[tuple[str, str]]
+
+    def __init__(self, contender: str, engine: str | None, log: Path) -> None:
+        self.contender = contender
+
+    def run(self, case: Case) -> dict[str, Any]:
+        self.asked.append((self.contender, case.label))
+        if self.contender == "duckdb":
+            raise ContenderFailed("duckdb: ended", contender="duckdb", log="")
+        return {"wall_s": 2.0 if self.contender in OWN else 4.0, "cpu_s": 1.0, "peak_mb": 10.0, "rows": case.rows, "panes": 1}
+
+    def stop(self) -> None:
+        self.asked.append((self.contender, "stopped"))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr(FakeWorker, "asked", asked, raising=False)
+    monkeypatch.setattr(benchmarks, "Worker", FakeWorker)
+    monkeypatch.setattr(checks, "check", lambda *_: "equal")
+    monkeypatch.setattr(benchmarks.flink, "is_possible", lambda: True)
+    return asked
+
+
+def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(tmp_path: Path, asked: list[tuple[str, str]]) -> None:
+    said: list[str] = []
+    summary = Benchmark(["b"], 10_000, None, tmp_path, lines=said.append).run()
+    runs = [contender for contender, label in asked if label == "b"]
+    assert runs == [*OWN, "spark_native", "flink"] * REPETITIONS
+    assert any("without duckdb: ended" in line for line in said)
+    by_name = {row["contender"]: row for row in summary}
+    assert by_name["slackwater"]["wall_ratio"] == 0.5 and by_name["flink"]["wall_ratio"] == 1.0
+    assert by_name["slackwater"]["per_cpu_ratio"] == 1.0 and by_name["slackwater"]["runs"] == REPETITIONS
+    assert "duckdb" not in by_name
+    assert not (tmp_path / "b-10000").exists(), "sources are removed when their case is done"
+
+    asked.clear()
+    again = Benchmark(["b"], 10_000, None, tmp_path, lines=said.append)
+    assert sum(again.missing().values()) == REPETITIONS, "duckdb's alone"
+    assert again.run() == summary
+    assert {contender for contender, _ in asked} == {"duckdb"}
+
+
+def test_another_engine_or_another_number_of_rows_is_another_measurement(tmp_path: Path, asked: list[tuple[str, str]]) -> None:
+    Benchmark(["b"], 10_000, None, tmp_path, lines=lambda line: None).run()
+    missing = Benchmark(["b"], 10_000, "operator", tmp_path).missing()
+    assert [name for name, count in missing.items() if count] == [
+        "b 10,000 slackwater",
+        "b 10,000 slackwater_last_eighth",
+        "b 10,000 duckdb",
+    ]
+    assert sum(Benchmark(["b"], 20_000, None, tmp_path).missing().values()) == REPETITIONS * 5
+
+
+def test_cost_shrinks_with_what_is_done_and_is_refused_when_the_disk_is_too_small(
+    tmp_path: Path, asked: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Benchmark(["b"], 10_000, None, tmp_path).cost()
+    Benchmark(["b"], 10_000, None, tmp_path, lines=lambda line: None).run()
+    after = Benchmark(["b"], 10_000, None, tmp_path).cost()
+    assert after[1] < before[1] and before[0] == 10_000 * 110
+    with pytest.raises(UsageError, match="the benchmark needs about"):
+        Benchmark(["b"], 10**13, None, tmp_path).check_disk()
+
+
+def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
+    results, key = Results(tmp_path), Key("a", 100, "flink", "")
+    for wall in (3.0, 1.0, 2.0):
+        results.add(key, {"wall_s": wall, "cpu_s": wall * 2, "peak_mb": 5.0, "rows": 100, "check": "equal"})
+    [row] = Results(tmp_path).summary([key, Key("a", 100, "duckdb", "")])
+    assert (row["wall_s"], row["cpu_s"], row["rows_per_s"], row["runs"]) == (2.0, 4.0, 50, 3)
+    assert row["wall_ratio"] is None and row["per_cpu_ratio"] == 1.0
+
+
+def test_workloads_and_growth_are_drawn_into_one_picture(tmp_path: Path) -> None:
+    numbers = {"wall_s": 1.0, "cpu_s": 2.0, "peak_mb": 3.0}
+    rows = [{"workload": "a", "contender": name, "rows": 10, **numbers} for name in ("slackwater", "duckdb")]
+    rows += [{"workload": "growth-rows", "contender": "slackwater", "rows": count, **numbers} for count in (10, 20)]
+    rows += [{"workload": f"growth-late-{share}", "contender": "slackwater", "rows": 10, **numbers} for share in (0.0, 0.5)]
+    assert plot(rows, tmp_path / "all.png")
+    assert (tmp_path / "all.png").read_bytes()[:4] == b"\x89PNG"
+    assert not plot([], tmp_path / "none.png")
+
+
+def test_an_unknown_workload_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no workload is called 'z'; there are a, b, c, d, e, f, g, growth"):
+        Benchmark(["z"], 10_000, None, tmp_path)
+    with pytest.raises(UsageError, match="no contender is called 'spork'; there are slackwater"):
+        Benchmark(["a"], 10_000, None, tmp_path, contenders=["spork"])
+
+
+def test_a_dry_run_says_what_it_would_cost_and_makes_nothing(tmp_path: Path) -> None:
+    done = slackwater("bench", "--only", "a,growth", "--rows", 20_000_000, "--work", tmp_path / "work", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "runs to do below" in done.stderr and "GB of disk and" in done.stderr
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_small_benchmark_runs_whole(tmp_path: Path) -> None:
+    done = slackwater(
+        "bench",
+        "--only",
+        "d",
+        "--contenders",
+        "slackwater,spark_native,duckdb",
+        "--rows",
+        20_000,
+        "--work",
+        tmp_path,
+        "--output",
+        "json",
+        timeout=590,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = {row["contender"]: row for row in json.loads(done.stdout)}
+    assert set(rows) == {"slackwater", "spark_native", "duckdb"}
+    assert {"workload", "contender", "rows", "wall_s", "cpu_s", "peak_mb"} <= set(rows["slackwater"])
+    assert rows["slackwater"]["check"] == "1,000 keys equal"
+    assert all(row["runs"] == REPETITIONS for row in rows.values())

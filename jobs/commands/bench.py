@@ -20,7 +20,15 @@ COLUMNS = ("workload", "contender", "rows", "wall_s", "cpu_s", "peak_mb", "rows_
 @click.option("--dry-run", is_flag=True, help="say what would be run, and its cost")
 @options.output
 def command(
-    only: str, contenders: str | None, rows: int, engine: str | None, work: Path, keep: bool, plot: Path | None, dry_run: bool, output: str
+    only: str,
+    contenders: str | None,
+    rows: int,
+    engine: str | None,
+    work: Path,
+    keep: bool,
+    plot: Path | None,
+    dry_run: bool,
+    output: str,
 ) -> None:
     """Generate workloads, replay each three times with every contender in turn, check that they agree, and show the medians.
 

@@ -39,7 +39,7 @@ VERBS = {
 # Verbs that only look: they start no JVM and answer in well under a second.
 INSPECTION = frozenset({"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor"})
 # Of the verbs below these, those that run windows after all.
-WORK = frozenset({("state", "close")})
+WORK = frozenset({("state", "close"), ("late", "redrive")})
 
 
 class _Refusal:

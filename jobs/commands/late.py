@@ -1,4 +1,9 @@
-"""`slackwater late`: rows that no window would take any more. Starts no JVM."""
+"""`slackwater late`: rows that no window would take any more, what would have saved them, and how to take them in after all.
+
+`list` and `report` start no JVM; `redrive` does only where a slice is large.
+"""
+
+from typing import Any
 
 import click
 
@@ -10,22 +15,100 @@ def command() -> None:
     """Rows that came too late."""
 
 
+def _chosen(function: Any) -> Any:
+    for option in (
+        options.pipelines,
+        options.warehouse,
+        click.option("--run", "seq", type=int, metavar="SEQ", help="only rows of this run"),
+        click.option("--key", "key", metavar="K", help="only this key; several columns: values separated by commas"),
+        click.argument("pipeline"),
+    ):
+        function = option(function)
+    return function
+
+
 @command.command("list")
-@click.argument("pipeline")
-@options.warehouse
-@options.pipelines
+@_chosen
 @options.output
-def list_late(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
+def list_late(pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
     from jobs.tables.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
-    rows = inspection.live("late_events").sort_by([("seq", "ascending"), ("arrival_time", "ascending")]).to_pylist()
+    rows = inspection.late(key, seq).to_pylist()
     shown = [{**row, "late_by_minutes": row["late_by_ms"] / 60_000, "missed": _windows(row["windows"])} for row in rows]
     columns = ["seq", *inspection.key_columns(), "event_time", "arrival_time", "late_by_minutes", "watermark", "missed"]
     options.show(rows if output == "json" else shown, columns, output, empty=f"{pipeline}: no row was too late")
 
 
-def _windows(windows: list[dict[str, object]]) -> str:
+@command.command("report")
+@_chosen
+@options.output
+def report(pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
+    """How many of the late rows another allowed lateness would have saved, from the windows that they missed and the watermarks then."""
+    from jobs.tables.inspection import Inspection
+    from jobs.tables.lateness import MILLISECOND
+    from jobs.tables.lateness import report as saved_by
+
+    found = saved_by(Inspection.of(pipeline, warehouse).late(key, seq))
+    rows = [
+        {
+            "allowed_lateness": str(saved.lateness),
+            "allowed_lateness_ms": saved.lateness // MILLISECOND,
+            "rows_saved": saved.rows,
+            "share": round(saved.share, 4),
+        }
+        for saved in found
+    ]
+    options.show(rows, ["allowed_lateness", "rows_saved", "share"], output, empty=f"{pipeline}: no row was too late")
+
+
+@command.command("redrive")
+@_chosen
+@click.option("--reason", required=True, metavar="TEXT", help="why; it is recorded with each row")
+@click.option("--dry-run", is_flag=True, help="say what would be written, and write nothing")
+@options.output
+@options.log_format
+def redrive(
+    pipeline: str,
+    key: str | None,
+    seq: int | None,
+    reason: str,
+    dry_run: bool,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
+    log_format: str,
+) -> None:
+    """Let late rows arrive when their windows were open: each gets the start of the last tick at which those would have taken it.
+
+    The rows are taken in when the range from there is restated, by the command that this prints, and by every later restatement of it.
+    """
+    from jobs.engines.inputs import to_ms
+    from jobs.protocol.catch_up import redriving
+    from jobs.protocol.slices import iso
+    from jobs.tables.inspection import Inspection
+
+    options.log_to_stderr(log_format)
+    late = Inspection.of(pipeline, warehouse).late(key, seq)
+    done = redriving(pipeline, warehouse, pipelines).run(late, reason, is_dry=dry_run)
+    rows = [vars(row) for row in done.overrides]
+    options.show(rows, ["true_arrival", "arrival_time", "row_hash"], output, empty=f"{pipeline}: no late row is to be moved")
+    for note in done.notes:
+        click.echo(f"{pipeline}: {note}", err=True)
+    if done.taken:
+        click.echo(
+            f"{pipeline}: {done.taken} rows are taken by the allowed lateness declared today once their slices are restated.", err=True
+        )
+    if done.to_restate is not None:
+        first, last = (iso(to_ms(moment)) for moment in done.to_restate)
+        told = f"{done.new} would be new" if dry_run else f"{done.new} are new"
+        click.echo(
+            f"{pipeline}: {len(rows)} rows move, {told}. Take them in with `slackwater backfill {pipeline} --from {first} --to {last}`.",
+            err=True,
+        )
+
+
+def _windows(windows: list[dict[str, Any]]) -> str:
     return " ".join(f"[{window['start']:%Y-%m-%dT%H:%M}, {window['end']:%H:%M})" for window in windows)

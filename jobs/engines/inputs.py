@@ -89,11 +89,17 @@ class PinnedSource:
     why_not_direct: str | None
 
     def files(
-        self, from_ms: int, to_ms: int, arrival: str, before: "PinnedSource | None", restated: Sequence[Stretch] = ()
+        self,
+        from_ms: int,
+        to_ms: int,
+        arrival: str,
+        before: "PinnedSource | None",
+        restated: Sequence[Stretch] = (),
+        also: Sequence[int] = (),
     ) -> list[InputFile]:
         """Files that may hold rows of the slice, by partition values and statistics, in path order; and files that the parent run's version
         `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without an arrival time. `restated`
-        is what live runs have read at versions newer than `before`."""
+        is what live runs have read at versions newer than `before`; rows that arrived in one of the milliseconds `also` are wanted too."""
         new = None if before is None else self._new_since(before)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
@@ -104,6 +110,7 @@ class PinnedSource:
             unread = (new is None or file.path in new) and (is_earlier or (file.may_hold_unread and read_ms is None))
             # The log may cut a time to milliseconds, so the greatest may be up to 999 µs more than it says.
             in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
+            in_slice = in_slice or (bounds is not None and any(bounds[0] // 1000 <= ms <= (bounds[1] + 999) // 1000 for ms in also))
             if in_slice or unread:
                 chosen.append(replace(file, may_hold_unread=unread, read_to_ms=read_ms if unread else None))
         return chosen

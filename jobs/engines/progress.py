@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.engines.inputs import to_datetime, to_ms
+from jobs.engines.overrides import identifying_columns
 from jobs.engines.rows import ARRIVAL, EVENT, Judge, columns_of_condition
 from jobs.engines.transport import Batches, SliceScan, Transport
 from jobs.tables import schemas
@@ -130,7 +131,8 @@ def columns_of_pass(judge: Judge) -> tuple[str, ...]:
     """The columns that the pass reads."""
     source = judge.pipeline.source
     judged = (*judge.pipeline.keys, *columns_of_condition(judge.pipeline))
-    wanted = (*judged, source.event_time, source.arrival_time, source.source_partition)
+    told_by = identifying_columns(judge.pipeline) if judge.overrides.moved else ()
+    wanted = (*judged, source.event_time, source.arrival_time, source.source_partition, *told_by)
     return tuple(dict.fromkeys(name for name in wanted if name))
 
 

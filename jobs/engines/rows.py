@@ -6,7 +6,7 @@ Decided on whole columns, from the row alone and before the watermark timeline, 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from jobs.engines.conditions import Condition
 from jobs.engines.inputs import SourceBatch, SourceColumnError
+from jobs.engines.overrides import Overrides
 from jobs.engines.transport import SliceScan
 from jobs.pipelines import Pipeline
 from jobs.pipelines.conditions import columns_of
@@ -58,18 +59,20 @@ class Judge:
     """Decides on rows for one pipeline and one slice [from_ms, to_ms) of arrival time.
 
     Rows that arrived since the lineage's start (`start_ms`; None: the slice's own) and before the slice are folded into it, where they
-    stand in a file that no earlier run has read, unless the pipeline would rather have them restated.
+    stand in a file that no earlier run has read, unless the pipeline would rather have them restated. A row whose arrival `overrides`
+    change is this run's if the new one lies in the slice, and else is not; whether it is usable is judged by the true one.
     """
 
     pipeline: Pipeline
     from_ms: int
     to_ms: int
     start_ms: int | None = None
+    overrides: Overrides = field(default_factory=Overrides)
 
     @classmethod
     def of(cls, pipeline: Pipeline, scan: SliceScan) -> "Judge":
         """The judge of the rows that `scan` reads."""
-        return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms)
+        return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms, scan.overrides)
 
     def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
         """Judge every row of `batch`. One that does not meet the pipeline's condition is none of its rows, whatever else is wrong with it.
@@ -80,8 +83,8 @@ class Judge:
         rows = batch.rows
         arrival, no_arrival = in_milliseconds(rows.column(source.arrival_time))
         event, no_event = in_milliseconds(rows.column(source.event_time))
-        first = self._first(batch)
-        in_slice = ~no_arrival & (arrival >= first) & (arrival < self.to_ms)
+        moved_to, is_moved = self.overrides.apply(self.pipeline, rows, arrival, event, ~no_arrival & ~no_event)
+        in_slice = ~no_arrival & (moved_to >= np.where(is_moved, self.from_ms, self._first(batch))) & (moved_to < self.to_ms)
         reason = np.zeros(rows.num_rows, np.int8)
         for number, broken in reversed(list(enumerate(self._broken(rows, arrival, event, no_event), 1))):
             reason[broken] = number
@@ -90,10 +93,10 @@ class Judge:
         wanted = self._wanted(rows)
         usable = in_slice & (reason == 0) & wanted
         elements = rows.filter(pa.array(usable))
-        elements = elements.append_column(ARRIVAL, pa.array(arrival[usable])).append_column(EVENT, pa.array(event[usable]))
+        elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(EVENT, pa.array(event[usable]))
         unusable = np.flatnonzero(concerned & (reason != 0) & wanted) if quarantine else np.zeros(0, np.int64)
         filtered = concerned & ~wanted
-        folded = np.count_nonzero(filtered & ~no_arrival & (arrival < self.from_ms))
+        folded = np.count_nonzero(filtered & ~no_arrival & (moved_to < self.from_ms))
         return Prepared(elements, self._quarantine(batch, unusable, reason), int(np.count_nonzero(filtered)), int(folded))
 
     def _wanted(self, rows: pa.Table) -> npt.NDArray[np.bool_]:

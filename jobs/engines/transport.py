@@ -6,13 +6,14 @@ What crosses is opaque: one Arrow stream per (task, key-group range) into the sh
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from jobs.engines.coverage import Stretch, pieces
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, read, rewritten, to_datetime
+from jobs.engines.overrides import Overrides
 from jobs.errors import PermanentError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _CHUNK_BYTES = 256 << 20
 @dataclass(frozen=True)
 class SliceScan:
     """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's version,
-    and what live runs have read at newer versions than that.
+    what live runs have read at newer versions than that, and the changed arrivals that the run honours.
 
     `why_not_direct` decides who reads: the task itself, or Spark's own scan of the same pinned version.
     """
@@ -43,6 +44,7 @@ class SliceScan:
     start_ms: int
     before: PinnedSource | None = None
     restated: tuple[Stretch, ...] = ()
+    overrides: Overrides = field(default_factory=Overrides)
 
     def groups(self) -> list[tuple[InputFile, ...]]:
         """The files in groups of about equal size, at least one group."""
@@ -156,7 +158,10 @@ class OnSpark:
 
         arrival = col(scan.arrival)
         rows = rows_of(scan.source)
-        in_slice = rows.where((arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms)))
+        wanted = (arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))
+        for true_ms in scan.overrides.true_arrivals(scan.from_ms, scan.to_ms):
+            wanted = wanted | ((arrival >= to_datetime(true_ms)) & (arrival < to_datetime(true_ms + 1)))
+        in_slice = rows.where(wanted)
         if not scan.holds_unread():
             return in_slice
         earlier = arrival.isNull() | ((arrival >= to_datetime(scan.start_ms)) & (arrival < to_datetime(scan.from_ms)))

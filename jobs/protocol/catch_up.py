@@ -24,6 +24,7 @@ from jobs.protocol.maintain import Maintenance
 from jobs.protocol.moves import Moves, find_branch
 from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
+from jobs.protocol.redrive import Redrive
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Lineage, Slice, choose, iso
@@ -228,6 +229,12 @@ def maintenance(name: str, warehouse: str | None, pipelines: str | None) -> Main
     """The upkeep of a registered pipeline's tables. Needs neither Spark nor the source."""
     made = publisher(name, warehouse, pipelines)
     return Maintenance(registry.load(pipelines)[name], made.tables, made.roll_forward)
+
+
+def redriving(name: str, warehouse: str | None, pipelines: str | None) -> Redrive:
+    """Redrives late rows of a registered pipeline. Spark starts only for a slice that is large."""
+    made = publisher(name, warehouse, pipelines)
+    return Redrive(Warehouse.at(warehouse), registry.load(pipelines)[name], made.roll_forward, spark_transport(f"redrive {name}"))
 
 
 def moves(name: str, warehouse: str | None, pipelines: str | None) -> Moves:

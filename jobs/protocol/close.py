@@ -16,6 +16,7 @@ from jobs.protocol.run import Prepared, Staged, StageOfSlice
 from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Slice
 from jobs.tables.ledger import LedgerRow
+from jobs.tables.overrides import OverridesReader
 from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
 from windowing.java import LONG_MAX
 
@@ -52,7 +53,8 @@ class _StageOfClose(StageOfSlice):
     def _pinned(self) -> SliceReplay:
         owner, start_ms = self.parent.owner, self.parent.start_ms
         assert owner is not None and start_ms is not None
-        pins = Pins.recorded(self.pipeline, self.runner.warehouse, owner, owner)
+        overrides = OverridesReader(self.tables["overrides"]).rows()
+        pins = Pins.recorded(self.pipeline, self.runner.warehouse, owner, owner, (), overrides)
         return FinalReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, pins)
 
 

@@ -3,14 +3,16 @@
 Reads the source and the parent's snapshot. Records nothing, and writes only where it is told to.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import PinnedSource, pin
+from jobs.engines.inputs import PinnedSource, pin, to_datetime
+from jobs.engines.inputs import to_ms as to_ms_of
 from jobs.engines.operator.spilling import state_memory_mb
+from jobs.engines.overrides import Moved, Overrides
 from jobs.engines.progress import Progress, columns_of_pass, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge
@@ -19,6 +21,8 @@ from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
 from jobs.protocol.slices import Slice
 from jobs.tables.ledger import Input, LedgerRow
+from jobs.tables.overrides import INPUT as OVERRIDES
+from jobs.tables.overrides import Override, honoured, honoured_by
 from jobs.tables.schemas import SNAPSHOT_TABLES, Shape, staged_tables
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
@@ -37,15 +41,23 @@ class Pins:
         source: the source as the slice reads it.
         before: the source as the parent run has read it; None at the start of a lineage.
         restated: what live runs have read at newer versions than `before`.
+        overrides: the changed arrivals that the slice honours, the first of all that were ever made.
     """
 
     source: PinnedSource
     before: PinnedSource | None
     restated: tuple[Stretch, ...] = ()
+    overrides: tuple[Override, ...] = ()
 
     @classmethod
     def newest(
-        cls, pipeline: Pipeline, warehouse: Warehouse, owner: LedgerRow | None, from_ms: int, restated: tuple[Stretch, ...]
+        cls,
+        pipeline: Pipeline,
+        warehouse: Warehouse,
+        owner: LedgerRow | None,
+        from_ms: int,
+        restated: tuple[Stretch, ...],
+        overrides: Sequence[Override],
     ) -> "Pins":
         """The source as it stands, for a slice that starts at `from_ms` on the snapshot of `owner`.
 
@@ -58,11 +70,18 @@ class Pins:
         newer = () if before is None else tuple(stretch for stretch in restated if stretch.version > before.version)
         if before is not None:
             source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
-        return cls(source, before, newer)
+        count = honoured(overrides, honoured_by(owner), to_datetime(from_ms))
+        return cls(source, before, newer, tuple(overrides[:count]))
 
     @classmethod
     def recorded(
-        cls, pipeline: Pipeline, warehouse: Warehouse, row: LedgerRow, owner: LedgerRow | None, restated: tuple[Stretch, ...] = ()
+        cls,
+        pipeline: Pipeline,
+        warehouse: Warehouse,
+        row: LedgerRow,
+        owner: LedgerRow | None,
+        restated: tuple[Stretch, ...],
+        overrides: Sequence[Override],
     ) -> "Pins":
         """What the run `row` on the snapshot of `owner` was pinned to.
 
@@ -72,7 +91,8 @@ class Pins:
         """
         source = _version_of(pipeline, warehouse, row.inputs)
         assert source is not None, f"run {row.seq} has no input"
-        return cls(source, _version_of(pipeline, warehouse, () if owner is None else owner.inputs), restated)
+        before = _version_of(pipeline, warehouse, () if owner is None else owner.inputs)
+        return cls(source, before, restated, tuple(overrides[: honoured_by(row)]))
 
 
 def _version_of(pipeline: Pipeline, warehouse: Warehouse, inputs: Iterable[Input]) -> PinnedSource | None:
@@ -114,9 +134,11 @@ class SliceReplay:
     def scan(self) -> SliceScan:
         """The files and rows of the slice."""
         pins, arrival, from_ms, to_ms = self.pins, self.pipeline.source.arrival_time, self.slice.from_ms, self.slice.to_ms
-        files = tuple(pins.source.files(from_ms, to_ms, arrival, pins.before, pins.restated))
+        moved = Overrides(tuple(Moved(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time)) for row in pins.overrides))
+        also = moved.true_arrivals(from_ms, to_ms)
+        files = tuple(pins.source.files(from_ms, to_ms, arrival, pins.before, pins.restated, also))
         columns = tuple(pins.source.schema.names)
-        return SliceScan(pins.source, files, columns, arrival, from_ms, to_ms, self.start_ms, pins.before, pins.restated)
+        return SliceScan(pins.source, files, columns, arrival, from_ms, to_ms, self.start_ms, pins.before, pins.restated, moved)
 
     def progress(self) -> Progress:
         """What the parent knew of the source."""
@@ -170,7 +192,9 @@ class SliceReplay:
     def inputs(self, scan: SliceScan, rows: int) -> tuple[Input, ...]:
         """What the ledger says of the versions read; `rows` is how many rows of the source were."""
         size = sum(file.bytes for file in scan.files)
-        return (Input(self.pipeline.source.table, self.pins.source.version, len(scan.files), rows, size),)
+        read = Input(self.pipeline.source.table, self.pins.source.version, len(scan.files), rows, size)
+        known = len(self.pins.overrides)
+        return (read, Input(OVERRIDES, known, 0, known, 0)) if known else (read,)
 
     def _ranges(self, scan: SliceScan) -> int:
         return max(1, min(self.pipeline.max_parallelism, sum(file.bytes for file in scan.files) // (64 << 20) + 1))

@@ -12,34 +12,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileType
 
-from jobs.engines.inputs import VersionGone, pin, to_ms
 from jobs.engines.progress import moment
 from jobs.engines.replay import Engine, Outcome
 from jobs.engines.results import COUNTS
-from jobs.engines.transport import InProcess, SliceScan, Transport
-from jobs.errors import UsageError
+from jobs.engines.transport import Transport
 from jobs.pipelines import Pipeline
 from jobs.pipelines.registry import config_hash
-from jobs.protocol.close import FinalReplay
 from jobs.protocol.evolution import differences
-from jobs.protocol.shapes import shape_of
-from jobs.protocol.slice_replay import Pins, SliceReplay
-from jobs.protocol.slices import Slice
-from jobs.protocol.stragglers import restated_since
+from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed, transport_for
 from jobs.tables.delta import filesystem
 from jobs.tables.ledger import RUN_KINDS, LedgerRow
-from jobs.tables.schemas import SNAPSHOT_TABLES, Shape
-from jobs.tables.snapshots import absent_files, is_kept, require_kept
+from jobs.tables.schemas import SNAPSHOT_TABLES
 from jobs.tables.staging import declaration_of, read_staged, stack
 from jobs.tables.warehouse import Tables, Warehouse
 
-# A slice of fewer bytes than this is replayed in this process: that is done before Spark has started.
-SMALL_BYTES = 32 << 20
 _COMPARED = ("panes", *SNAPSHOT_TABLES)
-
-
-class CannotVerify(UsageError):
-    """The run can't be repeated: it ran nothing, was declared otherwise, or what it was pinned to is gone."""
 
 
 @dataclass(frozen=True)
@@ -107,19 +94,16 @@ class Verifier:
         """Repeat the run `seq` and compare.
 
         Raises:
-            CannotVerify, SnapshotGone: it can't be repeated; with the reason and what is kept.
+            CannotRepeat, SnapshotGone: it can't be repeated; with the reason and what is kept.
             NoRuns: there is no such run.
         """
         stored = self.warehouse.stored(self.pipeline.name)
         row = stored.ledger.row(seq)
-        if row.kind not in RUN_KINDS:
-            raise CannotVerify(f"{self.pipeline.name}: row {seq} of the ledger is a {row.kind}, which replays nothing.", seq=seq)
         notes = self._notes(stored, row)
-        work = self._work(stored, row)
+        work = recorded_slice(self.pipeline, self.warehouse, stored, row)
         scan = work.scan()
-        self._refuse_vacuumed(row, scan)
-        transport = self._transport(scan)
-        transport.start()
+        refuse_vacuumed(self.pipeline, row, scan)
+        transport = transport_for(scan, self.spark)
         before = work.progress()
         timeline, after = work.timeline(scan, before, transport)
         scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"
@@ -139,53 +123,16 @@ class Verifier:
 
     def _notes(self, stored: Tables, row: LedgerRow) -> tuple[str, ...]:
         """Refuse a run of other declarations; say what else is not as it was."""
-        if row.config_hash != config_hash(self.pipeline):
+        if row.kind in RUN_KINDS and row.config_hash != config_hash(self.pipeline):
             before = declaration_of(stored.attempts, row.run_id)
             meaning = [item for item in differences(before or {}, self.pipeline.describe()) if item.kind != "free"]
             if before is None or meaning:
                 told = "".join(f"\n  {item}" for item in meaning) if before is not None else " what it was declared as is not recorded"
-                raise CannotVerify(
+                raise CannotRepeat(
                     f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{told}\nVerify it with what was declared then.",
                     seq=row.seq,
                 )
         return () if row.code_hash == self.code_hash else ("the code has changed since the run",)
-
-    def _work(self, stored: Tables, row: LedgerRow) -> SliceReplay:
-        name, ledger = self.pipeline.name, stored.ledger
-        parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
-        owner = None if parent is None else ledger.snapshot_owner(parent)
-        if parent is not None and owner is not None and not is_kept(stored, owner):
-            require_kept(stored, name, owner, ledger.live_runs(parent))
-        restated = () if parent is None else restated_since(ledger, parent, owner, self.pipeline.source.table)
-        try:
-            pins = Pins.recorded(self.pipeline, self.warehouse, row, owner, restated)
-        except VersionGone as error:
-            raise CannotVerify(f"{name}: run {row.seq} can't be repeated. {error.message}", **error.facts) from error
-        assert row.slice_start is not None and row.slice_end is not None
-        shape = shape_of(self.pipeline, pins.source.schema)
-        slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
-        start_ms = to_ms(ledger.start_of(row))
-        kind = FinalReplay if row.kind == "close" else SliceReplay
-        return kind(self.pipeline, shape, self._tables(shape), slice_, start_ms, owner, pins)
-
-    def _tables(self, shape: Shape) -> Tables:
-        return self.warehouse.tables(self.pipeline.name, shape)
-
-    def _refuse_vacuumed(self, row: LedgerRow, scan: SliceScan) -> None:
-        absent = absent_files(scan.source.uri, [file.path for file in scan.files])
-        if absent:
-            newest = pin(self.pipeline.source, scan.source.uri)
-            raise CannotVerify(
-                f"{self.pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(scan.files)} files that it has read of "
-                f"version {scan.source.version} of {scan.source.uri} are gone (vacuumed), e.g. {absent[0]}. The source stands at version "
-                f"{newest.version}; a backfill of the slice reads that one.",
-                seq=row.seq,
-                version=scan.source.version,
-            )
-
-    def _transport(self, scan: SliceScan) -> Transport:
-        small = sum(file.bytes for file in scan.files) < SMALL_BYTES and scan.why_not_direct() is None
-        return InProcess() if small else self.spark()
 
 
 def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str) -> Sequence[TableDifference]:

@@ -152,6 +152,16 @@ class Inspection:
         rows = rows.append_column("seq", pa.array([seqs[run_id] for run_id in rows.column("run_id").to_pylist()], pa.int64()))
         return rows.sort_by("seq")
 
+    def late(self, key: str | None = None, seq: int | None = None) -> pa.Table:
+        """Late rows of main's live runs, oldest first; of one key (values as text, separated by commas) or one run if asked for."""
+        rows = self.live("late_events").sort_by([("seq", "ascending"), ("arrival_time", "ascending")])
+        if seq is not None:
+            rows = rows.filter(pc.field("seq") == seq)
+        if key is not None:
+            for name, value in zip(self.key_columns(), key.split(","), strict=False):
+                rows = rows.filter(pc.equal(rows.column(name).cast(pa.string()), value))
+        return rows
+
     def key_columns(self) -> list[str]:
         """The pipeline's key columns, from the stored table."""
         names = self.tables["timers"].schema.names

@@ -115,7 +115,10 @@ SOURCE_PROGRESS: Columns = (
     ("clock", TIME),
 )
 
-OVERRIDES: Columns = (("row_hash", TEXT), ("arrival_time", TIME), ("reason", TEXT), ("at", TIME))
+OVERRIDES: Columns = (("row_hash", TEXT), ("arrival_time", TIME), ("reason", TEXT), ("at", TIME), ("true_arrival", TIME))
+
+# Columns of `late_events` that are ours: a column of the source of such a name is not kept there under it.
+RESERVED = frozenset({"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"})
 
 PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "window_state": ("run_id",),
@@ -181,8 +184,7 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
     """The columns of every table of a pipeline of this `shape`."""
     result = pa.struct([pa.field(name, kind) for name, kind in shape.results])
     window: Columns = (("window_start", TIME), ("window_end", TIME))
-    taken = {*shape.key_names, "run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"}
-    reserved = {name.lower() for name in taken}
+    reserved = {*(name.lower() for name in shape.key_names), *RESERVED}
     return {
         "runs": RUNS,
         "attempts": ATTEMPTS,

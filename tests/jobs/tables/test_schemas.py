@@ -40,7 +40,7 @@ DOCUMENTED = {
     "corrections": """
         seq run_id key_group K window_start window_end ordinal timestamp kind firing revision op cause old new at""",
     "validations": "run_id expectation column_name severity passed observed unexpected checked sample_json",
-    "overrides": "row_hash arrival_time reason at",
+    "overrides": "row_hash arrival_time reason at true_arrival",
 }
 MEANT = {"K": "origin day", "R": "n mean", "P": "n__count mean__sum mean__sum_exact", "S": "tailnum at", "V": "last_seen__value"}
 

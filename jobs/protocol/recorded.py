@@ -1,0 +1,80 @@
+"""A recorded run, made ready to be replayed from what it was pinned to, or refused with what of it is gone.
+
+What is done with the replay is for others: `verify` compares it, a redrive asks it for its watermarks.
+"""
+
+from collections.abc import Callable
+
+from jobs.engines.inputs import VersionGone, pin, to_ms
+from jobs.engines.transport import InProcess, SliceScan, Transport
+from jobs.errors import UsageError
+from jobs.pipelines import Pipeline
+from jobs.protocol.close import FinalReplay
+from jobs.protocol.shapes import shape_of
+from jobs.protocol.slice_replay import Pins, SliceReplay
+from jobs.protocol.slices import Slice
+from jobs.protocol.stragglers import restated_since
+from jobs.tables.ledger import RUN_KINDS, LedgerRow
+from jobs.tables.overrides import OverridesReader
+from jobs.tables.snapshots import absent_files, is_kept, require_kept
+from jobs.tables.warehouse import Tables, Warehouse
+
+# A slice of fewer bytes than this is replayed in this process: that is done before Spark has started.
+SMALL_BYTES = 32 << 20
+
+
+class CannotRepeat(UsageError):
+    """The run can't be repeated: it ran nothing, was declared otherwise, or what it was pinned to is gone."""
+
+
+def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row: LedgerRow) -> SliceReplay:
+    """The slice of the run `row`, with its recorded pins and the snapshot that it continued.
+
+    Raises:
+        CannotRepeat: it replays nothing, or a version of the source is gone.
+        SnapshotGone: the snapshot that it continued is; with the nearest one that is kept.
+    """
+    if row.kind not in RUN_KINDS:
+        raise CannotRepeat(f"{pipeline.name}: row {row.seq} of the ledger is a {row.kind}, which replays nothing.", seq=row.seq)
+    ledger = stored.ledger
+    parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
+    owner = None if parent is None else ledger.snapshot_owner(parent)
+    if parent is not None and owner is not None and not is_kept(stored, owner):
+        require_kept(stored, pipeline.name, owner, ledger.live_runs(parent))
+    restated = () if parent is None else restated_since(ledger, parent, owner, pipeline.source.table)
+    try:
+        pins = Pins.recorded(pipeline, warehouse, row, owner, restated, OverridesReader(stored["overrides"]).rows())
+    except VersionGone as error:
+        raise CannotRepeat(f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts) from error
+    assert row.slice_start is not None and row.slice_end is not None
+    shape = shape_of(pipeline, pins.source.schema)
+    tables = warehouse.tables(pipeline.name, shape)
+    slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
+    kind = FinalReplay if row.kind == "close" else SliceReplay
+    return kind(pipeline, shape, tables, slice_, to_ms(ledger.start_of(row)), owner, pins)
+
+
+def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None:
+    """Refuse a run of which files are gone although the version that it was pinned to is still in the log.
+
+    Raises:
+        CannotRepeat.
+    """
+    absent = absent_files(scan.source.uri, [file.path for file in scan.files])
+    if absent:
+        newest = pin(pipeline.source, scan.source.uri)
+        raise CannotRepeat(
+            f"{pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(scan.files)} files that it has read of version "
+            f"{scan.source.version} of {scan.source.uri} are gone (vacuumed), e.g. {absent[0]}. The source stands at version "
+            f"{newest.version}; a backfill of the slice reads that one.",
+            seq=row.seq,
+            version=scan.source.version,
+        )
+
+
+def transport_for(scan: SliceScan, spark: Callable[[], Transport]) -> Transport:
+    """Where to replay a slice: in this process if it is small and its files can be read here, else on Spark."""
+    small = sum(file.bytes for file in scan.files) < SMALL_BYTES and scan.why_not_direct() is None
+    transport = InProcess() if small else spark()
+    transport.start()
+    return transport

@@ -51,14 +51,8 @@ def setting_of(replay: Replay) -> Setting:
         assert form is not None, f"the planner gave {name!r} to an engine that has no form of it"
         forms.append(form)
         widths.append(len(accumulator.parts))
-    return Setting(
-        replay.pipeline,
-        replay.shape,
-        tuple(forms),
-        tuple(widths),
-        replay.timeline,
-        columns_read(replay.pipeline, replay.scan.source.schema),
-    )
+    read = columns_read(replay.pipeline, replay.scan.source.schema.names)
+    return Setting(replay.pipeline, replay.shape, tuple(forms), tuple(widths), replay.timeline, read)
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,31 @@
 """A hash of rows that depends on their values alone: not on their order, their files, or the width of a type.
 
-The content hash of a table is (number of rows, sum mod 2**256 of SHA-256 over each row's canonical encoding).
+The content hash of a table is (number of rows, sum mod 2**128 of each row's fingerprint).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from windowing.state.snapshot.fingerprints import Words, fingerprints
 from windowing.state.snapshot.row_encoding import encode_rows, encode_value
 
-_MODULUS = 1 << 256
-_ROWS_AT_ONCE = 1 << 16  # encodings of so many rows stay in the cache
+_MODULUS = 1 << 128
+_ROWS_AT_ONCE = 1 << 15  # columns of so many rows stay in the cache
 
 
 def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list[bytes]:
     """SHA-256 of each row's canonical encoding over the named columns, 32 bytes each, in row order."""
-    return [digest for part in _digests(table, names, prefix) for digest in part]
-
-
-def _digests(table: pa.Table, names: Sequence[str], prefix: str) -> Iterator[list[bytes]]:
     head = encode_value(prefix)
-    for batch in table.select(names).to_batches(max_chunksize=_ROWS_AT_ONCE):
-        yield [row.digest() for row in map(hashlib.sha256, encode_rows(batch.columns, head).to_pylist())]
+    return [
+        row.digest()
+        for batch in table.select(names).to_batches(max_chunksize=_ROWS_AT_ONCE)
+        for row in map(hashlib.sha256, encode_rows(batch.columns, head).to_pylist())
+    ]
 
 
 class ContentHash:
@@ -33,7 +33,7 @@ class ContentHash:
 
     Attributes:
         rows: how many.
-        total: the sum of their digests, mod 2**256.
+        total: the sum of their fingerprints, mod 2**128.
     """
 
     def __init__(self, rows: int = 0, total: int = 0) -> None:
@@ -46,10 +46,11 @@ class ContentHash:
         names = [name for name in table.column_names if name not in skipped]
         if not names:
             raise ValueError(f"{table_name}: no column is left to hash")
-        for part in _digests(table, names, table_name):
-            limbs = np.frombuffer(b"".join(part), ">u4").reshape(-1, 8).sum(axis=0, dtype=np.uint64).tolist()
-            self.rows += len(part)
-            self.total = (self.total + sum(limb << shift for limb, shift in zip(limbs, range(224, -1, -32), strict=True))) % _MODULUS
+        head = encode_value(table_name)
+        for batch in table.select(names).combine_chunks().to_batches(max_chunksize=_ROWS_AT_ONCE):
+            high, low = fingerprints(batch.columns, head)
+            self.rows += batch.num_rows
+            self.total = (self.total + (_sum(high) << 64) + _sum(low)) % _MODULUS
 
     def merge(self, other: ContentHash) -> None:
         """Add the rows of another hash."""
@@ -57,10 +58,15 @@ class ContentHash:
         self.total = (self.total + other.total) % _MODULUS
 
     def __str__(self) -> str:
-        return f"{self.rows}:{self.total:064x}"
+        return f"{self.rows}:{self.total:032x}"
 
     @classmethod
     def parse(cls, text: str) -> ContentHash:
         """The inverse of `str`."""
         rows, total = text.split(":")
         return cls(int(rows), int(total, 16))
+
+
+def _sum(words: Words) -> int:
+    """The sum of 64-bit words, which may need more."""
+    return (int((words >> np.uint64(32)).sum()) << 32) + int((words & np.uint64(0xFFFFFFFF)).sum())

@@ -90,7 +90,7 @@ def _encode_column(column: pa.Array) -> list[Bytes | pa.Array]:
     if pa.types.is_boolean(kind):
         letters = pc.if_else(column, ord("t"), ord("f")).fill_null(ord("n"))
         return [np.asarray(letters).astype(np.uint8).reshape(-1, 1)]
-    if (integers := _as_integers(column)) is not None:
+    if (integers := as_integers(column)) is not None:
         return [_tagged_words("i", np.asarray(integers.fill_null(0)).astype(">i8"), integers)]
     if pa.types.is_floating(kind):
         numbers = np.asarray(pc.cast(column, pa.float64()).fill_null(0.0)) + 0.0
@@ -104,7 +104,7 @@ def _encode_column(column: pa.Array) -> list[Bytes | pa.Array]:
     return [pa.array([encode_value(value) for value in _plain(column)], pa.binary())]
 
 
-def _as_integers(column: pa.Array) -> pa.Array | None:
+def as_integers(column: pa.Array) -> pa.Array | None:
     """Integers, times and dates as int64; None for other columns, and for integers beyond 64 bits."""
     kind = column.type
     if pa.types.is_timestamp(kind):

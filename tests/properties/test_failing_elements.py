@@ -18,7 +18,7 @@ from tests.model import records as model
 from tests.properties.keyed_model import Expected, expected
 from tests.properties.slices import replay_pipeline
 from tests.properties.test_split_and_parallelism import cuts_of
-from tests.properties.test_window_pipelines import pane_of, side_of
+from tests.properties.test_window_pipelines import pane_of, side_of, spilling_soon
 from tests.properties.window_pipelines import ByValue, Concat, Odd, pipelines, replays
 from windowing import ProcessWindowFunction, TriggerResult
 from windowing.errors import UserCodeError, WindowingError
@@ -83,7 +83,10 @@ def test_it_leaves_nothing_behind(replay: tuple[model.Replay, list[model.Event]]
     kept = [event for event in events if event.values["x"] != UNWANTED]
     timeline = brute_force.replay(events, rules).timeline
     theirs = _outcome(lambda: expected(_declared(drawn, **harmless), kept, rules, timeline))
-    ours = _outcome(lambda: replay_pipeline(pipeline, events, rules, data.draw(cuts_of(rules), label="cuts"), [1, 3]))
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    memory = data.draw(st.sampled_from([[1024], [1], [0]]), label="kilobytes of state in memory")
+    with spilling_soon():
+        ours = _outcome(lambda: replay_pipeline(pipeline, events, rules, cuts, [1, 3], state_memory=memory))
     if isinstance(ours, type) or isinstance(theirs, type):
         assert ours == theirs
         return

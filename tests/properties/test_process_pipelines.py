@@ -16,7 +16,7 @@ from tests.model import records as model
 from tests.properties.process_pipelines import Expected, Watch, expected, pipeline_of
 from tests.properties.slices import Replayed, replay_pipeline
 from tests.properties.test_split_and_parallelism import cuts_of, left
-from tests.properties.test_window_pipelines import arriving
+from tests.properties.test_window_pipelines import arriving, spilling_soon
 from tests.properties.window_pipelines import replays
 from windowing.errors import UserCodeError
 
@@ -60,14 +60,18 @@ def check_against_core(ours: Replayed, theirs: Expected) -> None:
 
 @given(replays(), st.data())
 @settings(max_examples=30)
-def test_cuts_and_parallelism_do_not_show(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
+def test_neither_cuts_nor_parallelism_nor_where_state_lives_shows(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
     rules, events = replay
     on_error = data.draw(st.sampled_from(["fail", "quarantine"]), label="on_error")
     pipeline = pipeline_of(rules, on_error=on_error, process=Watch(raises_at=None if on_error == "fail" else 7))
     cuts, ranges = data.draw(cuts_of(rules), label="cuts"), data.draw(RANGES, label="ranges")
     file_rows = data.draw(st.sampled_from([1, 1000]), label="file_rows")
+    memory = data.draw(st.lists(st.sampled_from([0, 1, 2, 1024]), min_size=1, max_size=3), label="kilobytes of state in memory")
     once = everything(replay_pipeline(pipeline, events, rules, [], [1]))
-    assert everything(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows)) == once
+    with spilling_soon():
+        assert everything(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)) == once
 
 
 @given(replays())
@@ -95,7 +99,9 @@ def test_an_element_on_which_it_raises_might_never_have_come_but_for_progress(
 ) -> None:
     rules, events = replay
     pipeline = pipeline_of(rules, on_error="quarantine", process=Watch(raises_at=unwanted))
-    ours = replay_pipeline(pipeline, events, rules, data.draw(cuts_of(rules), label="cuts"), [2, 3])
+    cuts, memory = data.draw(cuts_of(rules), label="cuts"), data.draw(st.sampled_from([[1024], [1], [0]]), label="kilobytes")
+    with spilling_soon():
+        ours = replay_pipeline(pipeline, events, rules, cuts, [2, 3], state_memory=memory)
     kept = [event for event in events if (event.values["x"] or 0) != unwanted]
     check_against_core(ours, expected(Watch(), kept, rules, timeline=brute_force.replay(events, rules).timeline))
     told = [row for row in ours.quarantined if row["reason_code"] == "user_code"]

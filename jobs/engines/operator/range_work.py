@@ -19,6 +19,7 @@ from jobs.engines.operator.elements import Elements, element_class
 from jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
 from jobs.engines.operator.failed_rows import failed_rows, function_raised
 from jobs.engines.operator.fired_rows import side_rows
+from jobs.engines.operator.garbage import collector_resting, objects_set_aside
 from jobs.engines.operator.spilling import Spilling
 from jobs.engines.replay import Replay
 from jobs.engines.results import conform, counted, hand_over, hashed, named
@@ -83,12 +84,15 @@ class RangeWork(ABC, Generic[Runner]):
         with closing(Spilling(self.replay.state_memory_mb, self.order_mode, sum(rows.nbytes for rows in parked))) as spilling:
             runner = self.runner = self.make_runner(spilling.storage)
             with closing(runner):
-                self._restore(parked, spilling)
-                del parked
-                self._feed(spilling)
-                runner.finish(self.replay.scan.to_ms)
-                output = {"panes": self.emitted(), **self._sides()}
-                state, counts = self._state(spilling), runner.counts()
+                with collector_resting():
+                    self._restore(parked, spilling)
+                    del parked
+                with objects_set_aside():
+                    self._feed(spilling)
+                    runner.finish(self.replay.scan.to_ms)
+                with collector_resting():
+                    output = {"panes": self.emitted(), **self._sides()}
+                    state, counts = self._state(spilling), runner.counts()
         for name, rows in (*output.items(), *state.items(), ("late_events", self.late())):
             if rows.num_rows:
                 yield hand_over(self.replay, self.number, name, rows, self.schemas[name])

@@ -1,0 +1,35 @@
+"""The collector rests and comes back, whatever happens meanwhile."""
+
+import gc
+
+import pytest
+
+from jobs.engines.operator.garbage import collector_resting, objects_set_aside
+
+
+def test_the_collector_rests_and_comes_back_also_after_an_error() -> None:
+    with pytest.raises(ValueError), collector_resting():
+        assert not gc.isenabled()
+        raise ValueError
+    assert gc.isenabled()
+
+
+def test_one_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with collector_resting():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_what_is_set_aside_is_looked_at_again_later() -> None:
+    before = gc.get_freeze_count()
+    with objects_set_aside():
+        assert gc.get_freeze_count() > before
+        cycle: list[object] = []
+        cycle.append(cycle)
+        del cycle
+        assert gc.collect() >= 1
+    assert gc.get_freeze_count() == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from windowing.columnar.columns import Longs
 from windowing.columnar.session_rows import LATE, NO_CONTENTS, NO_TIME, ON_TIME, WITHDRAWN
@@ -46,17 +46,11 @@ class TardyElements(NamedTuple):
     watermarks: Longs
 
 
-class TardyElement(NamedTuple):
-    """One of them; `row` is its row among those that make up contents, `position` its place in order of arrival."""
-
-    time: int
-    clock: int
-    watermark: int
-    row: int
-    position: int
+# One of them: time, clock, watermark, its row among those that make up contents, its place in order of arrival.
+TardyElement: TypeAlias = tuple[int, int, int, int, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Session:
     """One session in flight; see SessionColumns. `path` are the rows that make up its contents, oldest first; None after a purge."""
 
@@ -104,46 +98,50 @@ class Walk:
         """Walk one chain of a key.
 
         Args:
-            sessions: those that do not touch each other; what harmless elements belong to them is there already.
+            sessions: those that do not touch each other; what harmless elements belong to them is there already. The list is changed.
             elements: in order of arrival.
         """
         gap, lateness = self.rules.gap_ms, self.rules.lateness_ms
-        for element in elements:
-            time, _, watermark, _, _ = element
-            sessions = self._rise(key, sessions, watermark)
-            touched = [session for session in sessions if session.start <= time + gap and session.end >= time]
-            start = min([time, *(session.start for session in touched)])
-            end = max([time + gap, *(session.end for session in touched)])
+        for time, clock, watermark, row, position in elements:
+            start, end = time, time + gap
+            touched = []
+            for session in self._rise(key, sessions, watermark):
+                if session.start <= time + gap and session.end >= time:
+                    touched.append(session)
+                    start, end = min(start, session.start), max(end, session.end)
             if end - 1 + lateness <= watermark:
-                self.late.append(element.position)
+                self.late.append(position)
                 continue
             if len(touched) == 1 and touched[0].start == start and touched[0].end == end:
                 session = touched[0]
             else:
-                session = self._merge(key, touched, start, end, element)
-                sessions = [other for other in sessions if other not in touched]
+                session = self._merge(key, touched, start, end, clock, watermark)
+                for absorbed in touched:
+                    sessions.remove(absorbed)
                 sessions.append(session)
-            self._add(key, session, element)
+            self._add(key, session, clock, watermark, row)
         self._park(key, self._rise(key, sessions, self._final))
 
     def _rise(self, key: int, sessions: list[Session], watermark: int) -> list[Session]:
-        """Fire and collect what the watermark has reached; returns what is still open."""
-        is_collected = False
+        """Fire what the watermark has reached, and take what it collects out of `sessions`, which is returned."""
+        lateness = self.rules.lateness_ms
+        collected = None
         for session in sessions:
-            if session.end - 1 <= watermark:
+            last_instant = session.end - 1
+            if last_instant <= watermark:
                 if not session.firings:
-                    rise = bisect_left(self._watermarks, session.end - 1)
-                    self._fire(key, session, ON_TIME, self._watermarks[rise], tick_end=self._tick_ends[rise])
-                is_collected |= session.end - 1 + self.rules.lateness_ms <= watermark
-        if not is_collected:
-            return sessions
-        kept = [session for session in sessions if session.end - 1 + self.rules.lateness_ms > watermark]
-        self.cleaned += len(sessions) - len(kept)
-        return kept
+                    rise = bisect_left(self._watermarks, last_instant)
+                    self._fire(key, session, ON_TIME, self._watermarks[rise], self._tick_ends[rise], NO_TIME)
+                if last_instant + lateness <= watermark:
+                    collected = [session] if collected is None else [*collected, session]
+        for session in collected or ():
+            sessions.remove(session)
+            self.cleaned += 1
+        return sessions
 
-    def _merge(self, key: int, absorbed: Sequence[Session], start: int, end: int, element: TardyElement) -> Session:
+    def _merge(self, key: int, absorbed: Sequence[Session], start: int, end: int, clock: int, watermark: int) -> Session:
         """The session that begins where an element joins no session, or makes one of several, or of one a longer one."""
-        whole = Session(start, end, 0, 0, NO_TIME, element.clock, element.clock, None)
+        whole = Session(start, end, 0, 0, NO_TIME, clock, clock, None)
         for session in absorbed:
             whole.elements += session.elements
             whole.first_arrival = min(whole.first_arrival, session.first_arrival)
@@ -152,7 +150,7 @@ class Walk:
                 self.merged += 1
                 self.opened += 1
                 if self.rules.accumulates:
-                    withdrawn = (session.firings + 1, WITHDRAWN, 0, element.watermark, NO_TIME, element.clock, NO_CONTENTS)
+                    withdrawn = (session.firings + 1, WITHDRAWN, 0, watermark, NO_TIME, clock, NO_CONTENTS)
                     self.panes.append((key, session.start, session.end, *withdrawn))
         paths = sorted((session.path for session in absorbed if session.path is not None), key=len, reverse=True)
         if paths:
@@ -162,16 +160,18 @@ class Walk:
         self.opened += 1 - len(absorbed)
         return whole
 
-    def _add(self, key: int, session: Session, element: TardyElement) -> None:
+    def _add(self, key: int, session: Session, clock: int, watermark: int, row: int) -> None:
         session.elements += 1
-        session.last_arrival = max(session.last_arrival, element.clock)
+        if clock > session.last_arrival:
+            session.last_arrival = clock
         if session.path is None:
-            session.path = []
-        session.path.append(element.row)
-        if session.end - 1 <= element.watermark:
-            self._fire(key, session, LATE, element.watermark, cause=element.clock)
+            session.path = [row]
+        else:
+            session.path.append(row)
+        if session.end - 1 <= watermark:
+            self._fire(key, session, LATE, watermark, NO_TIME, clock)
 
-    def _fire(self, key: int, session: Session, kind: int, watermark: int, tick_end: int = NO_TIME, cause: int = NO_TIME) -> None:
+    def _fire(self, key: int, session: Session, kind: int, watermark: int, tick_end: int, cause: int) -> None:
         session.firings += 1
         session.fired_at = tick_end if cause == NO_TIME else cause
         facts = (session.firings, kind, session.elements, watermark, tick_end, cause, self._pick(session))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Longs
+from windowing.columnar.columns import Booleans, Longs
 from windowing.columnar.groups import run_numbers
 from windowing.columnar.source_progress import running_maximum
 
@@ -37,30 +37,38 @@ class Chains(NamedTuple):
 def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
     """The chains of spans [first, last + gap], both ends included, as Flink merges windows that touch. O(n log n).
 
-    With single elements (lasts = firsts) the chains are the sessions of these elements, whatever their order of arrival.
+    With single elements (lasts is firsts) the chains are the sessions of these elements, whatever their order of arrival.
     """
-    order = _sorted_by(keys, firsts)
-    sorted_keys, sorted_firsts = keys[order], firsts[order]
-    reach = sorted_firsts if lasts is firsts else _running_lasts(sorted_keys, lasts[order])
-    is_start = np.ones(len(order), np.bool_)
-    is_start[1:] = (sorted_keys[1:] != sorted_keys[:-1]) | (sorted_firsts[1:] - reach[:-1] > gap_ms)
-    starts = np.flatnonzero(is_start)
-    return Chains(order, starts, reach[np.append(starts[1:], len(order)) - 1] if len(order) else reach)
-
-
-def _sorted_by(keys: Longs, times: Longs) -> Longs:
-    """The rows' order by both columns."""
     if not len(keys):
-        return np.zeros(0, np.int64)
-    earliest, least = int(times.min()), int(keys.min())
-    bits = (int(times.max()) - earliest).bit_length()
-    if (int(keys.max()) - least).bit_length() + bits < 63:
-        return np.argsort(((keys - least) << bits) | (times - earliest))
-    return np.lexsort((times, keys))
+        return Chains(keys, keys, keys)
+    earliest, least = int(firsts.min()), int(keys.min())
+    bits = (int(lasts.max()) - earliest + gap_ms + 1).bit_length()
+    if (int(keys.max()) - least).bit_length() + bits > 62:
+        return _chain_apart(keys, firsts, lasts, gap_ms)
+    # Key and time as one number; keys lie further apart than any chain reaches.
+    packed = ((keys - least) << bits) | (firsts - earliest)
+    order = np.argsort(packed)
+    packed = packed[order]
+    reach = packed if lasts is firsts else np.maximum.accumulate(packed + (lasts - firsts)[order])
+    starts = _starts(packed[1:] - reach[:-1] > gap_ms)
+    return Chains(order, starts, _at_ends(reach & ((1 << bits) - 1), starts) + earliest)
 
 
-def _running_lasts(keys: Longs, lasts: Longs) -> Longs:
-    """The running maximum of `lasts` within each run of equal keys."""
-    if bool(np.all((lasts[1:] >= lasts[:-1]) | (keys[1:] != keys[:-1]))):
-        return lasts
-    return running_maximum(keys, lasts)
+def _chain_apart(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
+    """As `chain_intervals`, where key and time don't fit into one number."""
+    order = np.lexsort((firsts, keys))
+    keys, firsts = keys[order], firsts[order]
+    reach = running_maximum(keys, lasts[order])
+    starts = _starts((keys[1:] != keys[:-1]) | (firsts[1:] - reach[:-1] > gap_ms))
+    return Chains(order, starts, _at_ends(reach, starts))
+
+
+def _starts(is_apart: Booleans) -> Longs:
+    """Where chains begin, when `is_apart` says of each row but the first whether it is not of the chain before it."""
+    return np.concatenate([[0], np.flatnonzero(is_apart) + 1])
+
+
+def _at_ends(values: Longs, starts: Longs) -> Longs:
+    """The value at the last row of each chain."""
+    ends: Longs = values[np.append(starts[1:], len(values)) - 1]
+    return ends

@@ -185,7 +185,7 @@ class _Chains(NamedTuple):
             there.setdefault(chain, []).append(session)
         order = np.argsort(self.of_tardy, kind="stable")
         rows = zip(*(column[order].tolist() for column in tardy[1:]), (order + len(sessions.keys)).tolist(), order.tolist(), strict=True)
-        tardies = [TardyElement(*row) for row in rows]
+        tardies: list[TardyElement] = list(rows)
         firsts = run_starts(self.of_tardy[order])
         chains, keys = self.of_tardy[order[firsts]].tolist(), tardy.keys[order[firsts]].tolist()
         for chain, key, (first, beyond) in zip(chains, keys, pairwise([*firsts.tolist(), len(order)]), strict=True):

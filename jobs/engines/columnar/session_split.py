@@ -42,14 +42,19 @@ class SessionSplit:
         return Split(parts, None, {"rows_accepted": len(harmless) - len(doubtful)})
 
     def _pieces(self, elements: Elements, chosen: Booleans | None) -> Part:
-        keys, events, clocks, rows = elements.keys, elements.events, elements.clocks, elements.rows
-        if chosen is not None:
-            keys, events, clocks, rows = keys[chosen], events[chosen], clocks[chosen], rows.filter(pa.array(chosen))
-        chains = chain_intervals(keys, events, events, self.rules.gap_ms)
-        starts, order = chains.starts, chains.order
+        """Sessions of the chosen rows. The others make a group of their own, which is left out: that is cheaper than a copy of the rows."""
+        keys, events, clocks = elements.keys, elements.events, elements.clocks
         codes = np.empty(len(keys), np.int64)
-        codes[order] = run_numbers(starts, len(order))
-        groups = Groups(codes, len(starts))
+        if chosen is not None:
+            keys, events, clocks = keys[chosen], events[chosen], clocks[chosen]
+        chains = chain_intervals(keys, events, events, self.rules.gap_ms)
+        starts, order, size = chains.starts, chains.order, len(chains.starts)
+        if chosen is None:
+            codes[order] = run_numbers(starts, len(order))
+        else:
+            codes[:] = size
+            codes[np.flatnonzero(chosen)[order]] = run_numbers(starts, len(order))
+        groups = Groups(codes, size if chosen is None else size + 1)
         ordered = clocks[order]
         columns = {
             START: pa.array(events[order[starts]]),
@@ -59,7 +64,8 @@ class SessionSplit:
             LAST: pa.array(_reduced(np.maximum, ordered, starts)),
         }
         for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
-            columns |= dict(zip(names, aggregate.partial(rows, groups), strict=True))
+            partial = aggregate.partial(elements.rows, groups)
+            columns |= dict(zip(names, (column.slice(0, size) for column in partial), strict=True))
         return Part(keys[order[starts]], pa.table(columns))
 
 

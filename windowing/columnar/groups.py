@@ -55,13 +55,15 @@ def group_values(values: Longs) -> tuple[Groups, Longs]:
 
 
 def group_pairs(first: Longs, second: Longs) -> tuple[Groups, Longs, Longs]:
-    """Groups of rows equal in both columns, and each group's two values. The spans of both together must fit 62 bits."""
+    """Groups of rows equal in both columns, and each group's two values."""
     if not len(first):
         return Groups(first, 0), first, second
     least, low = int(first.min()), int(second.min())
     width = int(second.max()) - low + 1
     if (int(first.max()) - least + 1) * width >= 1 << 62:
-        raise OverflowError(f"The pairs of {len(first)} rows span more than 62 bits.")
+        (one, ones), (other, others) = group_values(first), group_values(second)
+        groups, at, beside = group_pairs(one.codes, other.codes)
+        return groups, ones[at], others[beside]
     groups, packed = group_values((first - least) * width + (second - low))
     return groups, packed // width + least, packed % width + low
 

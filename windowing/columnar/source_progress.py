@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from windowing.columnar.columns import Booleans, Longs, freeze_columns, longs, same_columns
+from windowing.columnar.groups import greatest_of_groups, group_pairs
 from windowing.errors import TimelineError
 
 
@@ -44,9 +45,8 @@ class TickAggregates:
         """Aggregate the usable elements of one task, in any order. Called where the elements are, so that only this travels."""
         check_interval(interval_ms)
         elements = cls(longs(partitions), longs(event_times_ms), longs(arrivals_ms))
-        tick_ends = (elements.last_arrival_ms // interval_ms + 1) * interval_ms
-        steps = combine_ticks(elements.partitions, tick_ends, elements.max_event_ms, elements.last_arrival_ms)
-        return cls(steps.partitions, steps.max_event_ms, steps.last_arrival_ms)
+        ticks, names, _ = group_pairs(elements.partitions, elements.last_arrival_ms // interval_ms)
+        return cls(names, greatest_of_groups(elements.max_event_ms, ticks), greatest_of_groups(elements.last_arrival_ms, ticks))
 
     @classmethod
     def concatenate(cls, parts: Iterable[TickAggregates]) -> TickAggregates:

@@ -1,0 +1,23 @@
+"""Rows with equal integers are one group, whatever the integers are."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windowing.columnar.groups import greatest_of_groups, group_pairs, least_of_groups, sum_of_groups
+
+LONG = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), -(2**62), 2**40, 2**62, 2**63 - 1]))
+
+
+@given(st.lists(st.tuples(LONG, LONG, st.integers(-(2**54), 2**54)), max_size=30))
+def test_pairs_are_grouped_by_both_values(rows: list[tuple[int, int, int]]) -> None:
+    first, second, values = np.array(rows, np.int64).reshape(-1, 3).T
+    groups, ones, others = group_pairs(first, second)
+    members: dict[tuple[int, int], list[int]] = {}
+    for one, other, value in rows:
+        members.setdefault((one, other), []).append(value)
+    pairs = list(zip(ones.tolist(), others.tolist(), strict=True))
+    assert len(pairs) == groups.size == len(members)
+    assert [pairs[code] for code in groups.codes.tolist()] == [(one, other) for one, other, _ in rows]
+    for summary, reduce in ((least_of_groups, min), (greatest_of_groups, max), (sum_of_groups, sum)):
+        assert summary(values, groups).tolist() == [reduce(members[pair]) for pair in pairs]

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from windowing.state.backend import StateBackend
 
-_EVERY: Final = 16  # entries: one in so many is looked at closely
+_EVERY: Final = 13  # entries: one in so many is looked at closely; prime, or a pattern of theirs might hide most
 _ITEMS: Final = 8  # of a collection: so many are
-_ENTRY: Final = 130  # its slots in the dictionaries of namespaces and keys, and its share of the key
+_ENTRY: Final = 300  # its slots in the dictionaries of namespaces and keys, with one of its own for each window, and its key
 _TIMER: Final = 260  # its tuple, its slot in the queue and in the set that keeps it from being there twice
 
 

@@ -1,0 +1,148 @@
+"""State leaves memory when it outgrows its bound, and its directory goes with the task, whatever happens."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.engines.inputs import to_datetime
+from jobs.engines.operator import range_work, spilling
+from jobs.engines.operator.spilling import DEFAULT_MB, VARIABLE, Spilling, StateMemoryError, state_memory_mb
+from jobs.pipelines import DeltaSource, Pipeline
+from tests.model import records as model
+from tests.properties.slices import Replayed, replay_pipeline
+from windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
+from windowing.errors import UserCodeError
+from windowing.key_groups import KeyGroupRange
+from windowing.order_modes import OrderMode
+
+START = 1_000_000
+RULES = model.Replay(start=START, to=START + 200, tick=10, bound=0, assigner=model.Tumbling(50))
+EVENTS = [model.Event(START + at, START + at, "s", at, f"key{at % 7}", {"x": at % 9, "y": None}) for at in range(160)]
+
+
+class Rows(ProcessWindowFunction):
+    """The rows of the elements; raises where it is told to."""
+
+    def __init__(self, raises: bool = False) -> None:
+        self.raises = raises
+
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> list[Any]:
+        if self.raises and context.window.start >= START + 100:
+            raise LookupError("told to")
+        return [[element.row for element in elements]]
+
+
+PIPELINE = Pipeline(
+    name="rows",
+    source=DeltaSource("events", event_time="event_time", arrival_time="arrival_time", source_partition="source", order_by="row"),
+    watermarks=WatermarkStrategy.monotonous().with_interval(timedelta(milliseconds=10)),
+    key_by="key",
+    window=TumblingEventTimeWindows(size_ms=50),
+    process=Rows(),
+    output="rows array<long>",
+    start=to_datetime(START),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the databases go."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/nowhere")
+    return tmp_path / "slackwater-state"
+
+
+@pytest.fixture
+def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """After how many elements of its range each database was opened; megabytes are kilobytes, and every element is followed by a look."""
+    when: list[int] = []
+    looked = {"processed": 0}
+    look, open_ = Spilling.look, Spilling._open
+
+    def watched_look(self: Spilling, runner: Any) -> None:
+        looked["processed"] = runner.processed
+        look(self, runner)
+
+    def watched_open(self: Spilling, is_wanted: bool) -> Any:
+        storage = open_(self, is_wanted)
+        if self.is_spilled:
+            when.append(looked["processed"])
+            assert len(list(folder.iterdir())) == 1, "one directory for the one operator"
+        return storage
+
+    monkeypatch.setattr(spilling, "_MB", 1024)
+    monkeypatch.setattr(spilling, "_FIRST_LOOK", 1)
+    monkeypatch.setattr(range_work, "_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr(Spilling, "look", watched_look)
+    monkeypatch.setattr(Spilling, "_open", watched_open)
+    return when
+
+
+def run(pipeline: Pipeline, state_memory: int, cuts: Iterable[int] = ()) -> Replayed:
+    return replay_pipeline(pipeline, EVENTS, RULES, list(cuts), [1], state_memory=[state_memory])
+
+
+def test_state_stays_in_memory_below_the_bound(folder: Path, opened: list[int]) -> None:
+    run(PIPELINE, 1024)
+    assert (opened, folder.exists()) == ([], False)
+
+
+def test_state_that_outgrows_the_bound_goes_on_in_rocksdb(folder: Path, opened: list[int]) -> None:
+    spilled = run(PIPELINE, 16)
+    assert len(opened) == 1 and 20 < opened[0] < 160
+    assert list(folder.iterdir()) == []
+    in_memory = run(PIPELINE, 1024)
+    assert spilled.hashes == in_memory.hashes
+    assert sorted(spilled.panes, key=repr) == sorted(in_memory.panes, key=repr) != []
+
+
+def test_a_bound_of_zero_is_rocksdb_from_the_start(opened: list[int]) -> None:
+    run(PIPELINE, 0)
+    assert opened == [0]
+
+
+def test_parked_state_that_would_outgrow_the_bound_is_restored_into_rocksdb(opened: list[int]) -> None:
+    run(PIPELINE, 200, cuts=[START + 149])
+    assert opened == [], "there is enough memory for all"
+    run(PIPELINE, 50, cuts=[START + 149])
+    assert opened[-1] in (0, 149), "before the first element of the second slice"
+
+
+@pytest.mark.parametrize("limit", [0, 16])
+def test_a_failure_leaves_no_directory(folder: Path, opened: list[int], limit: int) -> None:
+    with pytest.raises(UserCodeError, match="told to"):
+        run(replace(PIPELINE, process=Rows(raises=True)), limit)
+    assert len(opened) == 1
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", ["heap", "rocksdb_heap_timers"])
+def test_timers_in_the_order_of_a_heap_keep_all_in_memory(opened: list[int], mode: str) -> None:
+    run(replace(PIPELINE, order_mode=mode), 0)
+    assert opened == []
+
+
+def test_state_in_memory_is_one_part_and_state_on_disk_several(folder: Path) -> None:
+    groups = KeyGroupRange(3, 130)
+    memory, disk = Spilling(1, OrderMode.ROCKSDB, 0), Spilling(0, OrderMode.ROCKSDB, 0)
+    assert memory.parts(groups) == [groups]
+    parts = disk.parts(groups)
+    assert [group for part in parts for group in part] == list(groups)
+    assert 1 < len(parts) <= 16
+    assert disk.parts(KeyGroupRange(5, 5)) == [KeyGroupRange(5, 5)]
+    disk.close()
+    memory.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_the_bound_is_a_setting_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert state_memory_mb() == DEFAULT_MB
+    monkeypatch.setenv(VARIABLE, "64")
+    assert state_memory_mb() == 64
+    for wrong in ("", "1g", "-1", "1.5"):
+        monkeypatch.setenv(VARIABLE, wrong)
+        with pytest.raises(StateMemoryError, match="megabytes"):
+            state_memory_mb()

@@ -43,8 +43,13 @@ class Difference:
     after: Any
     kind: Kind
 
+    @property
+    def change(self) -> str:
+        """``before → after``."""
+        return f"{_shown(self.before)} → {_shown(self.after)}"
+
     def __str__(self) -> str:
-        return f"{self.path}: {_shown(self.before)} → {_shown(self.after)}"
+        return f"{self.path}: {self.change}"
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:

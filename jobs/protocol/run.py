@@ -236,7 +236,7 @@ class StageOfSlice:
         with self._phase("stage"):
             files = self._commit_staged(outcome)
         with self._phase("validate"):
-            noted = [validation.noted(f"setting changed: {change.path}", str(change)) for change in changes]
+            noted = [validation.noted(f"setting changed: {change.path}", change.change) for change in changes]
             noted += to_be_restated(self.pipeline, self.tables.ledger, self.parent.row, self.parent.owner, scan)
             checks = self._validate(outcome, files, noted)
         return (

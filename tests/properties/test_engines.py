@@ -117,7 +117,15 @@ def test_engines_leave_the_same_of_counted_windows(replay, size, purging, data):
     check_engines(replace(pipeline_of(rules, False), **declared), rules, events, data)
 
 
-def check_engines(pipeline, rules, events, data):
+@given(replays(), st.data())
+@settings(max_examples=40)
+def test_engines_leave_the_same_when_the_lateness_changes_between_runs(replay, data):
+    rules, events = replay
+    latenesses = data.draw(st.lists(st.sampled_from([0, 1, 30, 200]), min_size=6, max_size=6), label="latenesses")
+    check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data, latenesses)
+
+
+def check_engines(pipeline, rules, events, data, latenesses=None):
     cuts = data.draw(cuts_of(rules), label="cuts")
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=1, max_size=2), label="ranges")
     file_rows = data.draw(st.sampled_from([1, 3, 1000]), label="file_rows")
@@ -128,7 +136,7 @@ def check_engines(pipeline, rules, events, data):
     pipeline = replace(pipeline, select=select, key_by=key_by)
 
     def run(engines):
-        return seen(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, appears, engines=engines))
+        return seen(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, appears, latenesses, engines=engines))
 
     once = run([OperatorEngine()])
     assert run([ColumnarEngine()]) == once

@@ -1,10 +1,15 @@
-"""Rows that do not meet a pipeline's condition might never have come; in order of events each row arrives as it happens. Cut or not."""
+"""Rows that do not meet a pipeline's condition might never have come; in order of events each row arrives as it happens. Cut or not,
+in any engine.
+"""
 
 from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.engines.columnar import ColumnarEngine
+from jobs.engines.operator import OperatorEngine
+from jobs.pipelines import count, max_, sum
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import check_against_model, cuts_of, left, replays
 
@@ -29,6 +34,20 @@ def test_rows_that_do_not_meet_the_condition_might_never_have_come(replay, condi
     assert once.counts["rows_filtered"] == len([event for event in read if not meets(event.key, event.values["x"])])
     once.counts["rows_read"] -= once.counts["rows_filtered"]
     check_against_model(once, kept, rules)
+
+
+@given(replays(), st.sampled_from(sorted(CONDITIONS)), st.sampled_from(["arrival", "event"]), st.data())
+@settings(max_examples=20)
+def test_both_engines_leave_the_same(replay, condition, order, data):
+    rules, events = replay
+    pipeline = pipeline_of(rules, data.draw(st.booleans(), label="purging"))
+    source = replace(pipeline.source, order=order)
+    pipeline = replace(pipeline, where=condition, source=source, select={"n": count(), "total": sum("x"), "greatest": max_("y")})
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    engines = data.draw(st.permutations([ColumnarEngine(), OperatorEngine()]), label="engines")
+    assert left(replay_pipeline(pipeline, events, rules, cuts, [1, 5], engines=engines)) == left(
+        replay_pipeline(pipeline, events, rules, cuts, [2], engines=engines[1:])
+    )
 
 
 @given(replays(), st.data())

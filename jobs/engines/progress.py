@@ -103,21 +103,27 @@ class AggregateTicks:
             elements = self.judge.prepare(batch, quarantine=False).elements
             if not elements.num_rows:
                 continue
-            names = partition_names(elements, column).dictionary_encode().combine_chunks()
+            codes, names = _coded_partitions(elements, column)
             arrivals = np.maximum(elements.column(ARRIVAL).to_numpy(), self.judge.from_ms)  # a folded row counts as of the slice's start
-            ticks = TickAggregates.of_elements(
-                names.indices.to_numpy(), arrivals, elements.column(EVENT), interval_ms=max(strategy.interval_ms, 1)
-            )
+            ticks = TickAggregates.of_elements(codes, arrivals, elements.column(EVENT).to_numpy(), interval_ms=max(strategy.interval_ms, 1))
             yield (
                 0,
                 pa.table(
                     {
-                        "partition": names.dictionary.take(pa.array(ticks.partitions)),
+                        "partition": names.take(pa.array(ticks.partitions)),
                         "max_event_ms": ticks.max_event_ms,
                         "last_arrival_ms": ticks.last_arrival_ms,
                     }
                 ),
             )
+
+
+def _coded_partitions(rows: pa.Table, column: str | None) -> tuple[np.ndarray, pa.Array]:
+    """(the number of each row's source partition, their names)."""
+    if column is None:
+        return np.zeros(rows.num_rows, np.int64), pa.array([ONE_PARTITION])
+    names = partition_names(rows, column).dictionary_encode().combine_chunks()
+    return names.indices.to_numpy(), names.dictionary
 
 
 def partition_names(rows: pa.Table, column: str | None) -> pa.ChunkedArray:

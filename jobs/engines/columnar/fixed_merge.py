@@ -4,7 +4,7 @@ and what is still open is parked again.
 A watermark only rises, so in every window elements on time come first, then its firing, then late elements, each of which fires it again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,6 +54,25 @@ class _Lives(NamedTuple):
         return cls._make([*columns, join_each([part.accumulators for part in kept])])
 
 
+class _Pieces(NamedTuple):
+    """Parts of windows that have not fired, one row each."""
+
+    keys: Longs
+    windows: Longs
+    elements: Longs
+    first_arrivals: Longs
+    last_arrivals: Longs
+    accumulators: list[Columns]
+
+    @classmethod
+    def join(cls, parts: "Sequence[_Pieces]") -> "_Pieces":
+        kept = [part for part in parts if len(part.keys)] or list(parts[:1])
+        if len(kept) == 1:
+            return kept[0]
+        columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
+        return cls._make([*columns, join_each([part.accumulators for part in kept])])
+
+
 class _Refires(NamedTuple):
     """Late elements by window, in order of arrival; one row for each (element, window that is to fire again)."""
 
@@ -75,22 +94,29 @@ class FixedMerge:
         restored = self._restore(parked)
         has_fired = self.windows.last_instants(restored.windows) <= self.setting.timeline.initial
         pieces, refires, missed = self._behind(received[BEHIND])
-        due = self._due([self._of_cells(received[CELLS]), pieces, restored.take(np.flatnonzero(~has_fired))])
-        fired, panes = self._fire(due)
-        lives, late_panes = self._refire(_Lives.join([fired, restored.take(np.flatnonzero(has_fired))]), refires)
-        kept = np.flatnonzero(~self.setting.closes(self.windows.cleanup_times(lives.windows)))
-        is_parked = int(np.count_nonzero(lives.is_parked))
+        fired, panes = self._fire(self._due([self._of_cells(received[CELLS]), pieces], restored.take(np.flatnonzero(~has_fired))))
+        lives = _Lives.join([fired, restored.take(np.flatnonzero(has_fired))])
+        again, is_untouched, late_panes = self._refire(lives, refires)
+        kept = [self._staying(part, rows) for part, rows in ((lives, is_untouched), (again, np.ones(len(again.keys), np.bool_)))]
+        windows = np.count_nonzero(is_untouched) + len(again.keys)
+        open_windows, timers = self._park(_Lives.join(kept))
         counts = {
-            "windows_opened": len(lives.keys) - is_parked,
+            "windows_opened": int(windows - np.count_nonzero(lives.is_parked)),
             "windows_fired": len(panes.keys),
             "windows_refired": len(late_panes.keys),
-            "windows_cleaned": len(lives.keys) - len(kept),
-            "windows_open": len(kept),
+            "windows_cleaned": int(windows - len(open_windows.keys)),
+            "windows_open": len(open_windows.keys),
             "assignments_missed": missed,
+            "timers_pending": sum(len(part.keys) for part in timers),
         }
-        open_windows, timers = self._park(lives.take(kept))
-        counts["timers_pending"] = sum(len(part.keys) for part in timers)
         return Merged([panes, late_panes], open_windows, timers, counts)
+
+    def _staying(self, lives: _Lives, chosen: Booleans) -> _Lives:
+        """Those of the chosen windows that are open at the slice's end."""
+        return lives.take(np.flatnonzero(chosen & ~self._closes(lives.windows)))
+
+    def _closes(self, windows: Longs) -> Booleans:
+        return self.setting.closes(self.windows.cleanup_times(windows))
 
     def _restore(self, parked: Part) -> _Lives:
         rows = parked.rows
@@ -113,7 +139,7 @@ class FixedMerge:
             accumulators,
         )
 
-    def _of_cells(self, part: Part) -> _Lives:
+    def _of_cells(self, part: Part) -> _Pieces:
         """Cells as pieces of the windows that hold them."""
         rows, keys = part.rows, part.keys
         slices, elements, first, last = (rows.column(name).to_numpy() for name in (SLICE, ELEMENTS, FIRST, LAST))
@@ -127,15 +153,9 @@ class FixedMerge:
             at = exploded.rows
             keys, elements, first, last = keys[at], elements[at], first[at], last[at]
             accumulators = take_each(accumulators, at)
-        return self._pieces(keys, exploded.windows, elements, first, last, accumulators)
+        return _Pieces(keys, exploded.windows, elements, first, last, accumulators)
 
-    def _pieces(self, keys: Longs, windows: Longs, elements: Longs, first: Longs, last: Longs, accumulators: list[Columns]) -> _Lives:
-        new, there = np.zeros(len(keys), np.bool_), np.ones(len(keys), np.bool_)
-        return _Lives(
-            keys, windows, elements, np.zeros(len(keys), np.int64), np.full(len(keys), NONE), first, last, new, there, accumulators
-        )
-
-    def _behind(self, part: Part) -> tuple[_Lives, _Refires, int]:
+    def _behind(self, part: Part) -> tuple[_Pieces, _Refires, int]:
         """Elements that are behind for some of their windows: pieces of those that wait, refires of those that have fired, and how often
         they missed one."""
         keys, rows = in_order_of_arrival(self.setting, part)
@@ -147,7 +167,7 @@ class FixedMerge:
         is_missed = self.windows.cleanup_times(exploded.windows) <= in_force
         accumulators = [aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates]
         at, numbers = exploded.rows[waits], exploded.windows[waits]
-        pieces = self._pieces(keys[at], numbers, np.ones(len(at), np.int64), clocks[at], clocks[at], take_each(accumulators, at))
+        pieces = _Pieces(keys[at], numbers, np.ones(len(at), np.int64), clocks[at], clocks[at], take_each(accumulators, at))
         again = ~waits & ~is_missed
         at, numbers = exploded.rows[again], exploded.windows[again]
         order = np.lexsort((at, numbers, keys[at]))
@@ -155,22 +175,29 @@ class FixedMerge:
         refires = _Refires(keys[at], numbers, clocks[at], watermarks[at], take_each(accumulators, at))
         return pieces, refires, int(np.count_nonzero(is_missed))
 
-    def _due(self, parts: list[_Lives]) -> _Lives:
-        """Windows that have not fired before the slice, each from all of its pieces."""
-        whole = _Lives.join(parts)
+    def _due(self, pieces: list[_Pieces], restored: _Lives) -> _Lives:
+        """Windows that have not fired before the slice, each from all of its pieces and what was parked of it."""
+        arrivals = restored.first_arrivals, restored.last_arrivals
+        whole = _Pieces.join([*pieces, _Pieces(restored.keys, restored.windows, restored.elements, *arrivals, restored.accumulators)])
         if not len(whole.keys):
-            return whole
+            return restored
         groups, keys, windows = group_pairs(whole.keys, whole.windows)
         is_parked = np.zeros(groups.size, np.bool_)
-        is_parked[groups.codes[whole.is_parked]] = True
+        is_parked[groups.codes[len(whole.keys) - len(restored.keys) :]] = True
+        first, last = np.zeros((2, groups.size), np.int64)  # nobody asks when elements of a window that closes had come
+        if not (closes := self._closes(windows)).all():
+            asked = np.flatnonzero(~closes[groups.codes])
+            some = Groups(groups.codes[asked], groups.size)
+            first = least_of_groups(whole.first_arrivals[asked], some)
+            last = greatest_of_groups(whole.last_arrivals[asked], some)
         return _Lives(
             keys,
             windows,
             sum_of_groups(whole.elements, groups),
             np.zeros(groups.size, np.int64),
             np.full(groups.size, NONE),
-            least_of_groups(whole.first_arrivals, groups),
-            greatest_of_groups(whole.last_arrivals, groups),
+            first,
+            last,
             is_parked,
             np.ones(groups.size, np.bool_),
             [a.combine(columns, groups) for a, columns in zip(self.setting.aggregates, whole.accumulators, strict=True)],
@@ -182,7 +209,7 @@ class FixedMerge:
         last_instants = self.windows.last_instants(due.windows)
         fires = last_instants <= timeline.final
         at = np.flatnonzero(fires)
-        rises = np.searchsorted(timeline.watermarks, last_instants[at])
+        rises = _by_window(due.windows[at], lambda windows: np.searchsorted(timeline.watermarks, self.windows.last_instants(windows)))
         tick_ends = timeline.tick_ends[rises]
         keys, starts = due.keys[at], self.windows.starts(due.windows[at])
         ends = starts + self.windows.size_ms
@@ -203,8 +230,11 @@ class FixedMerge:
         has_contents = ~fires if self.setting.purges else due.has_contents
         return due._replace(firings=fires.astype(np.int64), last_fired=last_fired, has_contents=has_contents), panes
 
-    def _refire(self, lives: _Lives, late: _Refires) -> tuple[_Lives, Panes]:
-        """Fire a window again for each late element: with running totals, or with that element alone where firings purge."""
+    def _refire(self, lives: _Lives, late: _Refires) -> tuple[_Lives, Booleans, Panes]:
+        """Fire a window again for each late element: with running totals, or with that element alone where firings purge.
+
+        Returns those windows as they are then, which of `lives` are not among them, and the panes.
+        """
         starts = run_starts(late.keys, late.windows)
         runs = run_numbers(starts, len(late.keys))
         bases = _find(lives, late.keys[starts], late.windows[starts])
@@ -250,7 +280,7 @@ class FixedMerge:
         )
         untouched = np.ones(len(lives.keys), np.bool_)
         untouched[bases[known]] = False
-        return _Lives.join([lives if untouched.all() else lives.take(np.flatnonzero(untouched)), again]), panes
+        return again, untouched, panes
 
     def _running(self, lives: _Lives, bases: Longs, starts: Longs, runs: Longs, accumulators: list[Columns]) -> list[Columns]:
         """The running totals of each window's late elements, upon what the window held before."""
@@ -289,6 +319,16 @@ class FixedMerge:
             rest = Timers("cleanup", lives.keys[~waits], starts[~waits], ends[~waits], cleanups[~waits])
             return windows, [firing._replace(purpose="fire+cleanup"), rest]
         return windows, [firing, Timers("cleanup", lives.keys, starts, ends, cleanups)]
+
+
+def _by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
+    """`function` of each window, computed once for each of those between the first and the last where they are fewer than the rows."""
+    if not len(windows):
+        return windows
+    first, last = int(windows.min()), int(windows.max())
+    if last - first >= len(windows):
+        return function(windows)
+    return function(np.arange(first, last + 1))[windows - first]
 
 
 def _find(lives: _Lives, keys: Longs, windows: Longs) -> Longs:

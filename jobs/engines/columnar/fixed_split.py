@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from jobs.engines.columnar.families import Elements, Late, Part, Setting, Split
 from jobs.engines.rows import ARRIVAL, EVENT
-from windowing.columnar.columns import Booleans, Longs
+from windowing.columnar.columns import Longs
 from windowing.columnar.fixed_windows import FixedWindows
 from windowing.columnar.groups import Groups, greatest_of_groups, group_pairs, least_of_groups
 
@@ -36,7 +36,7 @@ class FixedSplit:
         is_behind |= self.windows.windows_per_slice(slices) == 0
         behind = np.flatnonzero(is_behind)
         split = self._judge(elements, slices, behind)
-        split.parts[CELLS] = self._cells(elements, slices, ~is_behind if len(behind) else None)
+        split.parts[CELLS] = self._cells(elements, slices, behind)
         split.counts["rows_accepted"] += len(slices) - len(behind)
         return split
 
@@ -56,25 +56,34 @@ class FixedSplit:
             {"rows_accepted": len(kept), "rows_late": len(late), "rows_unassigned": len(behind) - len(kept) - len(late)},
         )
 
-    def _cells(self, elements: Elements, slices: Longs, chosen: Booleans | None) -> Part:
-        """Partial aggregates of the chosen rows by key and slice."""
-        keys, clocks, rows = elements.keys, elements.clocks, elements.rows
-        if chosen is not None:
-            keys, slices, clocks, rows = keys[chosen], slices[chosen], clocks[chosen], rows.filter(pa.array(chosen))
-        groups, keys, slices = group_pairs(keys, slices)
-        columns = {SLICE: pa.array(slices), ELEMENTS: pa.array(np.bincount(groups.codes, minlength=groups.size))}
-        first, last = self._arrivals(groups, slices, clocks)
-        columns |= {FIRST: pa.array(first), LAST: pa.array(last)}
+    def _cells(self, elements: Elements, slices: Longs, behind: Longs) -> Part:
+        """Partial aggregates by key and slice of the rows that are not behind."""
+        groups, keys, slices = group_pairs(elements.keys, slices)
+        if len(behind):
+            # They go to a group of their own, which is cut off afterwards: cheaper than leaving them out of every column.
+            codes = groups.codes.copy()
+            codes[behind] = groups.size
+            groups = Groups(codes, groups.size + 1)
+        counts = np.bincount(groups.codes, minlength=groups.size)
+        kept = np.flatnonzero(counts[: len(keys)])
+        first, last = self._arrivals(groups, slices, elements.clocks)
+        columns = {
+            SLICE: pa.array(slices),
+            **{name: pa.array(values[: len(keys)]) for name, values in ((ELEMENTS, counts), (FIRST, first), (LAST, last))},
+        }
         for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
-            columns |= dict(zip(names, aggregate.partial(rows, groups), strict=True))
-        return Part(keys, pa.table(columns))
+            accumulators = aggregate.partial(elements.rows, groups)
+            columns |= {name: column.slice(0, len(keys)) for name, column in zip(names, accumulators, strict=True)}
+        part = Part(keys, pa.table(columns))
+        return part if len(kept) == len(keys) else Part(keys[kept], part.rows.take(pa.array(kept)))
 
     def _arrivals(self, groups: Groups, slices: Longs, clocks: Longs) -> tuple[Longs, Longs]:
-        """First and last arrival of each cell; where all of its windows are closed by the slice's end nobody will ask, and they are 0."""
-        stays = ~self.setting.closes(self.windows.cleanup_times(self.windows.newest_windows(slices)))
+        """First and last arrival of each group; where all of its windows are closed by the slice's end nobody will ask, and they are 0."""
+        stays = np.zeros(groups.size, np.bool_)
+        stays[: len(slices)] = ~self.setting.closes(self.windows.cleanup_times(self.windows.newest_windows(slices)))
         first, last = np.zeros((2, groups.size), np.int64)
         if stays.any():
-            asked = stays[groups.codes]
+            asked = np.flatnonzero(stays[groups.codes])
             some = Groups(groups.codes[asked], groups.size)
             first[stays] = least_of_groups(clocks[asked], some)[stays]
             last[stays] = greatest_of_groups(clocks[asked], some)[stays]

@@ -76,7 +76,7 @@ def replay_sessions(
     """
     pieces = chain_intervals(sessions.keys, sessions.starts, sessions.ends - rules.gap_ms, rules.gap_ms)
     whole = _merged(sessions, pieces, rules.gap_ms)
-    walks = _Chains.of(whole, tardy, rules.gap_ms)
+    walks = _Chains.of(whole, tardy, rules)
     quiet = np.flatnonzero(~walks.is_walked)
     holds_contents = (whole.firings[quiet] == 0) | rules.accumulates
     contents = np.where(holds_contents, np.cumsum(holds_contents) - 1, NO_CONTENTS)
@@ -89,7 +89,7 @@ def replay_sessions(
         together([panes, renumbered(columns_of(SessionPanes, walk.panes), len(combined))]),
         together([still_open, renumbered(columns_of(SessionColumns, walk.open), len(combined))]),
         _contents(pieces, combined, walk),
-        np.sort(np.array(walk.late, np.int64)),
+        np.sort(np.append(np.array(walk.late, np.int64), np.flatnonzero(walks.is_dropped))),
         len(whole.keys) - int(known.sum()) + walk.opened,
         walk.merged,
         len(quiet) - len(still_open.keys) + walk.cleaned,
@@ -150,17 +150,20 @@ class _Chains(NamedTuple):
         is_walked: bool[s], the sessions whose chain holds a tardy element.
         of_sessions: int64, the chains of those sessions, in their order.
         of_tardy: int64[m], the chain of each tardy element.
+        is_dropped: bool[m], the tardy elements in whose chain is none that anything could accept.
     """
 
     is_walked: Booleans
     of_sessions: Longs
     of_tardy: Longs
+    is_dropped: Booleans
 
     @classmethod
-    def of(cls, whole: SessionColumns, tardy: TardyElements, gap_ms: int) -> _Chains:
+    def of(cls, whole: SessionColumns, tardy: TardyElements, rules: SessionRules) -> _Chains:
+        gap_ms = rules.gap_ms
         is_walked = np.zeros(len(whole.keys), np.bool_)
         if not len(tardy.keys):
-            return cls(is_walked, tardy.keys, tardy.keys)
+            return cls(is_walked, tardy.keys, tardy.keys, is_walked[:0])
         near = np.flatnonzero(np.isin(whole.keys, tardy.keys))
         firsts = np.concatenate([whole.starts[near], tardy.times])
         lasts = np.concatenate([whole.ends[near] - gap_ms, tardy.times])
@@ -168,7 +171,10 @@ class _Chains(NamedTuple):
         of_near, of_tardy = numbers[: len(near)], numbers[len(near) :]
         concerned = np.isin(of_near, of_tardy)
         is_walked[near[concerned]] = True
-        return cls(is_walked, of_near[concerned], of_tardy)
+        # An element that is late by its own window is accepted only by a session, and such elements alone make none.
+        is_late = tardy.times + (gap_ms - 1 + rules.lateness_ms) <= tardy.watermarks
+        is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
+        return cls(is_walked, of_near[concerned], of_tardy, is_dropped)
 
     def walk(self, walk: Walk, sessions: SessionColumns, pieces: Chains, whole: SessionColumns, tardy: TardyElements) -> None:
         """Walk every chain that holds a tardy element."""
@@ -183,7 +189,8 @@ class _Chains(NamedTuple):
             path = pieces.order[first:beyond].tolist() if walk.rules.accumulates or not firings else None
             session = Session(start, end, elements, firings, fired_at, first_arrival, last_arrival, path)
             there.setdefault(chain, []).append(session)
-        order = np.argsort(self.of_tardy, kind="stable")
+        rest = np.flatnonzero(~self.is_dropped)
+        order = rest[np.argsort(self.of_tardy[rest], kind="stable")]
         rows = zip(*(column[order].tolist() for column in tardy[1:]), (order + len(sessions.keys)).tolist(), order.tolist(), strict=True)
         tardies: list[TardyElement] = list(rows)
         firsts = run_starts(self.of_tardy[order])

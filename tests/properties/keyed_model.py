@@ -168,6 +168,13 @@ class _Key:
         self.side_ordinals[tag] += 1
 
     def firing_ended(self, key: Any, window: Any) -> None:
+        replaces = not self.pipeline.purges and window != GLOBAL_WINDOW
+        if self.firing is not None and self.ordinal == 0 and self.firings[window] > 1 and replaces:
+            _, tick_end, cause = self.firing
+            place = (key, *bounds(window), self.firings[window], 0, "withdrawn")
+            nothing = (None,) * len(self.pipeline.results)
+            facts = (self.elements[window], self.shown_watermark, tick_end, cause)
+            self.result.panes[repr((*place, *nothing, *facts))] += 1
         self.firing = None
         self.side_ordinals.clear()
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.engines.operator import range_work, spilling
+from jobs.engines.operator.failed_rows import FunctionRaised
 from jobs.pipelines import Pipeline
 from tests.model import records as model
 from tests.properties.keyed_model import Expected, expected
@@ -29,6 +30,8 @@ def outcome_of(replay: Callable[[], Any]) -> Any:
     """What a replay gives, or the class of the error that ends it, as the core raises it for some elements."""
     try:
         return replay()
+    except FunctionRaised as error:
+        return type(error.__cause__)
     except WindowingError as error:
         return type(error)
 

@@ -111,7 +111,7 @@ class Seen(ProcessWindowFunction):
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
         for element in elements:
-            seen = element if isinstance(element, str) else f"{element.row}: {element.x}"
+            seen = f"{element.row}: {element.x}" if hasattr(element, "row") else element
             yield (seen, context.current_watermark, context.current_processing_time)
 
 

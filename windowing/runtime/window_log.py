@@ -17,7 +17,8 @@ EARLY, ON_TIME, LATE, COUNT, WITHDRAWN = "early", "on_time", "late", "count", "w
 
 
 class Pane(NamedTuple):
-    """One row of a firing, or the withdrawal of a session that fired and was absorbed (then `result` is None).
+    """One row of a firing, or a withdrawal, of which `result` is None: of a session that fired and was absorbed, or by a firing that
+    emits nothing where an earlier one may have.
 
     Attributes:
         key, window: whose it is.
@@ -216,6 +217,11 @@ class WindowLog:
         self.side_rows.append(SideRow(tag, key, window, firing, ordinal, timestamp, value))
 
     def firing_ended(self, key: Any, window: Window) -> None:
+        if self._firing is not None and not self._ordinal and self._accumulates and window != GLOBAL_WINDOW:
+            life, _, tick_end, cause = self._firing
+            if life.firings > 1:
+                # It replaces the rows of the firing before it by none.
+                self.panes.append(Pane(key, window, life.firings, 0, WITHDRAWN, None, life.elements, self.watermark, tick_end, cause))
         self._firing = None
         self._side_ordinals.clear()
 

@@ -1,5 +1,7 @@
 """`slackwater diff`: which windows two pipelines have published differently. Starts no JVM."""
 
+from typing import Any
+
 import click
 
 from jobs.commands import options
@@ -20,21 +22,15 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
 
     compared = Comparison.of(left, right, warehouse)
     rows = compared.differences()
-    if output == "table":
-        for row in rows:
-            row |= {name: _both(row, name) for name in compared.results}
-    columns = [*compared.keys, "window_start", "window_end", "there", *compared.results]
-    if any(row["timestamp"] is not None for row in rows):
-        columns.insert(len(compared.keys), "timestamp")
-    options.show(rows, columns, output, empty=f"{left} and {right} have published the same", title=_title(left, right, compared.results))
+    shown = [{**row, **row["key"], **{name: _both(row, name) for name in compared.results}, "__there": row["there"]} for row in rows]
+    window = ["timestamp"] if any(row["timestamp"] is not None for row in rows) else []
+    columns = [*compared.keys, "window_start", "window_end", *window, "__there", *compared.results]
+    empty = f"{left} and {right} have published the same"
+    options.show(rows if output == "json" else shown, columns, output, empty=empty, title=f"{left} | {right}")
 
 
-def _both(row: dict[str, object], name: str) -> str:
+def _both(row: dict[str, Any], name: str) -> str:
     """One result in both, told once where it is the same."""
     told = [values[name] for values in (row["left"], row["right"]) if isinstance(values, dict)]
     texts = [f"{value:g}" if isinstance(value, float) else "–" if value is None else str(value) for value in told]
     return texts[0] if len(texts) == 1 or told[0] == told[1] else " | ".join(texts)
-
-
-def _title(left: str, right: str, results: tuple[str, ...]) -> str:
-    return f"{left} | {right}: {', '.join(results)}"

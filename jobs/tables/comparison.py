@@ -3,6 +3,7 @@
 Stored tables only; neither declaration is needed. Reads, and changes nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 from jobs.errors import UsageError
 from jobs.tables.warehouse import Warehouse
 
+_WINDOW = ("window_start", "window_end", "timestamp")
+_ROW = "__row"  # no column of a pipeline begins so
 _OURS = ("kind", "firing", "ordinal", "timestamp", "revision", "run_seq", "key_group", "window_date")
 
 
@@ -56,23 +59,24 @@ class Comparison:
         return cls(tables[0], tables[1], keys, results)
 
     def differences(self) -> list[dict[str, Any]]:
-        """One row for each published row that only one has, or whose results differ: key, window, n (1, 2, … where a window has several
-        rows, by firing and order), `there` (``left``, ``right`` or ``both``), and the results of both as `left` and `right`; None where it
-        is not. In order of window and key.
+        """One row for each published row that only one has, or whose results differ: `key` by column, the window, timestamp, `row` (1, 2, …
+        where a window has several, by firing and order), `there` (``left``, ``right`` or ``both``), and the results of both as `left` and
+        `right`, by column; None where it is not. In order of window and key.
         """
-        window = [*self.keys, "window_start", "window_end", "timestamp"]
+        window = [*self.keys, *_WINDOW]
         listed = ", ".join(map(_name, window))
-        same = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*window, "n"])
+        same = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*window, _ROW])
         equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in self.results)
         query = f"""
             WITH a AS ({self._numbered("published_left", listed)}), b AS ({self._numbered("published_right", listed)})
-            SELECT {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)}) AS {_name(name)}" for name in [*window, "n"])},
-                CASE WHEN b.n IS NULL THEN 'left' WHEN a.n IS NULL THEN 'right' ELSE 'both' END AS there,
-                CASE WHEN a.n IS NOT NULL THEN {self._values("a")} END AS "left",
-                CASE WHEN b.n IS NOT NULL THEN {self._values("b")} END AS "right"
+            SELECT {_struct({name: f"coalesce(a.{_name(name)}, b.{_name(name)})" for name in self.keys})} AS "key",
+                {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in _WINDOW)}, coalesce(a.{_ROW}, b.{_ROW}) AS "row",
+                CASE WHEN b.{_ROW} IS NULL THEN 'left' WHEN a.{_ROW} IS NULL THEN 'right' ELSE 'both' END AS there,
+                CASE WHEN a.{_ROW} IS NOT NULL THEN {self._results("a")} END AS "left",
+                CASE WHEN b.{_ROW} IS NOT NULL THEN {self._results("b")} END AS "right"
             FROM a FULL OUTER JOIN b ON {same}
-            WHERE a.n IS NULL OR b.n IS NULL OR NOT ({equal})
-            ORDER BY window_start, window_end, timestamp, {", ".join(map(_name, self.keys))}, n
+            WHERE a.{_ROW} IS NULL OR b.{_ROW} IS NULL OR NOT ({equal})
+            ORDER BY {", ".join(_WINDOW)}, "key", "row"
         """
         with duckdb.connect() as connection:
             connection.register("published_left", self.left)
@@ -80,11 +84,11 @@ class Comparison:
             return list(connection.sql(query).to_arrow_table().to_pylist())
 
     def _numbered(self, table: str, window: str) -> str:
-        rank = f"row_number() OVER (PARTITION BY {window} ORDER BY firing, run_seq, ordinal) AS n"
+        rank = f"row_number() OVER (PARTITION BY {window} ORDER BY firing, run_seq, ordinal) AS {_ROW}"
         return f"SELECT {window}, {rank}, {', '.join(map(_name, self.results))} FROM {table}"
 
-    def _values(self, side: str) -> str:
-        return "struct_pack(" + ", ".join(f"{_name(name)} := {side}.{_name(name)}" for name in self.results) + ")"
+    def _results(self, side: str) -> str:
+        return _struct({name: f"{side}.{_name(name)}" for name in self.results})
 
 
 def _keys(published: pa.Table) -> tuple[str, ...]:
@@ -94,6 +98,10 @@ def _keys(published: pa.Table) -> tuple[str, ...]:
 
 def _results(published: pa.Table) -> tuple[str, ...]:
     return tuple(name for name in published.column_names[len(_keys(published)) + 2 :] if name not in _OURS)
+
+
+def _struct(values: Mapping[str, str]) -> str:
+    return "struct_pack(" + ", ".join(f"{_name(name)} := {value}" for name, value in values.items()) + ")"
 
 
 def _name(column: str) -> str:

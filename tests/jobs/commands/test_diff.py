@@ -79,7 +79,7 @@ def test_pipelines_with_nothing_in_common_are_refused(both: tuple[str, ...], sai
 
 
 def _window(row: dict) -> tuple:
-    return row["origin"], *(_ms(row[name]) for name in ("window_start", "window_end"))
+    return row["key"]["origin"], *(_ms(row[name]) for name in ("window_start", "window_end"))
 
 
 def _ms(text: str) -> int:

@@ -1,0 +1,86 @@
+"""Each row of a process function says what made it: an element, a timer of event time at a tick's end, or a timer of the clock."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windowing import KeyedProcessFunction, ReducingStateDescriptor
+from windowing.errors import UserCodeError
+from windowing.key_groups import KeyGroupRange
+from windowing.key_types import STRING
+from windowing.order_modes import OrderMode
+from windowing.runtime.keyed_process_runner import KeyedProcessRunner
+
+
+class Told(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_reducing_state(ReducingStateDescriptor("seen", max))
+
+    def process_element(self, value: Any, context: Any) -> Any:
+        self.seen.add(value)
+        context.timer_service.register_event_time_timer(context.timestamp + 2)
+        context.timer_service.register_processing_time_timer(context.timer_service.current_processing_time + 5)
+        context.output("seen", value)
+        yield "element", value
+        if value == 13:
+            raise ValueError("thirteen")
+
+    def on_timer(self, timestamp: int, context: Any) -> Any:
+        return [(context.time_domain, self.seen.get())]
+
+
+def runner(on_error: Any = "fail") -> KeyedProcessRunner:
+    """A slice from 100 on, in which the watermark becomes 101 at 110 and 120 at 120."""
+    timeline = SimpleNamespace(initial=90, tick_ends=np.array([110, 120]), watermarks=np.array([101, 120]))
+    return KeyedProcessRunner(
+        Told(),
+        STRING,
+        key_groups=KeyGroupRange(0, 127),
+        max_parallelism=128,
+        order_mode=OrderMode.ROCKSDB,
+        timeline=timeline,
+        from_ms=100,
+        on_error=on_error,
+    )
+
+
+def test_what_made_a_row() -> None:
+    run = runner()
+    run.process_element("a", 1, 98, 101)
+    run.process_element("a", 2, 118, 112)
+    run.finish(121)
+    told = [(row.value, row.timestamp, row.ordinal, row.watermark, row.tick_end, row.cause_arrival) for row in run.rows]
+    assert told == [
+        (("element", 1), 98, 0, 90, None, 101),
+        (("processing", 1), None, 0, 90, None, None),  # due at 107, before the tick's end
+        (("event", 1), 100, 0, 101, 110, None),
+        (("element", 2), 118, 0, 101, None, 112),
+        (("processing", 2), None, 1, 101, None, None),  # due at 118
+        (("event", 2), 120, 0, 120, 120, None),
+    ]
+    assert [(row.tag, row.value, row.timestamp, row.window) for row in run.side_rows] == [("seen", 1, 98, None), ("seen", 2, 118, None)]
+    assert run.counts() == {"rows_accepted": 2, "rows_quarantined": 0, "timers_pending": 0}
+    run.close()
+
+
+def test_an_element_that_is_taken_back_leaves_its_position_alone() -> None:
+    run = runner("quarantine")
+    run.process_element("a", 1, 98, 101)
+    run.process_element("a", 13, 99, 101)
+    run.process_element("b", 2, 99, 102)
+    assert [(row.key, row.value) for row in run.rows] == [("a", ("element", 1)), ("b", ("element", 2))]
+    assert [item.position for item in run.failed] == [1]
+    assert "ValueError while processing an element: thirteen [key 'a', window None, timestamp 99]" in run.failed[0].reason
+    assert run.counts() == {"rows_accepted": 2, "rows_quarantined": 1, "timers_pending": 4}
+    assert len(run.side_rows) == 2
+    run.close()
+
+
+def test_without_quarantine_it_ends_the_run() -> None:
+    run = runner()
+    with pytest.raises(UserCodeError, match="thirteen") as raised:
+        run.process_element("a", 13, 99, 101)
+    assert not raised.value.undone and run.processed == 0
+    run.close()

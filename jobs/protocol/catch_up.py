@@ -250,7 +250,8 @@ def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, line
         SliceRejected: validation said no; nothing was closed.
         SlackwaterError: see `close.close`.
     """
-    runner = runner_for(Request(name, 0), warehouse, pipelines, spark_transport(f"close {name}"))
+    # Exact for every pipeline, and a snapshot is any engine's; what a close does is small.
+    runner = runner_for(Request(name, 0, engine="operator"), warehouse, pipelines, spark_transport(f"close {name}"))
     prepared = runner.prepare()
 
     def told(staged: Staged) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from jobs.engines.progress import Progress
 from jobs.engines.transport import SliceScan, Transport
 from jobs.errors import UsageError
+from jobs.pipelines import Pipeline
 from jobs.protocol.publish import Publisher
 from jobs.protocol.run import Prepared, Staged, StageOfSlice
 from jobs.protocol.slice_replay import Pins, SliceReplay
@@ -45,6 +46,13 @@ def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], Non
     return row
 
 
+def final_timeline(pipeline: Pipeline, at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
+    """The final watermark alone, at the clock `at_ms`, and the progress after it: no watermark can be written that stands for it."""
+    interval = max(pipeline.watermarks.interval_ms, 1)
+    timeline = Timeline(at_ms - 1, at_ms, interval, before.watermark, np.array([at_ms]), np.array([LONG_MAX]))
+    return timeline, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)
+
+
 class _StageOfClose(StageOfSlice):
     """The steps of a close, on the source as the run before has read it."""
 
@@ -67,6 +75,4 @@ class FinalReplay(SliceReplay):
         return SliceScan(source, (), tuple(source.schema.names), self.pipeline.source.arrival_time, at_ms, at_ms, self.start_ms)
 
     def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
-        at_ms, interval = self.slice.to_ms, max(self.pipeline.watermarks.interval_ms, 1)
-        final = Timeline(at_ms - 1, at_ms, interval, before.watermark, np.array([at_ms]), np.array([LONG_MAX]))
-        return final, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)
+        return final_timeline(self.pipeline, self.slice.to_ms, before)

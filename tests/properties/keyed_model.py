@@ -153,7 +153,7 @@ class _Key:
 
     @property
     def shown_watermark(self) -> int | None:
-        return None if self.watermark == LONG_MIN else self.watermark
+        return None if self.watermark in (LONG_MIN, LONG_MAX) else self.watermark
 
     def late(self, value: Any, timestamp: int, key: Any) -> None:
         raise AssertionError("nobody asked for a late side output")

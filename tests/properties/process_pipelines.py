@@ -22,7 +22,7 @@ from windowing import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from windowing.java import LONG_MIN
+from windowing.java import LONG_MAX, LONG_MIN
 from windowing.key_types import STRING
 from windowing.processing_time_service import ReplayProcessingTimeService
 from windowing.runtime.keyed_process_operator import KeyedProcessOperator
@@ -195,7 +195,7 @@ class _Key:
 
     def collect(self, value: Any, timestamp: int | None, window: Any, key: Any) -> None:
         values = tuple(value.values()) if isinstance(value, dict) else value
-        shown = None if self.watermark == LONG_MIN else self.watermark
+        shown = None if self.watermark in (LONG_MIN, LONG_MAX) else self.watermark
         self.result.panes[key, timestamp, values, shown, self.tick_end, self.cause] += 1
 
     def late(self, value: Any, timestamp: int | None, key: Any) -> None:

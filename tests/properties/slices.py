@@ -35,6 +35,7 @@ from jobs.pipelines import (
     sum,
     variance,
 )
+from jobs.protocol.close import final_timeline
 from jobs.protocol.shapes import shape_of
 from jobs.tables.delta import write_file
 from jobs.tables.schemas import side_table, table_schemas
@@ -174,13 +175,16 @@ def replay_pipeline(
     latenesses: Sequence[int] | None = None,
     engines: Sequence[Engine] = (OperatorEngine(),),
     state_memory: Sequence[int] = (1024,),
+    *,
+    closes: bool = False,
 ) -> Replayed:
     """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and ends.
-    Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB.
+    Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB. With `closes` the final watermark
+    comes behind the last one.
     """
     with tempfile.TemporaryDirectory() as folder:
         replaying = _Replaying(pipeline, events, rules, file_rows, appears or [0] * len(events), Path(folder))
-        replaying.latenesses, replaying.state_memory = latenesses, state_memory
+        replaying.latenesses, replaying.state_memory, replaying.closes = latenesses, state_memory, closes
         return replaying.run([rules.start, *cuts, rules.to], ranges, engines)
 
 
@@ -193,6 +197,7 @@ class _Replaying:
         self.pipeline = pipeline
         self.latenesses: Sequence[int] | None = None
         self.state_memory: Sequence[int] = (1024,)
+        self.closes = False
         source = folder / "events"
         source.mkdir()
         self.start = rules.start
@@ -211,15 +216,20 @@ class _Replaying:
     def run(self, bounds: Sequence[int], ranges: Sequence[int], engines: Sequence[Engine]) -> Replayed:
         result = Replayed()
         progress, state = Progress.none(), {}
-        for number, (from_ms, to_ms) in enumerate(itertools.pairwise(bounds)):
-            files = tuple(replace(file, may_hold_unread=first == number) for first, file in self.files if first <= number)
+        slices = [*itertools.pairwise(bounds), *([(bounds[-1], bounds[-1])] if self.closes else [])]
+        for number, (from_ms, to_ms) in enumerate(slices):
+            is_close = from_ms == to_ms
+            files = tuple(replace(file, may_hold_unread=first == number) for first, file in self.files if first <= number and not is_close)
             scan = SliceScan(self.source, files, tuple(SCHEMA.names), "arrival_time", from_ms, to_ms, self.start)
             pipeline = self.pipeline
             if self.latenesses is not None:
                 pipeline = replace(pipeline, allowed_lateness=timedelta(milliseconds=self.latenesses[number]))
             judge = Judge.of(pipeline, scan)
             narrow = replace(scan, columns=columns_of_pass(judge))
-            timeline, progress = timeline_of(InProcess(), narrow, judge, progress)
+            if is_close:
+                timeline, progress = final_timeline(pipeline, to_ms, progress)
+            else:
+                timeline, progress = timeline_of(InProcess(), narrow, judge, progress)
             progress = Progress.from_table(progress.to_table("r"))
             parallelism = ranges[number % len(ranges)]
             run_id = f"r{number}"

@@ -49,7 +49,8 @@ def restore(pipeline: str, seq: int, warehouse: str | None, pipelines: str | Non
 @options.log_format
 def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
     """End the lineage with the final watermark: every open window fires that a watermark makes fire. Timers of processing time do not; they
-    stay pending. Nothing can be run afterwards until `state restore` takes the close back.
+    stay pending. Nothing can be run afterwards until `state restore` takes the close back. As in Flink, a function that registers a timer
+    of event time whenever one fires is never done.
     """
     from jobs.protocol.catch_up import close_on_spark
 

@@ -18,6 +18,7 @@ from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Slice
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.overrides import OverridesReader
+from windowing import ContinuousEventTimeTrigger, GlobalWindows, ProcessingTimeoutTrigger, PurgingTrigger
 from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
 from windowing.java import LONG_MAX
 
@@ -26,14 +27,35 @@ class NothingToClose(UsageError):
     """The lineage has not run yet."""
 
 
+class NeverEnds(UsageError):
+    """At the final watermark the trigger would fire for ever."""
+
+
+def refuse_endless(pipeline: Pipeline) -> None:
+    """Refuse a trigger that fires at each multiple of its interval, in a window without an end: as in Flink, it would never be done.
+
+    Raises:
+        NeverEnds.
+    """
+    trigger = None if pipeline.window is None else pipeline.effective_trigger
+    while isinstance(trigger, PurgingTrigger | ProcessingTimeoutTrigger):
+        trigger = trigger.trigger
+    if isinstance(trigger, ContinuousEventTimeTrigger) and isinstance(pipeline.window, GlobalWindows):
+        raise NeverEnds(
+            f"{pipeline.name}: at the final watermark {trigger!r} would fire in the global window for each of its intervals until the end "
+            "of time. Leave the lineage open; its windows fire as the watermark goes on."
+        )
+
+
 def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], None]) -> LedgerRow | None:
     """Close main. `told` is given the staged close before it is committed. Returns its row; None where main is closed already.
 
     Raises:
-        NothingToClose.
+        NothingToClose, NeverEnds.
         SlackwaterError: see `Prepared.stage` and `Publisher.commit`; `told` may refuse what validation rejected.
     """
     publisher.roll_forward.finish()
+    refuse_endless(prepared.runner.pipeline)
     parent = prepared.parent()
     if parent.row is None or parent.owner is None or parent.end_ms is None:
         name = prepared.runner.pipeline.name

@@ -14,7 +14,7 @@ from tests.integration.stored import ROOT
 from windowing.errors import ConfigurationError, WindowingError
 
 COMMANDS = ROOT / "jobs" / "commands"
-NO_VERBS = {"__init__", "options", "moves"}
+NO_VERBS = {"__init__", "options", "moves", "recorded_cases"}
 
 
 def leaves() -> dict[tuple[str, ...], click.Command]:

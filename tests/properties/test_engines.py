@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.operator import OperatorEngine
-from jobs.pipelines import count, max_, mean, min_, sum
+from jobs.pipelines import approx_distinct, approx_quantile, count, count_distinct, first, last, max_, mean, min_, stddev, sum, variance
 from tests.model import records as model
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, TICK, cuts_of, left
@@ -31,6 +31,18 @@ SELECT = {
     "newest": max_("seen"),
     "oldest": min_("seen"),
     "first_day": min_("day"),
+    "spread": variance("y"),
+    "deviation": stddev("big"),
+    "dispersion": variance("amount", where="x > 0"),
+    "opening": first("x"),
+    "closing": last("y"),
+    "earliest": first("amount", by="arrival"),
+    "latest": last("source", by="arrival", where="y < 3 or y is null"),
+    "several": count_distinct("y"),
+    "names": count_distinct("source", where="x <= 2"),
+    "about": approx_distinct("big", precision=4),
+    "middle": approx_quantile("y", 0.5),
+    "low": approx_quantile("amount", 0.1, relative_error=0.1),
 }
 DOUBLES = [0.1, -0.0, 0.0, 1e300, -1e300, 1e-300, 5e-324, -2.5, 1 / 3, float("nan"), float("inf"), float("-inf")]
 LONGS = [0, 1, -1, 7, 2**31, -(2**33) + 5, 2**53 + 1, 2**61, -(2**61)]

@@ -13,6 +13,7 @@ from jobs.engines.accumulators.ranked import FirstOrLast
 from jobs.engines.accumulators.sums import Count, DecimalMean, DecimalSum, DoubleMean, DoubleSum, IntegerMean, IntegerSum
 from jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
 from jobs.engines.conditions import bind_condition
+from jobs.engines.rows import columns_read
 from jobs.pipelines import Aggregate, Pipeline
 from jobs.pipelines.errors import PipelineError
 from jobs.tables.schemas import TIME
@@ -35,11 +36,12 @@ def bind_select(pipeline: Pipeline, types: Types) -> dict[str, Accumulator]:
     Raises:
         PipelineError: see `bind`.
     """
-    return {name: bind(name, aggregate, types, pipeline.source.order_by) for name, aggregate in pipeline.select.items()}
+    order_by, hashed = pipeline.source.order_by, columns_read(pipeline, tuple(types))
+    return {name: bind(name, aggregate, types, order_by, hashed) for name, aggregate in pipeline.select.items()}
 
 
-def bind(name: str, aggregate: Aggregate, types: Types, order_by: str | None = None) -> Accumulator:
-    """The accumulator of `aggregate` on a source whose columns have `types`; `order_by` is its order column.
+def bind(name: str, aggregate: Aggregate, types: Types, order_by: str | None = None, hashed: tuple[str, ...] = ()) -> Accumulator:
+    """The accumulator of `aggregate` on a source whose columns have `types`, `order_by` among them; a row's hash is of those `hashed`.
 
     Raises:
         PipelineError: a column is missing, or its type does not suit the aggregate or its condition.
@@ -59,14 +61,17 @@ def bind(name: str, aggregate: Aggregate, types: Types, order_by: str | None = N
     if family is None:
         *most, final = (_PLURALS[family] for family in families)
         raise PipelineError(subject, f"the column is {kind}; {aggregate.kind} takes {', '.join(most)} and {final}")
-    return _accumulator(aggregate, family, _stored(kind), None if order_by is None else _stored(types[order_by]))
+    if aggregate.kind in ("first", "last"):
+        order = None if order_by is None else (order_by, _stored(types[order_by]))
+        return FirstOrLast(aggregate.kind == "last", aggregate.by == "event_time", _stored(kind), order, hashed)
+    return _accumulator(aggregate, family, _stored(kind))
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
     return TIME if pa.types.is_timestamp(kind) else kind
 
 
-def _accumulator(aggregate: Aggregate, family: str, kind: pa.DataType, order: pa.DataType | None) -> Accumulator:
+def _accumulator(aggregate: Aggregate, family: str, kind: pa.DataType) -> Accumulator:
     match aggregate.kind, family:
         case "sum", "decimal":
             return DecimalSum(kind.scale)
@@ -82,8 +87,6 @@ def _accumulator(aggregate: Aggregate, family: str, kind: pa.DataType, order: pa
             return (DoubleVariance if family == "floating" else IntegerVariance)(aggregate.kind == "stddev")
         case "min" | "max", _:
             return Extremum(aggregate.kind, kind)
-        case "first" | "last", _:
-            return FirstOrLast(aggregate.kind == "last", aggregate.by == "event_time", kind, order)
         case "count_distinct", _:
             return CountDistinct(kind)
         case "approx_distinct", _:

@@ -24,16 +24,22 @@ class FirstOrLast:
 
     Args:
         by_event_time: the event time comes before the arrival.
-        order_type: type of the order column; None without one.
+        order: name and type of the order column; None without one.
+        hashed: the columns of which a row's hash is taken.
     """
 
-    def __init__(self, is_last: bool, by_event_time: bool, column_type: pa.DataType, order_type: pa.DataType | None) -> None:
-        self._is_last = is_last
+    def __init__(
+        self, is_last: bool, by_event_time: bool, column_type: pa.DataType, order: tuple[str, pa.DataType] | None, hashed: tuple[str, ...]
+    ) -> None:
+        self.is_last = is_last
+        self.by_event_time = by_event_time
+        self.order_by = None if order is None else order[0]
+        self.hashed = hashed
         self._times = 2 if by_event_time else 1
-        self._has_order = order_type is not None
+        self._has_order = order is not None
         times: tuple[Part, ...] = (("event_time", TIME), ("arrival", TIME))[-self._times :]
-        order: tuple[Part, ...] = () if order_type is None else (("order", order_type),)
-        self.parts: tuple[Part, ...] = (("value", column_type), *times, *order, ("row_hash", pa.binary()))
+        ordered: tuple[Part, ...] = () if order is None else (("order", order[1]),)
+        self.parts: tuple[Part, ...] = (("value", column_type), *times, *ordered, ("row_hash", pa.binary()))
         self.result_type = column_type
 
     def create(self) -> None:
@@ -47,7 +53,7 @@ class FirstOrLast:
 
     def _pick(self, a: Ranked, b: Ranked) -> Ranked:
         # Rows of one rank have equal values: the hash covers every column that the pipeline reads.
-        return b if (a[:3] < b[:3]) == self._is_last else a
+        return b if (a[:3] < b[:3]) == self.is_last else a
 
     def result(self, accumulator: Ranked | None) -> Any:
         return None if accumulator is None else accumulator[3]

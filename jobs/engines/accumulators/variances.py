@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from jobs.engines import exact_sums
 from jobs.engines.accumulators.accumulator import Part
-from jobs.engines.accumulators.sums import WIDE, scaled, unscaled
+from jobs.engines.accumulators.sums import WIDE, DecimalSum, unscaled
 from jobs.engines.exact_sums import UNIT_BITS, ExactSum
 
 Moments = tuple[int, int, int]
@@ -46,6 +46,17 @@ class _Variance:
         divided, divisor = count * squares - total * total, count * (count - 1) * self.units * self.units
         return exact_sums.root(divided, divisor) if self._is_root else exact_sums.quotient(divided, divisor)
 
+    def decode(self, parts: Sequence[Any]) -> Any:
+        return self.of_sums([*parts[:-3], parts[-1]], self.squares_of(parts[-2]))
+
+    def of_sums(self, sums: Sequence[Any], squares: int) -> Any:
+        """The accumulator from the parts of a sum of the same column, and Σx²."""
+        raise NotImplementedError
+
+    def squares_of(self, data: bytes) -> int:
+        """Σx² from its binary part."""
+        return exact_sums.decode(data).scaled
+
     def _encode_squares(self, squares: int) -> tuple[float, bytes]:
         return exact_sums.quotient(squares, self.units * self.units), exact_sums.encode(ExactSum(squares, 0))
 
@@ -63,8 +74,8 @@ class IntegerVariance(_Variance):
         count, total, squares = accumulator
         return (Decimal(total), *self._encode_squares(squares), count)
 
-    def decode(self, parts: Sequence[Any]) -> Moments:
-        return (int(parts[3]), int(parts[0]), exact_sums.decode(parts[2]).scaled)
+    def of_sums(self, sums: Sequence[Any], squares: int) -> Moments:
+        return (int(sums[1]), int(sums[0]), squares)
 
 
 class DecimalVariance(_Variance):
@@ -74,19 +85,19 @@ class DecimalVariance(_Variance):
         super().__init__(is_root)
         self.scale = scale
         self.units = 10**scale
-        self.parts = (("sum", pa.decimal128(38, scale)), ("sum_exact", pa.binary()), *_MOMENT_PARTS)
+        self._sum = DecimalSum(scale)
+        self.parts = (*self._sum.parts[:-1], *_MOMENT_PARTS)
 
     def add(self, accumulator: Moments, value: Decimal) -> Moments:
         number = unscaled(value, self.scale)
         return (accumulator[0] + 1, accumulator[1] + number, accumulator[2] + number * number)
 
-    def encode(self, accumulator: Moments) -> tuple[Decimal | None, bytes, float, bytes, int]:
+    def encode(self, accumulator: Moments) -> tuple[Any, ...]:
         count, total, squares = accumulator
-        readable = scaled(total, self.scale) if abs(total) < 10**38 else None
-        return (readable, exact_sums.encode(ExactSum(total, 0)), *self._encode_squares(squares), count)
+        return (*self._sum.encode((count, total))[:-1], *self._encode_squares(squares), count)
 
-    def decode(self, parts: Sequence[Any]) -> Moments:
-        return (int(parts[4]), exact_sums.decode(parts[1]).scaled, exact_sums.decode(parts[3]).scaled)
+    def of_sums(self, sums: Sequence[Any], squares: int) -> Moments:
+        return (*self._sum.decode(sums), squares)
 
 
 class DoubleVariance(_Variance):
@@ -116,5 +127,5 @@ class DoubleVariance(_Variance):
         count, total, squares = accumulator
         return (exact_sums.rounded(total), exact_sums.encode(total), *self._encode_squares(squares), count)
 
-    def decode(self, parts: Sequence[Any]) -> tuple[int, ExactSum, int]:
-        return (int(parts[4]), exact_sums.decode(parts[1]), exact_sums.decode(parts[3]).scaled)
+    def of_sums(self, sums: Sequence[Any], squares: int) -> tuple[int, ExactSum, int]:
+        return (int(sums[2]), exact_sums.decode(sums[1]), squares)

@@ -136,7 +136,7 @@ def test_first_and_last_are_those_of_the_sorted_rows(make: Any, by: Any, data: s
     rows = data.draw(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 2), orders, st.sampled_from("abc")), max_size=12))
     times = [(event, arrival) if by == "event_time" else (arrival,) for event, arrival, _, _ in rows]
     values = [(time, order_rank(row[2]), row[3].encode(), row[3]) for time, row in zip(times, rows, strict=True)]
-    accumulator = bind("r", make("x", by=by), {"x": pa.string(), "o": pa.float64()}, "o")
+    accumulator = bind("r", make("x", by=by), {"x": pa.string(), "o": pa.float64()}, "o", ("x",))
 
     placed = sorted((*time, *place_of(order), x) for time, (_, _, order, x) in zip(times, rows, strict=True))
     expected = (placed[0] if make is first else placed[-1])[-1] if placed else None

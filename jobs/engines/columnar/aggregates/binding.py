@@ -10,13 +10,22 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.engines.accumulators import Accumulator
+from jobs.engines.accumulators.distinct import CountDistinct
 from jobs.engines.accumulators.extremes import Extremum
+from jobs.engines.accumulators.histograms import ApproxQuantile
+from jobs.engines.accumulators.hyperloglog import ApproxDistinct
+from jobs.engines.accumulators.ranked import FirstOrLast
 from jobs.engines.accumulators.sums import Count, DecimalMean, DecimalSum, DoubleMean, DoubleSum, IntegerMean, IntegerSum
+from jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
 from jobs.engines.columnar.aggregates.counts import ColumnarCount
+from jobs.engines.columnar.aggregates.distinct import ColumnarCountDistinct
 from jobs.engines.columnar.aggregates.exact_doubles import ColumnarDouble
 from jobs.engines.columnar.aggregates.exact_integers import ColumnarDecimal, ColumnarInteger
 from jobs.engines.columnar.aggregates.extrema import ColumnarExtremum
 from jobs.engines.columnar.aggregates.protocol import ColumnarAggregate, Columns
+from jobs.engines.columnar.aggregates.ranked import ColumnarFirstOrLast
+from jobs.engines.columnar.aggregates.sketches import ColumnarApproxDistinct, ColumnarApproxQuantile
+from jobs.engines.columnar.aggregates.variances import ColumnarVariance
 from jobs.engines.conditions import Condition, bind_condition
 from jobs.pipelines import Aggregate
 from windowing.columnar.columns import Longs
@@ -39,6 +48,13 @@ FORMS: Mapping[type, Form] = {
     DecimalMean: lambda bound, declared: ColumnarDecimal(_column(declared), is_mean=True, scale=bound.scale),
     DoubleSum: lambda bound, declared: ColumnarDouble(_column(declared), is_mean=False),
     DoubleMean: lambda bound, declared: ColumnarDouble(_column(declared), is_mean=True),
+    IntegerVariance: lambda bound, declared: ColumnarVariance(_column(declared), bound),
+    DecimalVariance: lambda bound, declared: ColumnarVariance(_column(declared), bound),
+    DoubleVariance: lambda bound, declared: ColumnarVariance(_column(declared), bound),
+    FirstOrLast: lambda bound, declared: ColumnarFirstOrLast(_column(declared), bound),
+    CountDistinct: lambda bound, declared: ColumnarCountDistinct(_column(declared), bound.parts[0][1].value_type),
+    ApproxDistinct: lambda bound, declared: ColumnarApproxDistinct(_column(declared), bound),
+    ApproxQuantile: lambda bound, declared: ColumnarApproxQuantile(_column(declared), bound),
     Extremum: lambda bound, declared: ColumnarExtremum(_column(declared), declared.kind == "min", bound.result_type),
 }
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from jobs.engines import exact_sums
 from jobs.engines.columnar.aggregates.counts import count_values, running_sum
+from jobs.engines.columnar.aggregates.limb_columns import pack_limbs, unpack_limbs
 from jobs.engines.columnar.aggregates.protocol import Columns, Parts
 from windowing.columnar import limbs
 from windowing.columnar.columns import Longs
@@ -84,28 +85,11 @@ class ColumnarDouble:
 
 
 def _columns(numbers: Longs, base: int, specials: Sequence[Longs], counts: Longs) -> Columns:
-    words = np.empty((len(numbers), numbers.shape[1] + 1), np.int64)
-    words[:, 0] = base
-    words[:, 1:] = numbers
-    offsets = np.arange(len(words) + 1, dtype=np.int32) * (8 * words.shape[1])
-    exact = pa.Array.from_buffers(pa.binary(), len(words), [None, pa.py_buffer(offsets), pa.py_buffer(words)])
-    return [exact, *(pa.array(found) for found in specials), pa.array(counts)]
+    return [pack_limbs(numbers, base), *(pa.array(found) for found in specials), pa.array(counts)]
 
 
 def _read(accumulators: Columns) -> tuple[Longs, int, list[Longs], Longs]:
     """Limbs of one base and one width, that base, special values, counts."""
     exact, *rest = accumulators
     *specials, counts = (column.to_numpy() for column in rest)
-    offsets = np.frombuffer(exact.buffers()[1], np.int32)[exact.offset : exact.offset + len(exact) + 1] // 8
-    if not len(exact):
-        return np.zeros((0, 1), np.int64), 0, specials, counts
-    words = np.frombuffer(exact.buffers()[2], np.int64, int(offsets[-1]))
-    bases, widths = words[offsets[:-1]], np.diff(offsets) - 1
-    base = int(bases.min())
-    numbers = np.zeros((len(exact), int((bases + widths).max()) - base), np.int64)
-    for kind in np.unique(bases * (1 << 16) + widths):  # as many as there were different partials
-        width = int(kind) & 0xFFFF
-        rows = np.flatnonzero((bases == kind >> 16) & (widths == width))
-        lead = int(kind >> 16) - base
-        numbers[rows, lead : lead + width] = words[offsets[rows][:, None] + 1 + np.arange(width)]
-    return limbs.normalise(numbers), base, specials, counts
+    return *unpack_limbs(exact), specials, counts

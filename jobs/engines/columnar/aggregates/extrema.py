@@ -4,14 +4,13 @@ NaN is greater than every number, -0.0 is 0.0; text is ordered by code points.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from jobs.engines.columnar.aggregates.ordinals import as_ordinals
 from jobs.engines.columnar.aggregates.protocol import Columns, Parts
-from windowing.columnar.columns import Booleans, Longs
+from windowing.columnar.columns import Longs
 from windowing.columnar.groups import Groups, greatest_of_groups, least_of_groups, run_numbers
 
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -31,7 +30,7 @@ class ColumnarExtremum:
         return self.combine([column.combine_chunks().cast(self._kind)], groups)
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
-        ordinals, is_valid, values_of = _ordinals(accumulators[0])
+        ordinals, is_valid, values_of = as_ordinals(accumulators[0])
         if not is_valid.all():
             ordinals, groups = ordinals[is_valid], Groups(groups.codes[is_valid], groups.size)
         found = np.zeros(groups.size, np.bool_)
@@ -40,7 +39,7 @@ class ColumnarExtremum:
         return [values_of(best, found)]
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
-        ordinals, is_valid, values_of = _ordinals(accumulators[0])
+        ordinals, is_valid, values_of = as_ordinals(accumulators[0])
         rows = len(ordinals)
         # Ranks fit with the number of the run into one integer, so that one running maximum serves all runs.
         distinct, ranks = np.unique(ordinals, return_inverse=True)
@@ -62,53 +61,3 @@ class ColumnarExtremum:
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
         return [parts[0]]
-
-
-def _ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
-    """(integers in the order of the values, where there is a value, the way back: (integers, where there is one) → values)."""
-    kind = values.type
-    is_valid = np.asarray(values.is_valid())
-    storage = _storage(kind)
-    if storage is not None:
-        numbers = values.cast(storage).cast(pa.int64()).fill_null(0).to_numpy()
-
-        def back(integers: Longs, there: Booleans) -> pa.Array:
-            kept = np.where(there, integers, 0)
-            return pa.array(kept, mask=~there).cast(storage).cast(kind)
-
-        return numbers, is_valid, back
-    if pa.types.is_floating(kind):
-        doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy() + 0.0
-        bits = np.where(np.isnan(doubles), np.nan, doubles).view(np.int64)
-        return bits ^ (bits >> 63 & _GREATEST), is_valid, lambda integers, there: _doubles(integers, there, kind)
-    return _ranked(values, is_valid)
-
-
-def _storage(kind: pa.DataType) -> pa.DataType | None:
-    """The integers of up to 64 bits that a type is stored as, in its order; None for other types."""
-    if pa.types.is_signed_integer(kind) or (pa.types.is_integer(kind) and kind.bit_width < 64):
-        return kind
-    if pa.types.is_timestamp(kind):
-        return pa.int64()
-    return pa.int32() if pa.types.is_date32(kind) else None
-
-
-def _doubles(integers: Longs, there: Booleans, kind: pa.DataType) -> pa.Array:
-    kept = np.where(there, integers, 0)
-    return pa.array((kept ^ (kept >> 63 & _GREATEST)).view(np.float64), mask=~there).cast(kind)
-
-
-def _ranked(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Booleans, Any]:
-    """Values of any other type by their rank among the distinct ones."""
-    encoded = values.dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
-    ranks = np.empty(len(order) + 1, np.int64)
-    ranks[order] = np.arange(len(order))
-    ranks[-1] = 0
-    codes = encoded.indices.fill_null(len(order)).to_numpy()
-    in_order = encoded.dictionary.take(pa.array(order))
-
-    def back(integers: Longs, there: Booleans) -> pa.Array:
-        return in_order.take(pa.array(np.where(there, integers, 0), mask=~there))
-
-    return ranks[codes], is_valid, back

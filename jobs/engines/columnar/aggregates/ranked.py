@@ -1,0 +1,137 @@
+"""First and last values on whole columns: rows are ranked as wholes, and the best of each group is taken.
+
+Row hashes are taken of winners and of rows that nothing else tells apart, not of every row.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.engines.accumulators.ranked import FirstOrLast
+from jobs.engines.columnar.aggregates.ordinals import as_ordinals
+from jobs.engines.columnar.aggregates.protocol import Columns, Parts
+from jobs.engines.rows import ARRIVAL, EVENT
+from jobs.tables.schemas import TIME
+from windowing.columnar.columns import Longs
+from windowing.columnar.groups import Groups, greatest_of_groups, least_of_groups, run_numbers, run_starts
+from windowing.state.snapshot import row_digests
+
+_DIGEST = 32  # bytes
+
+
+class ColumnarFirstOrLast:
+    """Accumulator: the parked parts; all of them null for none."""
+
+    def __init__(self, column: str, scalar: FirstOrLast) -> None:
+        self._column = column
+        self._scalar = scalar
+        self.columns: Parts = scalar.parts
+
+    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
+        kept = np.flatnonzero(np.asarray(rows.column(self._column).is_valid()))
+        rows, codes = rows.take(pa.array(kept)), groups.codes[kept]
+        ranks = self._ranks(rows)
+        # Of each group only the rows of the best rank are left; where several are, their hashes decide.
+        leads = self._best(ranks, Groups(codes, groups.size))
+        left = np.flatnonzero(ranks == leads[codes])
+        rows, codes = rows.take(pa.array(left)), codes[left]
+        return self.combine(self._parts_of(rows), Groups(codes, groups.size))
+
+    def _ranks(self, rows: pa.Table) -> Longs:
+        """The place of each row by times and order column; equal where only hashes differ."""
+        keys = [rows.column(name).to_numpy() for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])]
+        return _places([*keys, *self._order_keys(self._order_column(rows))])
+
+    def _order_column(self, rows: pa.Table) -> pa.Array | None:
+        return None if self._scalar.order_by is None else rows.column(self._scalar.order_by).combine_chunks()
+
+    def _order_keys(self, order: pa.Array | None) -> list[Longs]:
+        """Nulls first, then by value."""
+        if order is None:
+            return []
+        numbers, is_valid, _ = as_ordinals(order)
+        return [is_valid.astype(np.int64), np.where(is_valid, numbers, 0)]
+
+    def _parts_of(self, rows: pa.Table) -> Columns:
+        """Each row as an accumulator."""
+        columns = {name: rows.column(name).combine_chunks() for name in (self._column, self._scalar.order_by) if name is not None}
+        made = {
+            "value": columns[self._column],
+            "event_time": _time(rows, EVENT),
+            "arrival": _time(rows, ARRIVAL),
+            "order": columns.get(self._scalar.order_by or ""),
+            "row_hash": pa.array(row_digests(rows.select(self._scalar.hashed), self._scalar.hashed), pa.binary()),
+        }
+        return [_plain(made[name]).cast(kind) for name, kind in self.columns]
+
+    def combine(self, accumulators: Columns, groups: Groups) -> Columns:
+        there = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
+        places = self._places_of(accumulators, there)
+        codes = groups.codes[there]
+        best = self._best(places, Groups(codes, groups.size))
+        winners = np.full(groups.size, -1, np.int64)
+        is_best = places == best[codes]
+        winners[codes[is_best]] = there[is_best]
+        return _take(accumulators, winners)
+
+    def running(self, accumulators: Columns, starts: Longs) -> Columns:
+        rows = len(accumulators[0])
+        there = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
+        places = self._places_of(accumulators, there)
+        count = len(there) + 1
+        ranks = np.zeros(rows, np.int64)  # 0: nothing yet
+        ranks[there] = places + 1 if self._scalar.is_last else count - 1 - places
+        floors = run_numbers(starts, rows) * count
+        best = np.maximum.accumulate(ranks + floors) - floors if rows else ranks
+        row_of = np.full(count, -1, np.int64)
+        row_of[ranks[there]] = there
+        return _take(accumulators, row_of[best])
+
+    def _places_of(self, accumulators: Columns, there: Longs) -> Longs:
+        """The place of each accumulator that holds a row, by everything; equal only where they are interchangeable."""
+        held = dict(zip((name for name, _ in self.columns), _take(accumulators, there), strict=True))
+        times = [held[name].cast(pa.int64()).to_numpy() for name in ("event_time", "arrival") if name in held]
+        digests = b"".join(held["row_hash"].to_pylist())
+        words = np.frombuffer(digests, ">u8").reshape(-1, _DIGEST // 8).astype(np.uint64)
+        return _places([*times, *self._order_keys(held.get("order")), *words.T])
+
+    def _best(self, places: Longs, groups: Groups) -> Longs:
+        return greatest_of_groups(places, groups) if self._scalar.is_last else least_of_groups(places, groups)
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        return accumulators[0]
+
+    def encode(self, accumulators: Columns) -> Columns:
+        return accumulators
+
+    def decode(self, parts: Sequence[pa.Array]) -> Columns:
+        return list(parts)
+
+
+def _places(keys: Sequence[np.ndarray]) -> Longs:
+    """Each row's place by keys, the first counting most; equal rows have one place."""
+    order = np.lexsort(tuple(reversed(keys)))
+    starts = run_starts(*(key[order] for key in keys))
+    places = np.empty(len(order), np.int64)
+    places[order] = run_numbers(starts, len(order))
+    return places
+
+
+def _time(rows: pa.Table, name: str) -> pa.Array:
+    return pa.array(rows.column(name).to_numpy() * 1000).cast(TIME)
+
+
+def _take(accumulators: Columns, rows: Longs) -> Columns:
+    """Those rows; nulls for -1."""
+    indices = pa.array(rows, mask=rows < 0)
+    return [column.take(indices) for column in accumulators]
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Floats as they are kept: one NaN, one zero."""
+    if not pa.types.is_floating(values.type):
+        return values
+    numbers, is_valid, values_of = as_ordinals(values)
+    plain: pa.Array = values_of(numbers, is_valid)
+    return plain

@@ -27,7 +27,7 @@ QUERIES = {
     "nexmark_q11": (model.Session(10_000), "bidder", model.Aggregate("bids", "count")),
 }
 
-RUNS = [(query, "operator") for query in QUERIES] + [("nexmark_q5", "columnar"), ("nexmark_q7", "columnar")]
+RUNS = [(query, "operator") for query in QUERIES] + [(query, "columnar") for query in QUERIES]
 
 
 def at(seconds: float) -> datetime:

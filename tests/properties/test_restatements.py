@@ -1,0 +1,145 @@
+"""However a lineage came about, by runs and restatements over a source that was corrected under it, it ends as one run over that source.
+
+Histories are random: rows come late or are rewritten, ranges are restated in any width, cut otherwise, by other code, from anywhere.
+"""
+
+import tempfile
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs.pipelines import Pipeline
+from tests.jobs.protocol.restating import DAILY, Event, World, perfect
+from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
+
+pytestmark = pytest.mark.slow
+
+HOUR = timedelta(hours=1)
+LENGTH = 4  # hours of a slice
+SLICES = 6
+
+events = st.builds(
+    lambda delay, into, row, key, x: (delay, into, row, key, x),
+    st.sampled_from([0.1, 0.5, 2, 5, 9]),
+    st.sampled_from([0.0, 0.3, 1.5, 2.7, 3.9]),
+    st.integers(0, 10**6),
+    st.sampled_from(["a", "b"]),
+    st.integers(-3, 3),
+)
+rows_of_a_slice = st.lists(events, max_size=4)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), rows_of_a_slice),
+        st.tuples(st.just("late"), st.integers(0, SLICES - 1), rows_of_a_slice.filter(bool)),
+        st.tuples(st.just("rewrite"), st.integers(0, SLICES - 1), rows_of_a_slice.filter(bool)),
+        st.tuples(st.just("restate"), st.integers(0, SLICES - 1), st.integers(1, 3), st.sampled_from([None, 3, 4, 8]), st.booleans()),
+    ),
+    min_size=4,
+    max_size=11,
+)
+
+
+def pipelines() -> st.SearchStrategy[Pipeline]:
+    windows = [
+        TumblingEventTimeWindows.of(2 * HOUR),
+        SlidingEventTimeWindows.of(3 * HOUR, HOUR),
+        EventTimeSessionWindows.with_gap(2 * HOUR),
+    ]
+    return st.builds(
+        lambda window, purging, lateness, stragglers: replace(
+            DAILY,
+            window=window,
+            trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
+            allowed_lateness=lateness * HOUR,
+            stragglers=stragglers,
+            slice=LENGTH * HOUR,
+        ),
+        st.sampled_from(windows),
+        st.booleans(),
+        st.sampled_from([0, 1, 6]),
+        st.sampled_from(["fold", "restate"]),
+    )
+
+
+@dataclass
+class History:
+    """A world whose source changes, and what of it main has not seen yet.
+
+    Attributes:
+        reached: how many slices have been run.
+        rows: rows of the source by slice of their arrival.
+        changed: slices that were rewritten, or that have rows which main was not there for.
+    """
+
+    world: World
+    reached: int = 0
+    rows: dict[int, list[Event]] = field(default_factory=dict)
+    changed: set[int] = field(default_factory=set)
+
+    def events(self, slice_: int, drawn: list[tuple]) -> list[Event]:
+        arrivals = [(slice_ * LENGTH + into, delay, row, key, x) for delay, into, row, key, x in drawn]
+        return [Event(arrival - delay, arrival, row, key, x) for arrival, delay, row, key, x in arrivals]
+
+    def run(self, drawn: list[tuple]) -> None:
+        """The next slice arrives and is run. What was rewritten has to be restated before."""
+        if self.reached == SLICES:
+            return
+        self.restate_changed()
+        self.add(self.reached, drawn)
+        self.reached += 1
+        self.world.run(self.reached * LENGTH)
+
+    def add(self, slice_: int, drawn: list[tuple]) -> None:
+        found = self.events(slice_, drawn)
+        self.rows.setdefault(slice_, []).extend(found)
+        if found:
+            self.world.append(found)
+
+    def late(self, slice_: int, drawn: list[tuple]) -> None:
+        """Rows of a slice that was run appear."""
+        if slice_ < self.reached:
+            self.add(slice_, drawn)
+            self.changed.add(slice_)
+
+    def rewrite(self, slice_: int, drawn: list[tuple]) -> None:
+        """Rows of a slice that was run are replaced, in files of their own."""
+        if slice_ < self.reached and self.rows.get(slice_):
+            self.rows[slice_] = self.events(slice_, drawn)
+            self.world.rewrite(slice_ * LENGTH, (slice_ + 1) * LENGTH, self.rows[slice_])
+            self.changed.add(slice_)
+
+    def restate(self, first: int, count: int, hours: int | None, new_code: bool) -> None:
+        """A range is restated; with what has changed, where that lies outside it: the rest would be refused."""
+        if first >= self.reached:
+            return
+        wanted = {first, min(first + count, self.reached) - 1, *self.changed}
+        self.world.code += "+" if new_code else ""
+        slice_ms = None if hours is None else hours * 3_600_000
+        self.world.backfill(min(wanted) * LENGTH, (max(wanted) + 1) * LENGTH, slice_ms=slice_ms)
+        self.changed.clear()
+
+    def restate_changed(self) -> None:
+        if self.changed:
+            self.restate(min(self.changed), 1, None, False)
+
+
+@given(pipelines(), st.lists(rows_of_a_slice, min_size=3, max_size=3), steps)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_history_with_restatements_ends_as_one_run_over_the_corrected_rows(
+    pipeline: Pipeline, first: list[list[tuple]], program: list[tuple]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        history = History(World(Path(folder) / "world", pipeline))
+        history.world.append([Event(-1, -0.5, 0)])  # before the lineage: the source is never empty
+        for drawn in first:
+            history.run(drawn)
+        for step, *arguments in program:
+            getattr(history, step)(*arguments)
+        history.restate_changed()
+        assert history.world.left() == perfect(history.world, Path(folder) / "perfect")
+        live = history.world.ledger.live_runs(history.world.main)
+        assert sum(row.rows_read for row in live) == sum(map(len, history.rows.values())), "each row is read once"

@@ -103,16 +103,17 @@ def test_equal_state_is_enough_where_it_was_asked_for_and_the_ledger_says_so(wor
     assert replayed(world) == [(24, 48), (48, 72)]
 
 
-def test_a_row_that_main_has_folded_in_later_is_not_read_twice(tmp_path: Path, is_perfect: Callable[[World], None]) -> None:
+@pytest.mark.parametrize("row", [straggler(27), Event(27, None, 1000)], ids=["folded in", "quarantined"])
+def test_a_row_that_main_has_read_later_is_not_read_twice(tmp_path: Path, row: Event, is_perfect: Callable[[World], None]) -> None:
     world = World(tmp_path / "world")
     for day in range(2):
         world.append(every_hour(24 * day, 24 * day + 24))
     world.run(48)
-    world.append([straggler(27)])  # its window has been cleaned up by now: it leaves no trace in the state
+    world.append([row])  # if it has a window, that has been cleaned up by now: it leaves no trace in the state
     for day in range(2, 4):
         world.append(every_hour(24 * day, 24 * day + 24))
     world.run(96)
-    assert [row.rows_folded for row in world.ledger.live_runs(world.main)] == [0, 0, 1, 0]
+    assert [run.rows_folded + run.rows_quarantined for run in world.ledger.live_runs(world.main)] == [0, 0, 1, 0]
     world.backfill(24, 48)
     assert any("2013-01-03T00:00:00Z the branch has not converged: run 3 has taken in rows" in line for line in world.said), world.said
     assert "daily: at 2013-01-04T00:00:00Z the branch has converged." in world.said

@@ -74,10 +74,9 @@ class Verbs(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
-        if name in INSPECTION and (name, *rest[:1]) not in WORK:
+        if args[0] in INSPECTION and tuple(args[:2]) not in WORK:  # before the verb's file is loaded: that may be enough for Arrow
             ctx.with_resource(without_pandas())
-        return name, command, rest
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

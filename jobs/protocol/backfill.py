@@ -264,9 +264,8 @@ class _Restating:
         if branch is None:
             raise MainMoved(f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.", branch=name)
         try:
-            row = self._branches.publish(
-                main, branch, self._own(wanted, advanced.parent), advanced.later, self._notes(bool(advanced.later))
-            )
+            own, notes = self._own(wanted, advanced.parent), self._notes(bool(advanced.later))
+            row = self._branches.publish(main, branch, own, advanced.later, notes, redrives=self.request.redrives)
         except LostRaceError:
             return None
         self._say_what_changed(row)

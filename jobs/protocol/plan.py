@@ -230,7 +230,7 @@ class _Planner:
     def _windows(self, owner: LedgerRow | None, parts: Sequence[pa.Table]) -> tuple[pa.Table, pa.Table]:
         """The windows of the snapshot, and those of `published` that may be touched."""
         keys = list(self.pipeline.keys)
-        if self.tables is None:
+        if self.tables is None or self.pipeline.window is None:
             none = pa.table({name: pa.nulls(0, self.source.schema.field(name).type) for name in keys})
             none = none.append_column("window_start", pa.nulls(0, pa.timestamp("us", tz="UTC")))
             none = none.append_column("window_end", pa.nulls(0, pa.timestamp("us", tz="UTC")))

@@ -19,6 +19,7 @@ from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
 from jobs.tables.lineage import fork_row
+from jobs.tables.overrides import OverridesReader
 from jobs.tables.snapshots import is_kept
 from jobs.tables.spans import in_common, seqs_of
 
@@ -40,7 +41,6 @@ class Request:
         publish: whether the branch is made live; else it is left at the end of the range.
         slice_ms: length of the branch's slices; None: main's own cuts.
         reason: recorded with the publication.
-        redrives: whether it is done because rows were given another arrival; corrections then say so.
     """
 
     pipeline: str
@@ -52,7 +52,6 @@ class Request:
     reason: str | None = None
     engine: str | None = None
     ranges: int | None = None
-    redrives: bool = False
 
 
 @dataclass
@@ -198,7 +197,9 @@ class _Restating:
     def _advance(self, wanted: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]) -> _Advanced:
         """Replay slice after slice, until main's runs behind the branch may stay, or there are none."""
         assert parent.row is not None and parent.start_ms is not None
-        again = branches.ReadAgain(self.pipeline, self.runner.warehouse, live, parent.start_ms)
+        again = branches.ReadAgain(
+            self.pipeline, self.runner.warehouse, live, parent.start_ms, OverridesReader(self.tables["overrides"]).rows()
+        )
         while True:
             at_ms = wanted.from_ms if parent.end_ms is None else parent.end_ms
             own = self._own(wanted, parent)
@@ -265,7 +266,7 @@ class _Restating:
             raise MainMoved(f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.", branch=name)
         try:
             own, notes = self._own(wanted, advanced.parent), self._notes(bool(advanced.later))
-            row = self._branches.publish(main, branch, own, advanced.later, notes, redrives=self.request.redrives)
+            row = self._branches.publish(main, branch, own, advanced.later, notes)
         except LostRaceError:
             return None
         self._say_what_changed(row)

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from jobs.engines.inputs import PinnedSource, SourceRewritten, VersionGone, pin, to_datetime
+from jobs.engines.inputs import PinnedSource, SourceRewritten, VersionGone, pin, to_datetime, to_ms
 from jobs.pipelines import Pipeline
 from jobs.protocol.restatement import Restatement, end_of, start_of
 from jobs.protocol.run import Prepared
 from jobs.protocol.stragglers import arrivals, find, stretches_of, version_of
 from jobs.tables.ledger import Branch, LedgerRow
+from jobs.tables.overrides import Override, OverridesReader, honoured_by
 from jobs.tables.spans import in_common, seqs_of
 from jobs.tables.warehouse import Tables, Warehouse
-
-OVERRIDES = "overrides"
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,12 @@ class Origin:
         own = ledger.live_runs(branch.head)[len(before) :]
         if any((row.config_hash, row.code_hash) != (runner.config_hash, runner.code_hash) for row in own):
             return False
-        return not own or self._has_kept_its_source(own)
+        return not own or (self._has_kept_its_source(own) and not self._was_redriven_since(own))
+
+    def _was_redriven_since(self, own: Sequence[LedgerRow]) -> bool:
+        """Whether rows have been redriven that the branch would take in if it were run now."""
+        since = OverridesReader(self.prepared.tables["overrides"]).rows()[honoured_by(own[-1]) :]
+        return any(to_ms(moved.arrival_time) < end_of(own[-1]) for moved in since)
 
     def _has_kept_its_source(self, own: Sequence[LedgerRow]) -> bool:
         """Whether the branch would read today what it has read: no row gone, and none come for a range that it has finished."""
@@ -99,19 +103,21 @@ class ReadAgain:
         pipeline, warehouse: whose source is asked.
         live: main's live runs, in slice order.
         start_ms: where the lineage begins.
+        overrides: the rows that were redriven, in the order in which they were.
     """
 
     pipeline: Pipeline
     warehouse: Warehouse
     live: Sequence[LedgerRow]
     start_ms: int
+    overrides: Sequence[Override]
     _earliest: dict[int, int | None] = field(default_factory=dict)
 
     def before(self, boundary_ms: int, tip: LedgerRow) -> Callable[[LedgerRow], str | None]:
         """What a later run has read again that a branch with the run `tip`, which ends at the boundary, has read; for `why_not`."""
 
         def reads_again(row: LedgerRow) -> str | None:
-            if (version_of(row, OVERRIDES) or 0) < (version_of(tip, OVERRIDES) or 0):
+            if any(to_ms(moved.true_arrival) >= boundary_ms for moved in self.overrides[honoured_by(row) : honoured_by(tip)]):
                 return f"run {row.seq} does not know of rows that were redriven since"
             if row.seq not in self._earliest:
                 self._earliest[row.seq] = self._earliest_of(row)

@@ -21,6 +21,7 @@ from jobs.protocol.run import wall_clock
 from jobs.protocol.slices import iso
 from jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
 from jobs.tables.lineage import drop_row, publish_row
+from jobs.tables.overrides import OverridesReader, honoured_by
 from jobs.tables.spans import in_common, seqs_of
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -68,12 +69,10 @@ class BranchPublisher:
         own: Sequence[LedgerRow],
         later: Sequence[LedgerRow],
         notes: Sequence[str] = (),
-        *,
-        redrives: bool = False,
     ) -> LedgerRow:
         """Make `branch`, whose runs are `own`, live in place of main's runs but `later`, which stay behind it. Returns main's new head.
 
-        `notes` are recorded behind the verdict; `redrives` is what corrections give as their cause.
+        `notes` are recorded behind the verdict.
 
         Raises:
             LostRaceError: main or the branch has moved; nothing was changed.
@@ -83,11 +82,17 @@ class BranchPublisher:
         verdicts = {row.verdict or validation.FAILED for row in own} - {validation.PASSED}
         verdict = "; ".join((min(verdicts, default=validation.PASSED), *notes))
         owner, resume_from = (later[-1], later[0].seq) if later else (own[-1], None)
-        row = publish_row(main, branch, owner, (start, end), resume_from, verdict, self.version, redrives)
+        row = publish_row(main, branch, owner, (start, end), resume_from, verdict, self.version, self._redrives(main, own))
         [bound] = self.ledger.commit(MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq})
         log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
         self.conclude(branch)
         return bound
+
+    def _redrives(self, main: LedgerRow, own: Sequence[LedgerRow]) -> bool:
+        """Whether the branch has taken in redriven rows of which the runs that it replaces did not know: the cause of its corrections."""
+        behind_fork = self.ledger.live_runs(main, since=own[0].slice_start)
+        replaced = [honoured_by(row) for row in behind_fork if end_of(row) <= end_of(own[-1])]
+        return honoured_by(own[-1]) > max(replaced, default=0)
 
     def conclude(self, branch: Branch) -> None:
         """Roll forward, and end the branch, whose runs are main's now. One that somebody has run on meanwhile goes on beside main."""
@@ -134,7 +139,8 @@ class BranchPublisher:
         there = at(live, boundary)
         reason: str | None = "no slice of main ends there"
         if there is not None:
-            again = ReadAgain(pipeline, warehouse, live, to_ms(self.ledger.start_of(main)))
+            redriven = OverridesReader(self.tables["overrides"]).rows()
+            again = ReadAgain(pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), redriven)
             reason = convergence.why_not(own, there, later, again.before(boundary, own[-1]))
         if reason is None:
             return later

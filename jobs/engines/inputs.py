@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -274,25 +276,33 @@ class SourceBatch:
     """Rows of the source as a map task receives them.
 
     Attributes:
-        rows: the wanted columns.
+        rows: the wanted columns, or those of them that are wanted of every row.
         path: the file they stand in; None where Spark scanned.
         may_hold_unread: whether rows that arrived before the slice, or without an arrival time, are this run's; else an earlier run's.
         read_to_ms: those that arrived before then, and those without an arrival time, are an earlier run's all the same; None: none are.
+        whole_rows: all wanted columns of the rows at some ascending positions, where `rows` lacks some.
     """
 
     rows: pa.Table
     path: str | None
     may_hold_unread: bool
     read_to_ms: int | None = None
+    whole_rows: Callable[[npt.NDArray[np.int64]], pa.Table] | None = None
+
+    def whole(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+        """All wanted columns of the rows at ascending `positions`."""
+        return self.rows.take(pa.array(positions)) if self.whole_rows is None else self.whole_rows(positions)
 
 
-def read(uri: str, file: InputFile, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
-    """`columns` of one file, in that order, partition columns filled in."""
+def read(uri: str, file: InputFile, schema: pa.Schema, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> pa.Table:
+    """`columns` of one file or of some of its row groups, in that order, partition columns filled in."""
     partition = dict(file.partition)
     with filesystem(uri).open_input_file(file.path) as data:
         parquet = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
         there = set(parquet.schema_arrow.names)
-        table = parquet.read([name for name in columns if name in there and name not in partition], use_threads=False)
+        stored = [name for name in columns if name in there and name not in partition]
+        wanted = range(parquet.num_row_groups) if row_groups is None else row_groups
+        table = parquet.read_row_groups(wanted, stored, use_threads=False)
     arrays = []
     for name in columns:
         kind = schema.field(name).type

@@ -42,12 +42,14 @@ class Prepared:
         quarantined: rows of `quarantine`, without run_id and source version.
         filtered: how many rows of this run the pipeline's condition left out.
         filtered_folded: how many of those had arrived before the slice.
+        positions: where in the batch each element stands; None when every row is one.
     """
 
     elements: pa.Table
     quarantined: pa.Table
     filtered: int = 0
     filtered_folded: int = 0
+    positions: Int64s | None = None
 
     @property
     def rows_read(self) -> int:
@@ -100,7 +102,8 @@ class Judge:
         unusable = np.flatnonzero(concerned & (reason != 0) & wanted) if quarantine else np.zeros(0, np.int64)
         filtered = concerned & ~wanted
         folded = np.count_nonzero(filtered & ~no_arrival & (moved_to < self.from_ms))
-        return Prepared(elements, self._quarantine(batch, unusable, reason), int(np.count_nonzero(filtered)), int(folded))
+        lost = self._quarantine(batch, unusable, reason)
+        return Prepared(elements, lost, int(np.count_nonzero(filtered)), int(folded), np.flatnonzero(usable))
 
     def _takes_all(self, batch: SourceBatch, arrival: Int64s, event: Int64s) -> bool:
         """Whether the greatest and least times show that every row is an element, as in most batches."""
@@ -137,7 +140,7 @@ class Judge:
 
     def _quarantine(self, batch: SourceBatch, positions: Int64s, reason: npt.NDArray[np.int8]) -> pa.Table:
         source = self.pipeline.source
-        rows = batch.rows.take(pa.array(positions))
+        rows = batch.whole(positions) if len(positions) else batch.rows.slice(0, 0)
         codes = [_REASONS[number - 1][0] for number in reason[positions].tolist()]
         texts = [_REASONS[number - 1][1].format(ahead=self.pipeline.max_ahead) for number in reason[positions].tolist()]
         concerned = {"null_arrival": source.arrival_time, "null_key": ""}

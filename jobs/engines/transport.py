@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from jobs.engines.coverage import Stretch, pieces
-from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, read, rewritten, to_datetime
+from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, rewritten, to_datetime
 from jobs.engines.overrides import Overrides
+from jobs.engines.row_groups import SourceFile
 from jobs.errors import PermanentError
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ _CHUNK_BYTES = 256 << 20
 @dataclass(frozen=True)
 class SliceScan:
     """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's version,
-    what live runs have read at newer versions than that, and the changed arrivals that the run honours.
+    what live runs have read at newer versions than that, and the changed arrivals that the run honours. Of `columns` those in `first` are
+    wanted of every row, and the rest only of some; None: all.
 
     `why_not_direct` decides who reads: the task itself, or Spark's own scan of the same pinned version.
     """
@@ -45,6 +47,7 @@ class SliceScan:
     before: PinnedSource | None = None
     restated: tuple[Stretch, ...] = ()
     overrides: Overrides = field(default_factory=Overrides)
+    first: tuple[str, ...] | None = None
 
     def groups(self) -> list[tuple[InputFile, ...]]:
         """The files in groups of about equal size, at least one group."""
@@ -69,10 +72,9 @@ class SliceScan:
         return any(file.may_hold_unread for file in self.files)
 
     def read(self, group: Sequence[InputFile]) -> Batches:
-        """Each file of `group` as one batch."""
+        """The files of `group` as batches, large ones in pieces."""
         for file in group:
-            rows = read(self.source.uri, file, self.source.schema, self.columns)
-            yield SourceBatch(rows, file.path, file.may_hold_unread, file.read_to_ms)
+            yield from SourceFile(self.source.uri, file, self.source.schema).batches(self.columns, self.first)
 
 
 class Transport(Protocol):

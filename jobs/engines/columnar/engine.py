@@ -4,6 +4,7 @@ Map tasks judge and aggregate batches, and send parts to the ranges of their key
 what its rows look like, stands in the files beside this one.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,9 +25,10 @@ from jobs.engines.inputs import SourceBatch
 from jobs.engines.keys import Keys
 from jobs.engines.replay import Outcome, Replay
 from jobs.engines.results import collect, counted, named
-from jobs.engines.rows import ARRIVAL, Judge, columns_read
+from jobs.engines.rows import ARRIVAL, Judge, Prepared, columns_read
 from jobs.engines.transport import Batches, Transport
 from jobs.tables.schemas import table_schemas
+from windowing.columnar.columns import Longs
 
 
 class ColumnarEngine:
@@ -39,7 +41,8 @@ class ColumnarEngine:
         keys = Keys.of(replay.pipeline, replay.scan.source.schema)
         family = family_of(setting_of(replay))
         task = SplitBatches(replay, judge, keys, family)
-        return collect(transport.shuffle(replay.scan, task, replay.ranges, MergeRange(replay, keys, family)))
+        scan = dataclasses.replace(replay.scan, first=family.setting.read)
+        return collect(transport.shuffle(scan, task, replay.ranges, MergeRange(replay, keys, family)))
 
 
 def setting_of(replay: Replay) -> Setting:
@@ -82,7 +85,8 @@ class SplitBatches:
             yield 0, named("quarantine", lost)
         if rows.num_rows:
             keys = KeyNumbers.of_batch(rows, self.keys)
-            elements = Elements.of(rows, keys.numbers, self.family.setting)
+            whole_rows = None if batch.whole_rows is None else _Whole(batch, prepared)
+            elements = Elements.of(rows, keys.numbers, self.family.setting, whole_rows)
             split = self.family.split(elements)
             for name, part in split.parts.items():
                 yield from self._route(name, part, keys)
@@ -107,12 +111,24 @@ class SplitBatches:
         positions = late.positions
         groups = pa.array(keys.groups[elements.keys[positions]].astype(np.int32))
         schema = table_schemas(self.replay.shape)["late_events"]
-        return late_table(late, elements.rows.take(pa.array(positions)), groups, schema, self.replay.shape)
+        return late_table(late, elements.whole(positions), groups, schema, self.replay.shape)
 
     def _folded(self, lost: pa.Table) -> int:
         """How many quarantined rows arrived before the slice."""
         arrivals = lost.column("arrival_time")
         return int(pc.sum(pc.less(arrivals, pa.scalar(self.judge.from_ms * 1000, pa.int64()).cast(arrivals.type))).as_py() or 0)
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Whole rows of a batch by the positions of its elements."""
+
+    batch: SourceBatch
+    prepared: Prepared
+
+    def __call__(self, positions: Longs) -> pa.Table:
+        there = self.prepared.positions
+        return self.batch.whole(positions if there is None else there[positions])
 
 
 @dataclass(frozen=True)

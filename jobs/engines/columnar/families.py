@@ -3,7 +3,7 @@
 The engine knows files, keys, tables and hashes; a family knows windows. Keys are numbers here, times are milliseconds, NONE is no time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -58,11 +58,12 @@ class Elements(NamedTuple):
     """Usable rows of one batch.
 
     Attributes:
-        rows: the source's columns and, as int64, `__arrival_ms` and `__event_ms`.
+        rows: the source's columns that the pipeline reads and, as int64, `__arrival_ms` and `__event_ms`.
         keys: int64[n], the number of each row's key.
         events: int64[n].
         clocks: int64[n], when the row is processed.
         watermarks: int64[n], in force then.
+        whole_rows: the source's columns of the rows at some ascending positions, where `rows` lacks some of them.
     """
 
     rows: pa.Table
@@ -70,12 +71,21 @@ class Elements(NamedTuple):
     events: Longs
     clocks: Longs
     watermarks: Longs
+    whole_rows: Callable[[Longs], pa.Table] | None = None
 
     @classmethod
-    def of(cls, rows: pa.Table, keys: Longs, setting: Setting) -> "Elements":
+    def of(cls, rows: pa.Table, keys: Longs, setting: Setting, whole_rows: Callable[[Longs], pa.Table] | None = None) -> "Elements":
         """The rows of a batch whose keys have these numbers."""
         clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
-        return cls(rows, keys, rows.column(EVENT).to_numpy(), clocks, setting.timeline.at_arrival(clocks))
+        return cls(rows, keys, rows.column(EVENT).to_numpy(), clocks, setting.timeline.at_arrival(clocks), whole_rows)
+
+    def whole(self, positions: Longs) -> pa.Table:
+        """Every column of the source and both times, of the rows at ascending `positions`."""
+        if self.whole_rows is None or not len(positions):
+            return self.rows.take(pa.array(positions))
+        times = self.rows.select([ARRIVAL, EVENT]).take(pa.array(positions))
+        rows = self.whole_rows(positions)
+        return rows.append_column(ARRIVAL, times.column(ARRIVAL)).append_column(EVENT, times.column(EVENT))
 
 
 class Part(NamedTuple):

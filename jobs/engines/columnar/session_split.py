@@ -37,7 +37,7 @@ class SessionSplit:
         parts = {
             PIECES: self._pieces(elements, None if harmless.all() else harmless),
             TARDY: Part(elements.keys[tardy], elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(tardy))),
-            DOUBTFUL: Part(elements.keys[doubtful], elements.rows.take(pa.array(doubtful))),
+            DOUBTFUL: Part(elements.keys[doubtful], elements.whole(doubtful)),
         }
         return Split(parts, None, {"rows_accepted": len(harmless) - len(doubtful)})
 

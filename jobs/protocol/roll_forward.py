@@ -122,7 +122,9 @@ class RollForward:
         folder.replace(after.cast(folder.schema), " OR ".join(where), table, transaction)
 
     def _names_of(self, corrections: pa.Table) -> pa.Table:
-        """(run_id, seq) of the ledger rows that corrections name."""
+        """(run_id, seq) of the ledger rows that corrections name, where that tells rows apart."""
+        if self.publication.identity is not Identity.RUN:
+            return _names({})
         found = (self.tables.ledger.by_run_id(run_id) for run_id in corrections.column("run_id").unique().to_pylist())
         return _names({row.run_id: row.seq for row in found if row is not None})
 

@@ -237,6 +237,7 @@ class StageOfSlice:
             files = self._commit_staged(outcome)
         with self._phase("validate"):
             noted = [validation.noted(f"setting changed: {change.path}", change.change) for change in changes]
+            noted += self._waiting(work)
             noted += to_be_restated(self.pipeline, self.tables.ledger, self.parent.row, self.parent.owner, scan)
             checks = self._validate(outcome, files, noted)
         return (
@@ -308,6 +309,14 @@ class StageOfSlice:
             return []
         before = declaration_of(self.prepared.attempts, owner.run_id)
         return check_settings(self.pipeline, before, owner.seq or owner.run_id, self.slice.from_ms)
+
+    def _waiting(self, work: SliceReplay) -> list[validation.Check]:
+        """Redriven rows that this run does not know of, because they arrive before its slice."""
+        waiting = OverridesReader(self.tables["overrides"]).rows()[len(work.pins.overrides) :]
+        if not waiting:
+            return []
+        earliest = min(row.arrival_time for row in waiting)
+        return [validation.noted("redriven rows wait for a restatement", f"{len(waiting)} rows, from {earliest:%Y-%m-%dT%H:%M:%SZ} on")]
 
     def _pinned(self) -> SliceReplay:
         owner, overrides = self.parent.owner, OverridesReader(self.tables["overrides"]).rows()

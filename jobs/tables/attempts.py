@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict
@@ -96,15 +97,18 @@ class AttemptsReader:
         where = (pc.field("slice_start") == slice_start) & (pc.field("slice_end") == slice_end)
         return len(self._newest(where, Within.only("slice_start", slice_start)))
 
-    def holders(self, now: datetime) -> list[Attempt]:
-        """Attempts that hold the lease at `now`: claimed, not expired, and not by a dead process of this host."""
+    def holders(self, now: datetime, table: DeltaTable | None = None) -> list[Attempt]:
+        """Attempts that hold the lease at `now` (in `table`, or as of now): claimed, not expired, not by a dead process of this host."""
         # An attempt's later rows never expire earlier, so its newest row is among those that this reads.
-        standing = self._newest(pc.field("expires_at") > now, Within("expires_at", now, None)).values()
+        standing = self._newest(pc.field("expires_at") > now, Within("expires_at", now, None), table).values()
         return [row for row in standing if row.outcome == OPEN and not is_dead(row.owner or "//")]
 
-    def _newest(self, where: pc.Expression | None = None, within: Within | None = None) -> dict[str, Attempt]:
+    def _newest(
+        self, where: pc.Expression | None = None, within: Within | None = None, table: DeltaTable | None = None
+    ) -> dict[str, Attempt]:
         newest: dict[str, Attempt] = {}
-        for values in self.folder.read(where=where, within=within).to_pylist():
+        rows = self.folder.read(where=where, within=within) if table is None else self.folder.read_at(table, where=where, within=within)
+        for values in rows.to_pylist():
             row = Attempt(**values)
             if row.run_id not in newest or _order(newest[row.run_id]) <= _order(row):
                 newest[row.run_id] = row

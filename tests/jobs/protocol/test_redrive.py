@@ -39,6 +39,12 @@ def redrive(world: World, *, is_dry: bool = False, key: str | None = None) -> Re
     return Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a reason", is_dry=is_dry)
 
 
+def waiting(world: World, seq: int) -> list[str]:
+    """What the checks of a run say of rows that it leaves to a restatement."""
+    checks = Inspection(world.pipeline.name, world.tables).checks(seq)
+    return [check["observed"] for check in checks if check["expectation"] == "redriven rows wait for a restatement"]
+
+
 def as_if_it_had_arrived(
     world: World, folder: Path, moved: Sequence[tuple[Event, float]], others: Sequence[Event], last: float
 ) -> dict[str, Any]:
@@ -74,6 +80,7 @@ def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: Wor
     world.run(96)
     assert multiset(world.live("late_events")) == before["late"], "main goes on without it until the range is restated"
     assert {honoured_by(row) for row in world.ledger.live_runs(world.main)} == {0}
+    assert waiting(world, 4) == ["1 rows, from 2013-01-01T08:30:00Z on"]
     wanted = as_if_it_had_arrived(world, tmp_path / "p", [(LATE, REDRIVEN_TO)], every_hour(0, 96), 96)
     assert wanted["late"] == []
     world.backfill(REDRIVEN_TO, 31)
@@ -84,6 +91,7 @@ def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: Wor
         assert world.left() == wanted, (first, last)
     world.append(every_hour(96, 120))
     world.run(120)
+    assert waiting(world, world.main.seq) == []
     assert world.left() == as_if_it_had_arrived(world, tmp_path / "q", [(LATE, REDRIVEN_TO)], every_hour(0, 120), 120)
 
 

@@ -32,7 +32,7 @@ from jobs.protocol.slices import Lineage, Slice, iso
 from jobs.protocol.stragglers import restated_since, to_be_restated
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
 from jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
-from jobs.tables.overrides import OverridesReader
+from jobs.tables.overrides import OverridesReader, honoured_before
 from jobs.tables.schemas import Shape, staged_tables
 from jobs.tables.staging import declaration_of, pack, read_staged, stack, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
@@ -320,7 +320,8 @@ class StageOfSlice:
 
     def _pinned(self) -> SliceReplay:
         owner, overrides = self.parent.owner, OverridesReader(self.tables["overrides"]).rows()
-        pins = Pins.newest(self.pipeline, self.runner.warehouse, owner, self.slice.from_ms, self.parent.restated, overrides)
+        known = honoured_before(self.tables.ledger, self.parent.row, owner) if overrides else 0
+        pins = Pins.newest(self.pipeline, self.runner.warehouse, owner, self.slice.from_ms, self.parent.restated, overrides, known)
         start_ms = self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms
         return SliceReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, self.parent.owner, pins)
 

@@ -58,8 +58,10 @@ class Pins:
         from_ms: int,
         restated: tuple[Stretch, ...],
         overrides: Sequence[Override],
+        known: int,
     ) -> "Pins":
-        """The source as it stands, for a slice that starts at `from_ms` on the snapshot of `owner`.
+        """The source as it stands, for a slice that starts at `from_ms` on the snapshot of `owner`, in a lineage that has honoured the
+        first `known` of all `overrides`.
 
         Raises:
             SourceChanged: the parent has read another table.
@@ -70,7 +72,7 @@ class Pins:
         newer = () if before is None else tuple(stretch for stretch in restated if stretch.version > before.version)
         if before is not None:
             source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
-        count = honoured(overrides, honoured_by(owner), to_datetime(from_ms))
+        count = honoured(overrides, known, to_datetime(from_ms))
         return cls(source, before, newer, tuple(overrides[:count]))
 
     @classmethod

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict
-from jobs.tables.ledger import LedgerRow
+from jobs.tables.ledger import LedgerReader, LedgerRow
 
 # How the table is called among the inputs of a ledger row; version and rows there are the number of overrides honoured.
 INPUT = "overrides"
@@ -75,8 +75,16 @@ def honoured_by(row: LedgerRow | None) -> int:
     return 0 if row is None else next((item.rows for item in row.inputs if item.table == INPUT), 0)
 
 
+def honoured_before(ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None) -> int:
+    """How many overrides the lineage of `head` has honoured, whose snapshot is that of `owner`: behind a restatement there may be runs that
+    know of fewer, and they have read none of the rows concerned."""
+    if head is None or len(head.live) < 2:
+        return honoured_by(owner)
+    return max(map(honoured_by, ledger.live_runs(head)), default=0)
+
+
 def honoured(rows: Sequence[Override], before: int, start: datetime) -> int:
-    """How many of `rows` a slice honours that starts at `start` behind a run which has honoured the first `before`.
+    """How many of `rows` a slice honours that starts at `start` in a lineage which has honoured the first `before`.
 
     All of them if the new ones arrive in this slice or later. If one arrives before it, none of the new: what lies before the slice was
     run without it, and a row that moved there would be lost until that is restated.

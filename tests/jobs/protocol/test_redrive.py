@@ -95,6 +95,21 @@ def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: Wor
     assert world.left() == as_if_it_had_arrived(world, tmp_path / "q", [(LATE, REDRIVEN_TO)], every_hour(0, 120), 120)
 
 
+def test_rows_are_redriven_behind_a_restatement_that_main_has_resumed(world: World, tmp_path: Path) -> None:
+    later = Event(75.25, 102.2, 200, "b")
+    regular = every_hour(0, 120)
+    world.append([*regular[72:], later])
+    world.run(120)
+    redrive(world, key="a")
+    world.backfill(REDRIVEN_TO, 31)
+    assert [honoured_by(row) for row in world.ledger.live_runs(world.main)] == [1, 1, 0, 0, 0], "main's later runs have stayed"
+    [override] = redrive(world, key="b").overrides
+    assert override.arrival_time == moment(80.5)
+    world.backfill(80.5, 103)
+    moved = [(LATE, REDRIVEN_TO), (later, 80.5)]
+    assert world.left() == as_if_it_had_arrived(world, tmp_path / "p", moved, regular, 120)
+
+
 def test_a_restatement_that_begins_behind_the_new_arrival_loses_no_row(world: World) -> None:
     before = world.left()
     redrive(world)

@@ -95,6 +95,8 @@ CHANGES: dict[str, list[Any]] = {
     "start": ["2013-01-02"],
     "where": ["n > 3", "n > 4"],
     "on_error": ["quarantine"],
+    "keep_snapshots": [31],
+    "keep_snapshot_every": [HOUR],
     "trigger": [EventTimeTrigger(), CountTrigger.of(3), CountTrigger.of(4), PurgingTrigger.of(CountTrigger.of(3))],
     "allowed_lateness": [HOUR],
     "expect": [

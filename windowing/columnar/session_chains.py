@@ -5,7 +5,7 @@ Flink's rules for one key: fire at the watermark, merge what touches, drop what 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -92,23 +92,30 @@ class Walk:
     def __post_init__(self) -> None:
         self._watermarks: list[int] = self.timeline.watermarks.tolist()
         self._tick_ends: list[int] = self.timeline.tick_ends.tolist()
-        self._final = self.timeline.final
+        self._initial, self._final = self.timeline.initial, self.timeline.final
 
     def chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
         """Walk one chain of a key.
 
+        A session's timers matter to others only when an element touches it, so it fires and is collected then, or at the end.
+
         Args:
-            sessions: those that do not touch each other; what harmless elements belong to them is there already. The list is changed.
+            sessions: those that do not touch each other, in order; what harmless elements belong to them is there already. Changed.
             elements: in order of arrival.
         """
         gap, lateness = self.rules.gap_ms, self.rules.lateness_ms
+        starts = [session.start for session in sessions]
         for time, clock, watermark, row, position in elements:
+            first = beyond = bisect_right(starts, time + gap)
+            while first and sessions[first - 1].end >= time:
+                if self._rise(key, sessions[first - 1], watermark):
+                    del sessions[first - 1], starts[first - 1]
+                    beyond -= 1
+                first -= 1
+            touched = sessions[first:beyond]
             start, end = time, time + gap
-            touched = []
-            for session in self._rise(key, sessions, watermark):
-                if session.start <= time + gap and session.end >= time:
-                    touched.append(session)
-                    start, end = min(start, session.start), max(end, session.end)
+            if touched:
+                start, end = min(start, touched[0].start), max(end, touched[-1].end)
             if end - 1 + lateness <= watermark:
                 self.late.append(position)
                 continue
@@ -116,28 +123,23 @@ class Walk:
                 session = touched[0]
             else:
                 session = self._merge(key, touched, start, end, clock, watermark)
-                for absorbed in touched:
-                    sessions.remove(absorbed)
-                sessions.append(session)
+                sessions[first:beyond], starts[first:beyond] = [session], [start]
             self._add(key, session, clock, watermark, row)
-        self._park(key, self._rise(key, sessions, self._final))
-
-    def _rise(self, key: int, sessions: list[Session], watermark: int) -> list[Session]:
-        """Fire what the watermark has reached, and take what it collects out of `sessions`, which is returned."""
-        lateness = self.rules.lateness_ms
-        collected = None
         for session in sessions:
-            last_instant = session.end - 1
-            if last_instant <= watermark:
-                if not session.firings:
-                    rise = bisect_left(self._watermarks, last_instant)
-                    self._fire(key, session, ON_TIME, self._watermarks[rise], self._tick_ends[rise], NO_TIME)
-                if last_instant + lateness <= watermark:
-                    collected = [session] if collected is None else [*collected, session]
-        for session in collected or ():
-            sessions.remove(session)
-            self.cleaned += 1
-        return sessions
+            if not self._rise(key, session, self._final):
+                self._park(key, session)
+
+    def _rise(self, key: int, session: Session, watermark: int) -> bool:
+        """Fire the session if the watermark has reached its last instant; whether it is collected, too."""
+        last_instant = session.end - 1
+        if last_instant > watermark:
+            return False
+        if not session.firings:
+            rise = bisect_left(self._watermarks, last_instant)
+            self._fire(key, session, ON_TIME, self._watermarks[rise], self._tick_ends[rise], NO_TIME)
+        is_collected = last_instant + self.rules.lateness_ms <= watermark and watermark > self._initial
+        self.cleaned += is_collected
+        return is_collected
 
     def _merge(self, key: int, absorbed: Sequence[Session], start: int, end: int, clock: int, watermark: int) -> Session:
         """The session that begins where an element joins no session, or makes one of several, or of one a longer one."""
@@ -186,7 +188,6 @@ class Walk:
         self.picks.append((session.path, len(session.path)))
         return len(self.picks) - 1
 
-    def _park(self, key: int, sessions: Iterable[Session]) -> None:
-        for session in sessions:
-            facts = (session.elements, session.firings, session.fired_at, session.first_arrival, session.last_arrival)
-            self.open.append((key, session.start, session.end, *facts, self._pick(session)))
+    def _park(self, key: int, session: Session) -> None:
+        facts = (session.elements, session.firings, session.fired_at, session.first_arrival, session.last_arrival)
+        self.open.append((key, session.start, session.end, *facts, self._pick(session)))

@@ -104,6 +104,6 @@ def check(parts: Sequence[Slice], gap: int, lateness: int, purging: bool, pieces
 
 
 @given(slices(), st.sampled_from([1, 20, 60]), st.sampled_from([0, 40, 400]), st.booleans(), st.sampled_from([1, 3]))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_sessions_are_those_of_the_operator(parts: list[Slice], gap: int, lateness: int, purging: bool, pieces: int) -> None:
     check(parts, gap, lateness, purging, pieces)

@@ -1,6 +1,7 @@
 """`state fork`, `state restore`, `state close`, `state diff`, `branches`: a lineage is moved, loses nothing, and says what it is."""
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 
 from jobs.protocol.roll_forward import RollForward
-from tests.integration.command import here
+from tests.integration.command import driver, here
+from tests.integration.driver import Plan
 from tests.integration.facts import RESULTS, assert_as_model, assert_corrections_make_published, facts_of_tables, outcome, published
 from tests.jobs.commands.conftest import Hourly
 from tests.model.flights import HOUR_MS, ms
@@ -194,6 +196,24 @@ class TestPublishingABranch:
         assert verb(hourly, "state restore", 1) == 0
         assert hourly.publish("fix") == 2
         assert "main was restated or restored before the point where the branch fix forks" in said()
+
+    @pytest.mark.parametrize("moment", ["after the ledger commit", "between the roll-forward commits"])
+    def test_one_that_was_killed_behind_its_commit_is_finished_by_the_same_command(
+        self, hourly: Hourly, said: Callable[[], str], moment: str
+    ) -> None:
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        assert verb(hourly, "state fork", "longer", "--run", 1) == 0
+        hourly.declare(settings='"allowed_lateness": departures.allowed_lateness * 2')
+        assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
+        before = published(hourly.stored)
+        killed = driver(Plan(at=moment), "publish", "hourly", "longer", *hourly.where)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert (published(hourly.stored), hourly.stored.rolled_forward()) == (before, 2)
+        assert hourly.publish("longer") == 0
+        assert "main has all its runs" in said()
+        assert hourly.stored.rolled_forward() == 5 and published(hourly.stored) != before
+        assert [row[1:3] for row in ledger(hourly)[4:]] == [("publish", "main"), ("drop", "longer")]
+        assert_corrections_make_published(hourly.stored)
 
 
 class TestDiff:

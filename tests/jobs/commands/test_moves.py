@@ -197,6 +197,7 @@ class TestPublishingABranch:
         assert hourly.publish("fix") == 2
         assert "main was restated or restored before the point where the branch fix forks" in said()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("moment", ["after the ledger commit", "between the roll-forward commits"])
     def test_one_that_was_killed_behind_its_commit_is_finished_by_the_same_command(
         self, hourly: Hourly, said: Callable[[], str], moment: str
@@ -293,3 +294,57 @@ class TestClose:
     def test_an_empty_lineage_has_nothing_to_close(self, hourly: Hourly, said: Callable[[], str]) -> None:
         assert verb(hourly, "state close") == 2
         assert "has no runs yet, so nothing is open" in said()
+
+
+EACH = """
+from jobs.examples.departures import departures
+from jobs.pipelines import Pipeline
+from windowing import KeyedProcessFunction
+
+
+class Each(KeyedProcessFunction):
+    def process_element(self, value, context):
+        if value.flight % 10 == 0:
+            yield (value.flight, value.carrier)
+            yield (value.flight, "again")
+
+
+hourly = Pipeline(
+    name="hourly",
+    source=departures.source,
+    watermarks=departures.watermarks,
+    key_by="origin",
+    process=Each(),
+    output="flight long, carrier string",
+    start=departures.start,
+)
+"""
+
+
+class TestAProcessFunction:
+    def test_its_rows_are_those_of_the_live_runs_through_restatements_and_restores(self, hourly: Hourly) -> None:
+        hourly.file.write_text(EACH)
+        assert hourly.run_here("--to", "2013-01-03") == 0
+        both = self.rows(hourly, "published")
+        assert len(both) > 20 and both == self.rows(hourly, "panes")
+        assert verb(hourly, "state fork", "same", "--run", 1) == 0
+        assert hourly.run_here("--to", "2013-01-03", "--branch", "same") == 0
+        assert hourly.publish("same") == 0
+        assert {row["seq"] for row in hourly.stored.rows("corrections")} == {1, 2}, "equal rows stay as they are"
+        assert verb(hourly, "state restore", 1) == 0
+        first = self.rows(hourly, "published")
+        assert first == self.rows(hourly, "panes") and 0 < sum(first.values()) < sum(both.values())
+        assert verb(hourly, "state restore", 5) == 0
+        assert self.rows(hourly, "published") == self.rows(hourly, "panes") == both
+        hourly.file.write_text(EACH.replace("% 10 == 0", "% 20 == 0"))
+        assert verb(hourly, "state fork", "fewer", "--run", 1) == 0
+        assert hourly.run_here("--to", "2013-01-03", "--branch", "fewer") == 0
+        assert hourly.publish("fewer") == 0
+        fewer = self.rows(hourly, "published")
+        assert fewer == self.rows(hourly, "panes") and first < fewer < both
+        last = max(row["seq"] for row in hourly.stored.rows("corrections"))
+        assert {row["op"] for row in hourly.stored.rows("corrections") if row["seq"] == last} == {"withdraw"}
+
+    def rows(self, hourly: Hourly, table: str) -> Counter[tuple[Any, ...]]:
+        found = hourly.stored.live("panes") if table == "panes" else hourly.stored.rows(table)
+        return Counter((row["origin"], row["timestamp"], row["flight"], row["carrier"]) for row in found)

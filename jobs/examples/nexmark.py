@@ -4,6 +4,7 @@ What the benchmark does after its windows (the greatest count of each window, th
 """
 
 from datetime import timedelta
+from functools import partial
 
 from jobs.pipelines import DeltaSource, Pipeline, count, max_
 from windowing import (
@@ -14,66 +15,47 @@ from windowing import (
     WatermarkStrategy,
 )
 
-_SOURCE = DeltaSource("sources/nexmark", event_time="event_time", arrival_time="arrival_time", order_by="row")
-_WATERMARKS = WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=3)).with_interval(timedelta(seconds=1))
 _TEN_SECONDS = timedelta(seconds=10)
-_BIDS = "event = 'bid'"
-
-# Hot items: bids for each auction within the last ten seconds, every two seconds.
-nexmark_q5 = Pipeline(
-    name="nexmark_q5",
-    source=_SOURCE,
-    watermarks=_WATERMARKS,
-    where=_BIDS,
-    key_by="auction",
-    window=SlidingEventTimeWindows.of(_TEN_SECONDS, timedelta(seconds=2)),
+_query = partial(
+    Pipeline,
+    source=DeltaSource("sources/nexmark", event_time="event_time", arrival_time="arrival_time", order_by="row"),
+    watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=3)).with_interval(timedelta(seconds=1)),
+    where="event = 'bid'",
     allowed_lateness=_TEN_SECONDS,
-    select={"bids": count()},
     start="2024-01-01",
     schedule=None,
     slice=timedelta(hours=1),
+)
+
+# Hot items: bids for each auction within the last ten seconds, every two seconds.
+nexmark_q5 = _query(
+    name="nexmark_q5",
+    key_by="auction",
+    window=SlidingEventTimeWindows.of(_TEN_SECONDS, timedelta(seconds=2)),
+    select={"bids": count()},
 )
 
 # Highest bid: the highest price of all bids of ten seconds.
-nexmark_q7 = Pipeline(
+nexmark_q7 = _query(
     name="nexmark_q7",
-    source=_SOURCE,
-    watermarks=_WATERMARKS,
-    where=_BIDS,
     key_by="event",
     window=TumblingEventTimeWindows.of(_TEN_SECONDS),
-    allowed_lateness=_TEN_SECONDS,
     select={"highest_price": max_("price")},
-    start="2024-01-01",
-    schedule=None,
-    slice=timedelta(hours=1),
 )
 
 # User sessions: bids of each bidder until ten seconds of silence.
-nexmark_q11 = Pipeline(
+nexmark_q11 = _query(
     name="nexmark_q11",
-    source=_SOURCE,
-    watermarks=_WATERMARKS,
-    where=_BIDS,
     key_by="bidder",
     window=EventTimeSessionWindows.with_gap(_TEN_SECONDS),
-    allowed_lateness=_TEN_SECONDS,
     select={"bids": count()},
-    start="2024-01-01",
-    schedule=None,
-    slice=timedelta(hours=1),
 )
 
 # Processing time windows: bids of each bidder within ten seconds of the clock, which in a replay is the arrival.
-nexmark_q12 = Pipeline(
+nexmark_q12 = _query(
     name="nexmark_q12",
-    source=_SOURCE,
-    watermarks=_WATERMARKS,
-    where=_BIDS,
     key_by="bidder",
     window=TumblingProcessingTimeWindows.of(_TEN_SECONDS),
+    allowed_lateness=timedelta(0),
     select={"bids": count()},
-    start="2024-01-01",
-    schedule=None,
-    slice=timedelta(hours=1),
 )

@@ -36,6 +36,7 @@ VERBS = [
     ("branches", "list", "departures"),
     ("diff", "departures", "departures"),
     ("late", "list", "departures"),
+    ("late", "report", "departures"),
     ("examples", "list"),
     ("doctor",),
 ]

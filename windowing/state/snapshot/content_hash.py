@@ -47,7 +47,7 @@ class ContentHash:
         if not names:
             raise ValueError(f"{table_name}: no column is left to hash")
         head = encode_value(table_name)
-        for batch in table.select(names).combine_chunks().to_batches(max_chunksize=_ROWS_AT_ONCE):
+        for batch in table.select(names).to_batches(max_chunksize=_ROWS_AT_ONCE):
             high, low = fingerprints(batch.columns, head)
             self.rows += batch.num_rows
             self.total = (self.total + (_sum(high) << 64) + _sum(low)) % _MODULUS

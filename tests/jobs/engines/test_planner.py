@@ -1,0 +1,56 @@
+"""The columnar engine is chosen where it is exact; where it is not, one line says why, and asking for it is refused."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from jobs.engines.columnar import ColumnarEngine
+from jobs.engines.operator import OperatorEngine
+from jobs.engines.planner import EngineNotExact, choose, why_not_columnar
+from jobs.examples.departures import departures
+from windowing import CountTrigger, SlidingEventTimeWindows, TimeEvictor
+
+SCHEMA = pa.schema(
+    [
+        ("origin", pa.string()),
+        ("carrier", pa.string()),
+        ("row", pa.int64()),
+        ("dep_delay", pa.float64()),
+        ("event_time", pa.timestamp("us", tz="UTC")),
+        ("arrival_time", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+
+def test_windows_and_aggregates_with_columnar_forms_run_on_columns():
+    choice = choose(departures, SCHEMA)
+    assert choice.engine == "columnar"
+    assert isinstance(choice.make(), ColumnarEngine)
+
+
+def test_the_operator_engine_may_be_asked_for():
+    choice = choose(departures, SCHEMA, "operator")
+    assert (choice.engine, choice.why) == ("operator", "asked for")
+    assert isinstance(choice.make(), OperatorEngine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"order_mode": "heap"}, "order_mode='heap' keeps the history of a heap"),
+        ({"trigger": CountTrigger.of(3)}, "CountTrigger"),
+        ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "an evictor sees elements one by one"),
+        ({"window": SlidingEventTimeWindows.of(timedelta(days=1), timedelta(seconds=1))}, "86,400 windows"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_not_exact_on_columns_stays_with_the_operator_engine(changes, reason):
+    pipeline = replace(departures, **changes)
+    assert reason in (why_not_columnar(pipeline, SCHEMA) or "")
+    assert choose(pipeline, SCHEMA).engine == "operator"
+    with pytest.raises(EngineNotExact) as refused:
+        choose(pipeline, SCHEMA, "columnar")
+    assert reason in str(refused.value)
+    assert refused.value.exit_code == 2

@@ -1,0 +1,51 @@
+"""Slices and the windows that hold them are those that the assigners give, for any size, slide, offset and sign of time."""
+
+from datetime import timedelta
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from windowing.columnar.fixed_windows import FixedWindows
+
+TIMES = st.lists(st.integers(-500, 500), min_size=1, max_size=20)
+
+
+def assigned(assigner, time):
+    return [(window.start, window.end) for window in assigner.assign_windows(None, time, None)]
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(-59, 59), TIMES)
+def test_windows_are_those_of_the_assigner_in_its_order(size, slide, offset, times):
+    offset = offset % min(size, slide) if abs(offset) >= min(size, slide) else offset
+    ms = timedelta(milliseconds=1)
+    tumbles = size == slide
+    assigner = (
+        TumblingEventTimeWindows.of(size * ms, offset * ms) if tumbles else SlidingEventTimeWindows.of(size * ms, slide * ms, offset * ms)
+    )
+    windows = FixedWindows(size, slide, offset, lateness_ms=7)
+    slices = windows.slices(np.array(times))
+    exploded = windows.explode(slices)
+    for row, time in enumerate(times):
+        numbers = exploded.windows[exploded.rows == row]
+        expected = assigned(assigner, time)
+        starts = windows.starts(numbers)
+        assert list(zip(starts.tolist(), (starts + size).tolist(), strict=True)) == expected
+        assert windows.windows_per_slice(slices)[row] == len(expected)
+        assert windows.numbers(starts).tolist() == numbers.tolist()
+        assert windows.cleanup_times(numbers).tolist() == [end - 1 + 7 for _, end in expected]
+        if expected:
+            assert windows.earliest_last_instants(slices)[row] == min(end for _, end in expected) - 1
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(-300, 300), st.integers(-300, 300))
+def test_two_times_are_of_one_slice_exactly_when_no_window_divides_them(size, slide, one, other):
+    windows = FixedWindows(size, slide, 0, 0)
+    assigner = SlidingEventTimeWindows.of(timedelta(milliseconds=size), timedelta(milliseconds=slide))
+    first, second = windows.slices(np.array([one, other]))
+    between = range(min(one, other), max(one, other) + 1)
+    is_divided = any(assigned(assigner, time) != assigned(assigner, one) for time in between)
+    assert (first == second) == (not is_divided)

@@ -92,7 +92,7 @@ class Walk:
     def __post_init__(self) -> None:
         self._watermarks: list[int] = self.timeline.watermarks.tolist()
         self._tick_ends: list[int] = self.timeline.tick_ends.tolist()
-        self._initial, self._final = self.timeline.initial, self.timeline.final
+        self._final = self.timeline.final
 
     def chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
         """Walk one chain of a key.
@@ -137,7 +137,7 @@ class Walk:
         if not session.firings:
             rise = bisect_left(self._watermarks, last_instant)
             self._fire(key, session, ON_TIME, self._watermarks[rise], self._tick_ends[rise], NO_TIME)
-        is_collected = last_instant + self.rules.lateness_ms <= watermark and watermark > self._initial
+        is_collected = last_instant + self.rules.lateness_ms <= watermark
         self.cleaned += is_collected
         return is_collected
 

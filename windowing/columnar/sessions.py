@@ -139,8 +139,7 @@ def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> 
     firings = sessions.firings + fires
     held = sessions.contents if rules.accumulates else np.where(firings > 0, NO_CONTENTS, sessions.contents)
     after = sessions._replace(firings=firings, last_fired_at=fired_at, contents=held)
-    is_collected = (last_instants + rules.lateness_ms <= timeline.final) & (len(timeline) > 0)
-    return panes, rows_of(after, ~is_collected)
+    return panes, rows_of(after, last_instants + rules.lateness_ms > timeline.final)
 
 
 class _Chains(NamedTuple):

@@ -18,6 +18,7 @@ from windowing.columnar.session_chains import SessionRules, TardyElements
 from windowing.columnar.session_intervals import chain_intervals
 from windowing.columnar.session_rows import NO_CONTENTS, NO_TIME, SessionColumns, columns_of
 from windowing.columnar.sessions import is_harmless, replay_sessions
+from windowing.columnar.timeline import Timeline
 
 KINDS = ("on_time", "late", "withdrawn")
 Numbers = frozenset[int]
@@ -107,3 +108,17 @@ def check(parts: Sequence[Slice], gap: int, lateness: int, purging: bool, pieces
 @settings(max_examples=150)
 def test_sessions_are_those_of_the_operator(parts: list[Slice], gap: int, lateness: int, purging: bool, pieces: int) -> None:
     check(parts, gap, lateness, purging, pieces)
+
+
+def test_sessions_that_a_shorter_lateness_has_expired_are_gone_before_the_first_element() -> None:
+    """[0, 30) fired under a longer lateness; under none it is over at watermark 50, so neither element finds it, and the first is late."""
+    timeline = Timeline(100, 200, 50, 50, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    parked = columns_of(SessionColumns, [(1, 0, 30, 1, 1, 40, 10, 10, NO_CONTENTS)])
+    nobody = TardyElements(*np.zeros((4, 0), np.int64))
+    alone = replay_sessions(parked, 1, nobody, SessionRules(30, 0, True), timeline)
+    assert (len(alone.open.keys), alone.cleaned) == (0, 1)
+    two = TardyElements(*np.array([[1, 1], [20, 25], [120, 130], [50, 50]], np.int64))
+    replayed = replay_sessions(parked, 1, two, SessionRules(30, 0, True), timeline)
+    assert replayed.late.tolist() == [0]
+    assert list(zip(replayed.open.starts.tolist(), replayed.open.ends.tolist(), strict=True)) == [(25, 55)]
+    assert (replayed.opened, replayed.merged, replayed.cleaned, len(replayed.panes.keys)) == (1, 0, 1, 0)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from jobs.commands.conformance import command
 from jobs.commands.recorded_cases import play, play_case
 from tests.conformance.test_recorded_traces import trace
 from windowing.conformance import Case, read_cases
@@ -98,3 +101,21 @@ def test_a_case_fails_when_the_recording_said_anything_else(name: str) -> None:
 
     for change in (other_value, one_less, one_dropped, one_timer, one_window):
         assert play_case(altered(case, change), "columnar") is not None, change.__name__
+
+
+def run_command(*arguments: str) -> tuple[int, list[str]]:
+    result = CliRunner().invoke(command, ["--engine", "columnar", *arguments])
+    return result.exit_code, result.output.splitlines()
+
+
+def test_the_command_counts_what_is_played_and_says_why_the_rest_is_not(tmp_path: Path) -> None:
+    case = summing("window_tumbling")
+    evicting = next(read_cases(trace("window_evictors")))
+    file = tmp_path / "cases.jsonl"
+    file.write_text("".join(json.dumps(asdict(each)) + "\n" for each in (case, evicting)))
+    assert run_command(str(file)) == (0, ["1 unplayable: an evictor sees elements one by one", "1 passed, 0 failed, 1 unplayable"])
+    wrong = altered(case, lambda expected: expected[-1].update(event_timers=10_000))
+    file.write_text(json.dumps(asdict(wrong)) + "\n")
+    code, lines = run_command(str(file))
+    assert (code, lines[-1]) == (1, "0 passed, 1 failed, 0 unplayable")
+    assert run_command("--back-end", "heap", str(file))[0] == 2

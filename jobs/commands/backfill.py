@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--slice", "slice_ms", type=Length(), metavar="D", help="length of the branch's slices, e.g. 6h (default: main's own cuts)")
 @click.option("--reason", metavar="TEXT", help="recorded with the publication")
-@click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
-@click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
-@click.option("--manifest", type=click.Path(dir_okay=False, path_type=Path), help="write the outcome here as JSON (for Airflow)")
+@options.replaying
 @options.warehouse
 @options.pipelines
 @options.output

@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -66,6 +67,17 @@ def pipelines(function: Function) -> Function:
 def output(function: Function) -> Function:
     """--output"""
     return click.option("--output", type=click.Choice(["table", "json"]), default="table", help="a table to read, or JSON")(function)
+
+
+def replaying(function: Function) -> Function:
+    """--engine, --partitions and --manifest: of verbs that replay slices"""
+    for option in (
+        click.option("--manifest", type=click.Path(dir_okay=False, path_type=Path), help="write the outcome here as JSON (for Airflow)"),
+        click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)"),
+        click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice"),
+    ):
+        function = option(function)
+    return function
 
 
 def log_format(function: Function) -> Function:

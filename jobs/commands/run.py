@@ -16,9 +16,7 @@ from jobs.commands.options import Time
 @click.option("--no-publish", is_flag=True, help="stage and validate only; `slackwater publish` makes it live")
 @click.option("--branch", default="main", metavar="NAME", help="run on a branch that `state fork` made, instead of main")
 @click.option("--all", "everything", is_flag=True, help="catch up over more slices than Pipeline.max_catch_up")
-@click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
-@click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)")
-@click.option("--manifest", type=click.Path(dir_okay=False, path_type=Path), help="write the outcome here as JSON (for Airflow)")
+@options.replaying
 @options.warehouse
 @options.pipelines
 @options.log_format

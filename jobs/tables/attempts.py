@@ -99,9 +99,11 @@ class AttemptsReader:
 
     def holders(self, now: datetime, table: DeltaTable | None = None) -> list[Attempt]:
         """Attempts that hold the lease at `now` (in `table`, or as of now): claimed, not expired, not by a dead process of this host."""
-        # An attempt's later rows never expire earlier, so its newest row is among those that this reads.
-        standing = self._newest(pc.field("expires_at") > now, Within("expires_at", now, None), table).values()
-        return [row for row in standing if row.outcome == OPEN and not is_dead(row.owner or "//")]
+        claimed = self._newest(pc.field("expires_at") > now, Within("expires_at", now, None), table)
+        alive = [run_id for run_id, row in claimed.items() if row.outcome == OPEN and not is_dead(row.owner or "//")]
+        # What has ended may have been recorded with the expiry of its claim, which its renewals lie behind.
+        stands = (self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id), table)[run_id] for run_id in alive)
+        return [row for row in stands if row.outcome == OPEN]
 
     def _newest(
         self, where: pc.Expression | None = None, within: Within | None = None, table: DeltaTable | None = None

@@ -111,6 +111,14 @@ class TestTheLease:
         assert claim(attempts, "b", NOW + LEASE) is None
         assert claim(attempts, "b", NOW + LEASE + 60 * SECOND) is not None
 
+    def test_the_end_of_an_attempt_ends_its_renewals_too(self, attempts: AttemptsWriter) -> None:
+        held = claim(attempts, "a")
+        assert held is not None
+        attempts.record(held, NOW + 60 * SECOND, expires_at=NOW + 60 * SECOND + LEASE)
+        attempts.record(held, NOW + 61 * SECOND, outcome="committed")  # with the expiry of the claim
+        assert attempts.holders(NOW + LEASE + SECOND) == [] and attempts.holders(NOW + 62 * SECOND) == []
+        assert claim(attempts, "b", NOW + LEASE + SECOND) is not None
+
     def test_a_renewal_that_comes_after_the_end_revives_nothing(self, attempts: AttemptsWriter) -> None:
         held = claim(attempts, "a")
         assert held is not None

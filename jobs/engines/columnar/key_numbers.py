@@ -36,7 +36,8 @@ class KeyNumbers:
         numbers, example = _number(rows.select(keys.names))
         distinct = rows.select(keys.names).take(pa.array(example))
         groups = np.asarray(keys.groups(distinct), np.int32)
-        return cls(numbers, distinct.add_column(0, KEY_GROUP, pa.array(groups)))._renumbered(np.argsort(groups.astype(np.int16), kind="stable"))
+        order = np.argsort(groups.astype(np.int16), kind="stable")  # there are at most 2^15 groups, and short integers sort by radix
+        return cls(numbers, distinct.add_column(0, KEY_GROUP, pa.array(groups)))._renumbered(order)
 
     @classmethod
     def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -112,6 +113,13 @@ def pipeline_of(rules: model.Replay, purging: bool) -> Pipeline:
         window = EventTimeSessionWindows.with_gap(ms(assigner.gap))
     else:
         window = SlidingEventTimeWindows.of(ms(assigner.size), ms(assigner.slide), ms(assigner.offset))
+    trigger = PurgingTrigger.of(EventTimeTrigger()) if purging else None
+    return declared(rules, window=window, trigger=trigger, select={**SELECT, **APPROXIMATE})
+
+
+def declared(rules: model.Replay, **declarations: Any) -> Pipeline:
+    """A pipeline over these events with the watermarks, lateness and bounds of the rules."""
+    ms = lambda number: timedelta(milliseconds=number)  # noqa: E731
     watermarks = WatermarkStrategy.bounded_out_of_orderness(ms(rules.bound)).with_interval(ms(rules.tick))
     if rules.idle_timeout is not None:
         watermarks = watermarks.with_idleness(ms(rules.idle_timeout))
@@ -120,12 +128,10 @@ def pipeline_of(rules: model.Replay, purging: bool) -> Pipeline:
         source=DeltaSource("events", event_time="event_time", arrival_time="arrival_time", source_partition="source", order_by="row"),
         watermarks=watermarks,
         key_by="key",
-        window=window,
-        trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
         allowed_lateness=ms(rules.allowed_lateness),
-        select={**SELECT, **APPROXIMATE},
         max_ahead=ms(rules.max_ahead),
         start=to_datetime(rules.start),
+        **declarations,
     )
 
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from hypothesis import strategies as st
 
-from jobs.engines.inputs import to_datetime
-from jobs.pipelines import DeltaSource, Pipeline
+from jobs.pipelines import Pipeline
 from tests.model import records as model
 from tests.properties import windowing_choices
-from tests.properties.slices import SELECT
+from tests.properties.slices import SELECT, declared
 from windowing import (
     AggregateFunction,
     MergingWindowAssigner,
@@ -27,7 +25,6 @@ from windowing import (
     Trigger,
     TriggerResult,
     ValueStateDescriptor,
-    WatermarkStrategy,
     WindowAssigner,
     WindowFunction,
 )
@@ -195,22 +192,12 @@ def pipelines(draw: st.DrawFn, rules: model.Replay) -> Pipeline:
         function = {**function, "process": Remembering(has_window_state=not merges)}
     if "columns" in function and name in ("apply", "reduce"):
         function = {**function, "columns": [*function["columns"], "x"]}  # which dynamic gaps, triggers and evictors read
-    ms = lambda number: timedelta(milliseconds=number)  # noqa: E731
-    watermarks = WatermarkStrategy.bounded_out_of_orderness(ms(rules.bound)).with_interval(ms(rules.tick))
-    if rules.idle_timeout is not None:
-        watermarks = watermarks.with_idleness(ms(rules.idle_timeout))
-    return Pipeline(
-        name="random",
-        source=DeltaSource("events", event_time="event_time", arrival_time="arrival_time", source_partition="source", order_by="row"),
-        watermarks=watermarks,
-        key_by="key",
+    return declared(
+        rules,
         window=assigner,
         trigger=draw(windowing_choices.triggers(assigner, distance) | st.just(Odd())),
         evictor=draw(windowing_choices.evictors(distance)),
-        allowed_lateness=ms(rules.allowed_lateness),
         flink_exact=draw(st.booleans()),
-        max_ahead=ms(rules.max_ahead),
-        start=to_datetime(rules.start),
         **function,
     )
 

@@ -6,6 +6,7 @@ Elements come sorted by arrival. What runs, windows or a process function, the f
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -91,26 +92,33 @@ class RangeWork(ABC, Generic[Runner]):
                     self._feed(spilling)
                     runner.finish(self.replay.scan.to_ms)
                 with collector_resting():
-                    output = {"panes": self.emitted(), **self._sides()}
-                    state, counts = self._state(spilling), runner.counts()
-        for name, rows in (*output.items(), *state.items(), ("late_events", self.late())):
-            if rows.num_rows:
-                yield hand_over(self.replay, self.number, name, rows, self.schemas[name])
+                    output, counts = {"panes": self.emitted(), **self._sides()}, runner.counts()
+                state_hash = ContentHash()
+                # Of a state that is too large for memory one part at a time is there as objects and as columns.
+                to = replace(self.replay, file_rows=1) if spilling.is_spilled else self.replay
+                for part in spilling.parts(self.key_groups):
+                    with collector_resting():
+                        state = self.codec.to_tables(runner.snapshot(part))._asdict()
+                        self._add(state_hash, state)
+                    yield from self._handed_over(to, state)
+        yield from self._handed_over(self.replay, {**output, "late_events": self.late()})
         if runner.failed:
             yield named("quarantine", failed_rows(self.pipeline, runner.failed, self.elements.rows))
-        yield hashed(self._hash(output), self._hash(state))
+        output_hash = ContentHash()
+        self._add(output_hash, output)
+        yield hashed(output_hash, state_hash)
         yield counted({**counts, **self._read()})
+
+    def _handed_over(self, to: Replay, tables: dict[str, pa.Table]) -> Iterator[pa.Table]:
+        for name, rows in tables.items():
+            if rows.num_rows:
+                yield hand_over(to, self.number, name, rows, self.schemas[name])
 
     def _restore(self, parked: SnapshotTables, spilling: Spilling) -> None:
         """Give the operator what the parent has parked."""
         for part in spilling.parts(self.key_groups):
             own = (pc.field("key_group") >= part.first) & (pc.field("key_group") <= part.last)
             self.runner.restore(self.codec.from_tables(SnapshotTables(*(rows.filter(own) for rows in parked))))
-
-    def _state(self, spilling: Spilling) -> dict[str, pa.Table]:
-        """The tables of the snapshot."""
-        parts = [self.codec.to_tables(self.runner.snapshot(part)) for part in spilling.parts(self.key_groups)]
-        return {name: pa.concat_tables(tables) for name, tables in zip(SnapshotTables._fields, zip(*parts, strict=True), strict=True)}
 
     def _sides(self) -> dict[str, pa.Table]:
         """The rows of each side output, by its table."""
@@ -128,11 +136,9 @@ class RangeWork(ABC, Generic[Runner]):
         columns = side_outputs_of(self.pipeline)
         return {side_table(tag): side_rows(rows, self.keys, columns[tag]) for tag, rows in sides.items()}
 
-    def _hash(self, tables: dict[str, pa.Table]) -> ContentHash:
-        total = ContentHash()
+    def _add(self, total: ContentHash, tables: dict[str, pa.Table]) -> None:
         for name, rows in tables.items():
             total.add(name, conform(rows, self.schemas[name]), without=("run_id",))
-        return total
 
     def _read(self) -> dict[str, int]:
         folded = np.count_nonzero(self.elements.rows.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)

@@ -1,6 +1,7 @@
 """A user's trigger, evictor and process function through the whole of a run: expectations, publishing, side outputs, snapshots."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from tests.integration import facts_of_own_functions as facts
 from tests.integration.command import here
 from tests.integration.facts import outcome
 from tests.integration.stored import Stored
+from tests.model.flights import flights as model_flights
+from tests.model.flights import ms
 
 FILE = Path(facts.__file__).with_name("own_functions.py")
 
@@ -86,3 +89,44 @@ def test_what_cannot_be_stored_fails_the_run_and_says_why(
     assert here("run", "latest", "--to", "2013-01-02", "--warehouse", warehouse, "--pipelines", file) != 0
     assert told in said()
     assert Stored(warehouse, "latest").ledger() == []
+
+
+INGESTION = """
+from datetime import timedelta
+from dataclasses import replace
+
+from jobs.examples.departures import departures
+from jobs.pipelines import DeltaSource, count
+from windowing import TumblingProcessingTimeWindows, WatermarkStrategy
+
+source = DeltaSource("sources/departures", event_time="arrival_time", arrival_time="arrival_time", order_by="row")
+ingested = replace(
+    departures,
+    name="ingested",
+    source=source,
+    watermarks=WatermarkStrategy.monotonous().with_interval(timedelta(minutes=5)),
+    allowed_lateness=timedelta(0),
+    select={"flights": count()},
+    expect=[],
+)
+processed = replace(ingested, name="processed", window=TumblingProcessingTimeWindows.of(timedelta(hours=1)))
+"""
+
+
+@pytest.mark.parametrize("name", ["ingested", "processed"])
+def test_windows_of_ingestion_and_of_processing_time_are_hours_of_arrival(
+    warehouse: Path, without_spark: None, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "times.py"
+    file.write_text(INGESTION)
+    for to in ("2013-01-01T17:42", "2013-01-03"):
+        assert here("run", name, "--to", to, "--warehouse", warehouse, "--pipelines", file) == 0
+    hour, end = 3_600_000, ms("2013-01-03")
+    arrived = Counter((event.key, event.arrival // hour * hour) for event in model_flights("2013-01-01", "2013-01-03"))
+    published = {(row["origin"], row["window_start"]): row["flights"] for row in Stored(warehouse, name).rows("published")}
+    # The last window is open still: by ingestion its watermark, by the clock nothing but its last instant is not yet over.
+    over = {window: number for window, number in arrived.items() if window[1] + hour < end}
+    assert {window: number for window, number in published.items() if window in over} == over
+    assert published.items() <= arrived.items()
+    assert len(over) > 50
+    assert sum(row["rows_late"] for row in Stored(warehouse, name).ledger()) == 0

@@ -51,7 +51,7 @@ def why_not(pipeline: Pipeline) -> str | None:
     if not entries:
         return f"{type(pipeline.window).__name__} has no columnar form"
     if not any(entry.takes(pipeline.effective_trigger) for entry in entries):
-        return f"the trigger {pipeline.effective_trigger!r} has no columnar form on {type(pipeline.window).__name__}"
+        return f"{_named(pipeline.effective_trigger)} has no columnar form on {type(pipeline.window).__name__}"
     size, slide = (getattr(pipeline.window, name, 1) for name in ("size_ms", "slide_ms"))
     if size > _MOST_WINDOWS_PER_ELEMENT * slide:
         return f"each element has {size // slide:,} windows, and columns hold one row for each"
@@ -63,3 +63,9 @@ def family_of(setting: Setting) -> Family:
     pipeline = setting.pipeline
     entry = next(e for e in _FAMILIES if type(pipeline.window) in e.assigners and e.takes(pipeline.effective_trigger))
     return entry.family(setting)
+
+
+def _named(trigger: Trigger) -> str:
+    """The trigger's class, and that of the one inside it: what it is made with doesn't matter."""
+    inner = getattr(trigger, "trigger", None)
+    return type(trigger).__name__ + (f" of {_named(inner)}" if isinstance(inner, Trigger) else "")

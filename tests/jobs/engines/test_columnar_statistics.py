@@ -104,7 +104,7 @@ def pipeline_with(aggregate: Aggregate) -> Pipeline:
 
 
 @pytest.mark.parametrize(("aggregate", "kind"), EVERY, ids=lambda item: item if isinstance(item, str) else f"{item.kind}-{item.by}")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_columns_accumulate_as_elements_do(aggregate: Aggregate, kind: str, data: st.DataObject) -> None:
     rows = data.draw(tables(kind))
@@ -141,7 +141,7 @@ def test_columns_accumulate_as_elements_do(aggregate: Aggregate, kind: str, data
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.floats(), max_size=20), st.sampled_from([1, 2, 35, 347]))
 def test_a_column_of_values_falls_into_the_buckets_of_its_values(values: list[float], buckets: int) -> None:
     assert buckets_of(np.array(values, np.float64), buckets).tolist() == [bucket_of(value, buckets) for value in values]

@@ -81,7 +81,7 @@ def nearest_root(exact: Fraction) -> float:
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_variance_is_the_exact_one_rounded_once_and_the_deviation_its_root(kind: str, data: st.DataObject) -> None:
     column_type, some = VALUES[kind]
@@ -106,7 +106,7 @@ def test_a_root_is_the_nearest_double(divided: int, divisor: int) -> None:
 
 
 @pytest.mark.parametrize("kind", SOME)
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_count_distinct_is_exact_and_shows_its_values(kind: str, data: st.DataObject) -> None:
     column_type, some = SOME[kind]
@@ -130,7 +130,7 @@ def place_of(order: float | None) -> tuple[int, float]:
 
 @pytest.mark.parametrize("make", [first, last])
 @pytest.mark.parametrize("by", ["event_time", "arrival"])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_first_and_last_are_those_of_the_sorted_rows(make: Any, by: Any, data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 2), orders, st.sampled_from("abc")), max_size=12))
@@ -189,7 +189,7 @@ def test_equal_values_hash_alike_whatever_they_are_stored_as() -> None:
 
 
 @pytest.mark.parametrize("relative_error", [0.0001, 0.01, 0.1, 0.5])
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(value=st.floats(min_value=2.3e-308, allow_infinity=False), is_negative=st.booleans())
 def test_the_middle_of_a_bucket_is_near_all_that_it_holds(relative_error: float, value: float, is_negative: bool) -> None:
     value = -value if is_negative else value
@@ -207,7 +207,7 @@ def test_the_borders_of_an_octave_are_roots_of_two(buckets: int) -> None:
         assert below**buckets * 2**buckets < 2**i < above**buckets * 2**buckets
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     st.lists(st.floats() | st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324]), max_size=12),
     st.sampled_from([0, 0.1, 0.25, 0.5, 0.7, 0.99, 1]),

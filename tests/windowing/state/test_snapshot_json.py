@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from collections import namedtuple
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -188,3 +189,12 @@ def test_a_named_tuple_must_be_declared() -> None:
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(SnapshotFormatError):
         JSON.loads(text)
+
+
+def test_a_record_may_have_gained_fields_with_defaults_and_nothing_else() -> None:
+    old, gained = namedtuple("Element", ["x"]), namedtuple("Element", ["x", "y"], defaults=(None,))
+    text = JsonValues([old]).dumps([old(3)])
+    assert JsonValues([gained]).loads(text) == [gained(3, None)]
+    for changed in (namedtuple("Element", ["x", "y"]), namedtuple("Element", ["y"], defaults=(None,))):
+        with pytest.raises(SnapshotFormatError, match="State holds a Element of x, but the declared one is of"):
+            JsonValues([changed]).loads(text)

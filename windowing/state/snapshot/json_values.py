@@ -154,7 +154,13 @@ class JsonValues:
         name, fields = item
         if name not in self._records:
             raise SnapshotFormatError(f"State holds a {name}, but only {', '.join(self._records) or 'no named tuple'} is declared.")
-        return self._records[name](**fields)
+        record = self._records[name]
+        lacking = [field for field in record._fields if field not in fields and field not in record._field_defaults]
+        if lacking or not fields.keys() <= set(record._fields):
+            raise SnapshotFormatError(
+                f"State holds a {name} of {', '.join(fields)}, but the declared one is of {', '.join(record._fields)}."
+            )
+        return record(**fields)
 
     def _decode_pickle(self, item: str) -> Any:
         if not self._pickles:

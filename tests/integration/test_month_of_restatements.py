@@ -1,7 +1,7 @@
 """A month of flights that goes wrong in every way we know of, and ends as one perfect run.
 
-Files shuffled, random slices, other parallelism each time, killed drivers, a repeated command, a wrong aggregate that is restated, wrong
-rows that are corrected in the source and restated until the branch meets main again.
+Files shuffled, random slices, another engine, parallelism and state back end each time, killed drivers, a repeated command, a wrong
+aggregate that is restated, wrong rows that are corrected in the source and restated until the branch meets main again.
 """
 
 import itertools
@@ -138,14 +138,18 @@ def troubled(spark: "SparkSession", loaded: pa.Table, tmp_path_factory: pytest.T
 def run_slices(month: Month, bounds: list[str], partitions: list[int]) -> None:
     """Slice after slice; the second one is killed once before its commit and once after it, and the third is asked for twice."""
     for number, (start, to) in enumerate(itertools.pairwise(bounds)):
-        options = ("--from", start, "--to", to, "--partitions", partitions[number % len(partitions)])
+        engine, megabytes = [("operator", "0"), ("columnar", "1024"), ("operator", "1024")][number % 3]  # of 0, all state is in RocksDB
+        options = ("--from", start, "--to", to, "--partitions", partitions[number % len(partitions)], "--engine", engine)
+        setting = {"SLACKWATER_STATE_MEMORY_MB": megabytes}
         if number == 1:
             for moment in ("before the ledger commit", "between the roll-forward commits"):
-                died = driver(Plan(at=moment), *month.command("run", *options), env=environment())
+                died = driver(Plan(at=moment), *month.command("run", *options), env=environment(**setting))
                 assert died.returncode == -signal.SIGKILL, died.stderr
-        assert month.run("run", *options) == 0
-        if number == 2:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(*setting.popitem())
             assert month.run("run", *options) == 0
+            if number == 2:
+                assert month.run("run", *options) == 0
 
 
 def promised(stored: Stored) -> dict[str, list[Row]]:

@@ -19,7 +19,7 @@ from jobs.engines.operator import OperatorEngine
 from jobs.engines.progress import Progress, columns_of_pass, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge
-from jobs.engines.transport import InProcess, SliceScan
+from jobs.engines.transport import InProcess, SliceScan, Transport
 from jobs.pipelines import (
     DeltaSource,
     Pipeline,
@@ -183,14 +183,16 @@ def replay_pipeline(
     state_memory: Sequence[int] = (1024,),
     *,
     closes: bool = False,
+    transport: Transport | None = None,
 ) -> Replayed:
     """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and ends.
     Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB. With `closes` the final watermark
-    comes behind the last one.
+    comes behind the last one. Tasks run on `transport`, by default in this process.
     """
     with tempfile.TemporaryDirectory() as folder:
         replaying = _Replaying(pipeline, events, rules, file_rows, appears or [0] * len(events), Path(folder))
         replaying.latenesses, replaying.state_memory, replaying.closes = latenesses, state_memory, closes
+        replaying.transport = transport or InProcess()
         return replaying.run([rules.start, *cuts, rules.to], ranges, engines)
 
 
@@ -204,6 +206,7 @@ class _Replaying:
         self.latenesses: Sequence[int] | None = None
         self.state_memory: Sequence[int] = (1024,)
         self.closes = False
+        self.transport: Transport = InProcess()
         source = folder / "events"
         source.mkdir()
         self.start = rules.start
@@ -235,13 +238,13 @@ class _Replaying:
             if is_close:
                 timeline, progress = final_timeline(pipeline, to_ms, progress)
             else:
-                timeline, progress = timeline_of(InProcess(), narrow, judge, progress)
+                timeline, progress = timeline_of(self.transport, narrow, judge, progress)
             progress = Progress.from_table(progress.to_table("r"))
             parallelism = ranges[number % len(ranges)]
             run_id = f"r{number}"
             replay = Replay(pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows)
             replay = replace(replay, state_memory_mb=self.state_memory[number % len(self.state_memory)])
-            outcome = engines[number % len(engines)].replay(replay, InProcess())
+            outcome = engines[number % len(engines)].replay(replay, self.transport)
             state = {name: self._park(name, number, outcome) for name in ("window_state", "keyed_state", "timers")}
             self._note(result, outcome)
         table = progress.to_table("r")

@@ -1,0 +1,79 @@
+"""A few random pipelines, always the same, on Spark: however cut, divided and stored, they leave what one process leaves in one run."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from jobs.engines.columnar.engine import ColumnarEngine
+from jobs.engines.operator import OperatorEngine
+from jobs.engines.planner import why_not_columnar
+from jobs.engines.replay import Engine
+from jobs.engines.transport import OnSpark
+from jobs.errors import SlackwaterError
+from jobs.pipelines import Pipeline
+from tests.model import records as model
+from tests.properties import process_pipelines, test_process_pipelines, test_window_pipelines, window_pipelines
+from tests.properties.slices import SCHEMA, Replayed, replay_pipeline
+from tests.properties.test_split_and_parallelism import cuts_of
+from windowing.errors import WindowingError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+FIXED = settings(max_examples=8, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+Drawn = tuple[model.Replay, list[model.Event]]
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark: "SparkSession") -> OnSpark:
+    """Tasks in workers of Spark, which get these tests' classes by value."""
+    from pyspark import cloudpickle
+
+    for module in (window_pipelines, process_pipelines):
+        cloudpickle.register_pickle_by_value(module)
+    return OnSpark(spark)
+
+
+@FIXED
+@given(window_pipelines.replays(), st.data())
+def test_windows(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
+    rules, _ = replay
+    pipeline = data.draw(window_pipelines.pipelines(rules))
+    operator = OperatorEngine()
+    engines = [operator] if why_not_columnar(pipeline, SCHEMA) else [ColumnarEngine(), operator]
+    check(on_spark, pipeline, replay, data, engines, test_window_pipelines.everything)
+
+
+@FIXED
+@given(window_pipelines.replays(), st.data())
+def test_process_functions(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
+    rules, _ = replay
+    check(on_spark, process_pipelines.pipeline_of(rules), replay, data, [OperatorEngine()], test_process_pipelines.everything)
+
+
+def check(
+    on_spark: OnSpark, pipeline: Pipeline, replay: Drawn, data: st.DataObject, engines: list[Engine], of: Callable[[Replayed], Any]
+) -> None:
+    rules, events = replay
+    cuts, ranges = data.draw(cuts_of(rules)), data.draw(st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=3))
+
+    def in_one_process() -> Any:
+        return of(replay_pipeline(pipeline, events, rules, [], [1]))
+
+    def cut_on_spark() -> Any:
+        return of(replay_pipeline(pipeline, events, rules, cuts, ranges, 3, engines=engines, state_memory=[0, 1024], transport=on_spark))
+
+    assert or_error(cut_on_spark) == or_error(in_one_process)
+
+
+def or_error(replay: Callable[[], Any]) -> Any:
+    """What a replay leaves, or that an error ended it, which Spark wraps into one of its own."""
+    try:
+        return replay()
+    except (SlackwaterError, WindowingError):
+        return "an error"

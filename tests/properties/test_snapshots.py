@@ -270,7 +270,8 @@ def replay(config: WindowOperatorConfig, arrivals: Sequence[Arrival], bound: int
                 runner.finish(to_ms)
             except WindowingError as error:
                 return Replayed(Counter(), {}, "", type(error).__name__)
-            rows += Counter(map(repr, [*runner.panes, *runner.late_elements]))
+            late = [element._replace(position=0) for element in runner.late_elements]  # counted from the start of each slice
+            rows += Counter(map(repr, [*runner.panes, *late]))
             for name, count in runner.counts().items():
                 (held if name in ("windows_open", "timers_pending") else counts)[name] += count
             parked.append(runner.snapshot())

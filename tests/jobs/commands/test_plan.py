@@ -64,14 +64,16 @@ def parked(stored: Stored, seq: int) -> pa.Table:
     return rows.filter(pa.compute.equal(rows.column("run_id"), run_id))
 
 
-def test_before_the_first_run_the_plan_begins_the_lineage_and_writes_nothing(flights: Path, planned: Callable[..., dict[str, Any]]) -> None:
-    found = planned("plan", "departures", "--to", "2013-01-03", "--warehouse", flights)
+def test_before_the_first_run_the_plan_begins_the_lineage_and_writes_nothing(
+    warehouse: Path, planned: Callable[..., dict[str, Any]]
+) -> None:
+    found = planned("plan", "departures", "--to", "2013-01-03", "--warehouse", warehouse)
     assert [(item["from"], item["rows_used"], item["files"]) for item in found["slices"]] == [
-        ("2013-01-01T00:00:00Z", in_range(flights, "2013-01-01", "2013-01-02"), 1),
-        ("2013-01-02T00:00:00Z", in_range(flights, "2013-01-02", "2013-01-03"), 1),
+        ("2013-01-01T00:00:00Z", in_range(warehouse, "2013-01-01", "2013-01-02"), 1),
+        ("2013-01-02T00:00:00Z", in_range(warehouse, "2013-01-02", "2013-01-03"), 1),
     ]
     assert (found["command"], found["continues"], found["stragglers"], found["seconds"]) == ("run", None, [], None)
-    assert not (flights / "departures").exists()
+    assert not (warehouse / "departures").exists()
 
 
 def test_the_next_run_is_foretold_with_the_windows_that_it_touches(replayed: Stored, planned: Callable[..., dict[str, Any]]) -> None:

@@ -156,7 +156,8 @@ def test_any_late_rows_are_all_taken_in_as_of_their_new_arrival(
     folder = tmp_path_factory.mktemp("redrive")
     world = World(folder / "w")
     regular = every_hour(0, 72)
-    delayed = [Event(at + 0.25, at + 0.25 + delay, 200 + number, key) for number, (at, delay, key) in enumerate(rows)]
+    # No two arrive at once: an override is told by the arrival that its row had.
+    delayed = [Event(at + 0.25, at + 0.25 + delay + number / 64, 200 + number, key) for number, (at, delay, key) in enumerate(rows)]
     world.append(regular)
     world.append(delayed)
     world.run(72, slice_=slice_ * HOUR)

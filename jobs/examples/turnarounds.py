@@ -5,21 +5,14 @@ Reads the same flights as `departures`. Sessions cross midnight, and a flight th
 
 from datetime import timedelta
 
-from jobs.pipelines import DeltaSource, Pipeline, count, expect, max_, mean, min_
-from windowing import EventTimeSessionWindows, WatermarkStrategy
+from jobs.examples.departures import departures
+from jobs.pipelines import Pipeline, count, expect, max_, mean, min_
+from windowing import EventTimeSessionWindows
 
 turnarounds = Pipeline(
     name="turnarounds",
-    source=DeltaSource(
-        "sources/departures",
-        event_time="event_time",
-        arrival_time="arrival_time",
-        source_partition="carrier",
-        order_by="row",
-    ),
-    watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(hours=1))
-    .with_idleness(timedelta(minutes=30))
-    .with_interval(timedelta(minutes=5)),
+    source=departures.source,
+    watermarks=departures.watermarks,
     key_by="tailnum",
     window=EventTimeSessionWindows.with_gap(timedelta(hours=3)),
     allowed_lateness=timedelta(hours=6),

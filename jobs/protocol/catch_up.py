@@ -32,7 +32,6 @@ from jobs.protocol.verify import Verifier
 from jobs.tables.ledger import MAIN, LedgerRow
 from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import Tables, Warehouse
-from windowing import MergingWindowAssigner
 
 
 class SliceRejected(RejectedError):
@@ -209,7 +208,7 @@ def spark_transport(app: str) -> Callable[[], Transport]:
 def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForward:
     """The roll-forward of a pipeline's tables."""
     identity = Identity.RUN if pipeline.keyed_process is not None else Identity.FIRING if pipeline.purges else Identity.WINDOW
-    return RollForward(tables, Publication(shape, identity, isinstance(pipeline.window, MergingWindowAssigner)))
+    return RollForward(tables, Publication(shape, identity))
 
 
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:

@@ -20,6 +20,10 @@ _COPY = "__copy"
 RUN = "__run"
 # Of the row that a correction withdraws or changes: seq of the correction before; null for an insert.
 BEFORE = "__before"
+# SQL for the kind of a firing. One without rows that had elements counts as what it would have been with some; without elements its
+# window was absorbed by another.
+_FIRED_AS = """CASE WHEN coalesce(new.kind, old.__kind) = 'withdrawn' AND old.__has_elements
+    THEN CASE WHEN old.__late THEN 'late' ELSE 'on_time' END ELSE coalesce(new.kind, old.__kind) END"""
 
 
 class Identity(Enum):
@@ -37,12 +41,10 @@ class Publication:
     Attributes:
         shape: the pipeline's columns.
         identity: what replaces what.
-        merges: whether windows merge: then a withdrawal is the end of a window that another has absorbed, else a firing without rows.
     """
 
     shape: Shape
     identity: Identity
-    merges: bool = True
 
     def changes(self, log: pa.Table, moved: pa.Table, published: pa.Table, cause: str | None) -> pa.Table:
         """The corrections of one ledger row: one for each row of `published` inserted, updated or withdrawn.
@@ -92,10 +94,6 @@ class Publication:
             return run
         return "firing" if self.identity is Identity.FIRING else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
 
-    def _withdrawn_as(self, kind: str, late: str) -> str:
-        """SQL for the kind of a firing, where one without rows counts as what it would have been with some."""
-        return kind if self.merges else f"CASE WHEN {kind} <> 'withdrawn' THEN {kind} WHEN {late} THEN 'late' ELSE 'on_time' END"
-
     def _changes_of_windows(self, cause: str | None) -> str:
         """SQL: of each window (and slot) that moved the newest live firing against what is published."""
         results, window, slot = self.shape.result_names, self._window, self._slot("")
@@ -110,10 +108,11 @@ class Publication:
             ),
             new AS (SELECT * FROM newest WHERE kind <> 'withdrawn'),
             latest AS (SELECT {_list([*window, _SLOT])}, max(kind) AS __kind, max(firing) AS __firing,
-                bool_or(cause_arrival IS NOT NULL AND watermark >= window_end - INTERVAL 1 MILLISECOND) AS __late
+                bool_or(cause_arrival IS NOT NULL AND watermark >= window_end - INTERVAL 1 MILLISECOND) AS __late,
+                coalesce(max(elements) > 0, false) AS __has_elements
                 FROM newest GROUP BY ALL),
             old AS (
-                SELECT before.*, latest.__kind, latest.__firing, latest.__late FROM (SELECT *, {slot} AS {_SLOT} FROM published) before
+                SELECT before.*, latest.* EXCLUDE ({_list([*window, _SLOT])}) FROM (SELECT *, {slot} AS {_SLOT} FROM published) before
                 SEMI JOIN touched ON {_same([*window, _SLOT], "before", "touched")}
                 LEFT JOIN latest ON {_same([*window, _SLOT], "before", "latest")}
             )
@@ -122,7 +121,7 @@ class Publication:
                 coalesce(new.firing, old.__firing, old.firing) AS firing,
                 coalesce(old.revision, 0) + 1 AS revision,
                 CASE WHEN new.kind IS NULL THEN 'withdraw' WHEN old.kind IS NULL THEN 'insert' ELSE 'update' END AS op,
-                {_cause(cause, self._withdrawn_as("coalesce(new.kind, old.__kind)", "old.__late"))} AS cause,
+                {_cause(cause, _FIRED_AS)} AS cause,
                 CASE WHEN old.kind IS NOT NULL THEN {_struct(results, "old")} END AS old,
                 CASE WHEN new.kind IS NOT NULL THEN {_struct(results, "new")} END AS new,
                 old.run_seq AS {BEFORE}

@@ -33,7 +33,7 @@ REGISTRY_HOSTS = [
 ]
 
 MACHINE_PATHS = [
-    "/work" + r"/(main|shared)\b",
+    "/wo" + r"rk/[a-z]",
     "/tmp" + r"/helpers\b",
     "/ro" + r"ot/",
     "/ho" + r"me/[a-z]",

@@ -4,6 +4,7 @@ Over n values the variance is (n·Σx² − (Σx)²) / (n·(n − 1)), a quotien
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -19,7 +20,7 @@ Moments = tuple[int, int, int]
 _MOMENT_PARTS: tuple[Part, ...] = (("squares", pa.float64()), ("squares_exact", pa.binary()), ("count", pa.int64()))
 
 
-class _Variance:
+class _Variance(ABC):
     """Subclasses say in which unit values are summed. Accumulator: (count, Σx, Σx²) in units `1 / units` and its square.
 
     Args:
@@ -49,9 +50,9 @@ class _Variance:
     def decode(self, parts: Sequence[Any]) -> Any:
         return self.of_sums([*parts[:-3], parts[-1]], self.squares_of(parts[-2]))
 
+    @abstractmethod
     def of_sums(self, sums: Sequence[Any], squares: int) -> Any:
         """The accumulator from the parts of a sum of the same column, and Σx²."""
-        raise NotImplementedError
 
     def squares_of(self, data: bytes) -> int:
         """Σx² from its binary part."""

@@ -128,24 +128,27 @@ def test_two_runs_of_a_branch_that_emit_at_one_timestamp_are_told_apart() -> Non
 
 
 @pytest.mark.parametrize(
-    ("merges", "watermark", "arrival", "cause"),
+    ("elements", "watermark", "arrival", "cause"),
     [
-        (True, TIMES[1], TIMES[1], "merge"),
-        (False, TIMES[1], TIMES[1], "late"),
-        (False, TIMES[1] - timedelta(milliseconds=1), TIMES[1], "late"),
-        (False, TIMES[1] - timedelta(milliseconds=2), TIMES[1], "first"),  # an early firing by an element
-        (False, TIMES[1], None, "first"),  # a timer's, on time
+        (None, TIMES[1], TIMES[1], "merge"),  # absorbed by another window
+        (0, TIMES[1], TIMES[1], "merge"),
+        (1, TIMES[1], TIMES[1], "late"),
+        (1, TIMES[1] - timedelta(milliseconds=1), TIMES[1], "late"),
+        (1, TIMES[1] - timedelta(milliseconds=2), TIMES[1], "first"),  # an early firing by an element
+        (1, TIMES[1], None, "first"),  # a timer's, on time
     ],
 )
-def test_a_firing_without_rows_withdraws_as_late_as_it_is(merges: bool, watermark: datetime, arrival: datetime | None, cause: str) -> None:
+def test_a_firing_without_rows_withdraws_as_late_as_it_is(
+    elements: int | None, watermark: datetime, arrival: datetime | None, cause: str
+) -> None:
     history = History(Identity.WINDOW)
     window = ("a", 1, TIMES[0], TIMES[1])
     history.run("main", (), [PaneRow(3, window, 1, 0, "early", (1, 0.5))])
     ours = InMemory(history)
     history.run("main", history.main, [PaneRow(3, window, 2, 0, "withdrawn", (None, None))])
     log = ours.log([2])
-    for name, value in (("watermark", watermark), ("cause_arrival", arrival)):
+    for name, value in (("elements", elements), ("watermark", watermark), ("cause_arrival", arrival)):
         place = log.schema.get_field_index(name)
         log = log.set_column(place, log.schema.field(name), pa.array([value], log.schema.field(name).type))
-    [change] = Publication(SHAPE, Identity.WINDOW, merges).changes(log, log, ours.published, None).to_pylist()
+    [change] = Publication(SHAPE, Identity.WINDOW).changes(log, log, ours.published, None).to_pylist()
     assert (change["op"], change["kind"], change["cause"], change["old"]["n"]) == ("withdraw", "withdrawn", cause, 1)

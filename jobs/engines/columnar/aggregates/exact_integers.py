@@ -3,6 +3,7 @@
 Doubles have another file.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ _LONG = 1 << 63
 _DOUBLE = 1 << 53
 
 
-class _ExactSumming:
+class _ExactSumming(ABC):
     """Accumulator: the digits of the sum, lowest first, and how many values are in it. Subclasses say how values become digits."""
 
     digits: int
@@ -31,9 +32,9 @@ class _ExactSumming:
         self._is_mean = is_mean
         self.columns: Parts = (*((f"digit_{place}", pa.int64()) for place in range(self.digits)), ("count", pa.int64()))
 
+    @abstractmethod
     def _digits_of(self, values: pa.Array) -> list[Longs]:
         """The digits of values without nulls."""
-        raise NotImplementedError
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         column = rows.column(self._column)

@@ -4,6 +4,7 @@ Which register or bucket a value goes into, and what they say, is defined in `jo
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,7 +22,7 @@ from windowing.columnar.groups import Groups
 from windowing.columnar.maps import Entries, Fold
 
 
-class _Mapped:
+class _Mapped(ABC):
     """Accumulator: a list of (key, value) a row, ascending keys. Subclasses say what keys and values are, and how values fold."""
 
     columns: Parts = (("entries", pa.list_(BUCKET)),)
@@ -30,9 +31,9 @@ class _Mapped:
     def __init__(self, column: str) -> None:
         self._column = column
 
+    @abstractmethod
     def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
         """Key and value for each value of the column; none is null."""
-        raise NotImplementedError
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         column = rows.column(self._column).combine_chunks()

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from jobs.engines.inputs import InputFile, SourceBatch, read
 from jobs.tables.delta import filesystem
 
-ROWS_AT_ONCE = 4_000_000  # some 200 MB of a batch's columns
+ROWS_AT_ONCE = 1_000_000  # a larger batch takes longer for each row: its columns do not stay near the processor
 
 
 @dataclass(frozen=True)

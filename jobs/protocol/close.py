@@ -68,10 +68,9 @@ def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], Non
     return row
 
 
-def final_timeline(pipeline: Pipeline, at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
+def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
     """The final watermark alone, at the clock `at_ms`, and the progress after it: no watermark can be written that stands for it."""
-    interval = max(pipeline.watermarks.interval_ms, 1)
-    timeline = Timeline(at_ms - 1, at_ms, interval, before.watermark, np.array([at_ms]), np.array([LONG_MAX]))
+    timeline = Timeline(at_ms - 1, at_ms, 1, before.watermark, np.array([at_ms]), np.array([LONG_MAX]))
     return timeline, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)
 
 
@@ -97,4 +96,4 @@ class FinalReplay(SliceReplay):
         return SliceScan(source, (), tuple(source.schema.names), self.pipeline.source.arrival_time, at_ms, at_ms, self.start_ms)
 
     def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
-        return final_timeline(self.pipeline, self.slice.to_ms, before)
+        return final_timeline(self.slice.to_ms, before)

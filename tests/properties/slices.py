@@ -236,7 +236,7 @@ class _Replaying:
             judge = Judge.of(pipeline, scan)
             narrow = replace(scan, columns=columns_of_pass(judge))
             if is_close:
-                timeline, progress = final_timeline(pipeline, to_ms, progress)
+                timeline, progress = final_timeline(to_ms, progress)
             else:
                 timeline, progress = timeline_of(self.transport, narrow, judge, progress)
             progress = Progress.from_table(progress.to_table("r"))

@@ -116,6 +116,8 @@ def test_an_element_sees_the_watermark_of_the_newest_tick_end_at_or_before_its_a
     arrivals = list(range(from_ms, to_ms))
     expected = [by_end.get(arrival // interval * interval, INITIAL_WATERMARK) for arrival in arrivals]
     assert timeline.at_arrival(arrivals).tolist() == expected
+    if arrivals:  # a few that lie far apart
+        assert timeline.at_arrival([arrivals[-1], arrivals[0]]).tolist() == [expected[-1], expected[0]]
 
 
 @given(replays())
@@ -252,6 +254,8 @@ def test_arrays_of_other_kinds_or_lengths_are_refused() -> None:
         Timeline(0, 100, 10, 5, np.array([10, 20]), np.array([7, 7]))
     with pytest.raises(TimelineError, match="can't hold tick ends 10 to 20"):
         Timeline(10, 100, 10, 5, np.array([10, 20]), np.array([7, 8]))
+    with pytest.raises(TimelineError, match="multiples of its interval of 10 ms"):
+        Timeline(0, 100, 10, 5, np.array([10, 25]), np.array([7, 8]))
 
 
 def test_timelines_and_progress_travel_to_executors_unchanged_and_are_read_only() -> None:

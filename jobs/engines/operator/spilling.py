@@ -18,7 +18,8 @@ from windowing.runtime.slice_runner import SliceRunner
 VARIABLE: Final = "SLACKWATER_STATE_MEMORY_MB"
 DEFAULT_MB: Final = 1024
 _MB: Final = 1 << 20
-_FIRST_LOOK: Final = 10_000  # elements; then whenever so many have come as there were entries, since a look counts them all
+_FIRST_LOOK: Final = 10_000  # elements; a look counts all entries, so it is not repeated before as many elements have come
+_OF_ROOM: Final = 8  # nor before entries could fill this part of the room that is left: an element may have several windows
 _PARTS: Final = 16
 _GROWTH: Final = 12  # what parked rows become in memory, in relation to their columns
 
@@ -75,7 +76,8 @@ class Spilling:
         if processed < self._next_look or self.is_spilled or not self._can_spill:
             return
         size, entries = runner.state_size()
-        self._next_look = processed + max(_FIRST_LOOK, entries)
+        room = max(self._limit - size, 0) * entries // max(size, 1)
+        self._next_look = processed + max(_FIRST_LOOK, entries, room // _OF_ROOM)
         if size > self._limit:
             self._storages.append(self._open(True))
             runner.move(self.storage.make_backend, self.storage.make_timer_queue)

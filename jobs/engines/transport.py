@@ -3,12 +3,14 @@
 What crosses is opaque: one Arrow stream per (task, key-group range) into the shuffle, Arrow tables out of it. The JVM sees no single row.
 """
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from jobs.engines.coverage import Stretch, pieces
@@ -24,7 +26,7 @@ Batches = Iterator[SourceBatch]
 MapTask = Callable[[Batches], Iterable[tuple[int, pa.Table]]]
 RangeTask = Callable[[int, list[pa.Table]], Iterable[pa.Table]]
 
-GROUP_BYTES = 64 << 20
+GROUP_BYTES, SMALL_GROUP_BYTES = 64 << 20, 4 << 20
 _CHUNK_BYTES = 256 << 20
 
 
@@ -49,17 +51,17 @@ class SliceScan:
     overrides: Overrides = field(default_factory=Overrides)
     first: tuple[str, ...] | None = None
 
-    def groups(self) -> list[tuple[InputFile, ...]]:
-        """The files in groups of about equal size, at least one group."""
-        groups: list[list[InputFile]] = [[]]
-        size = 0
-        for file in self.files:
-            if groups[-1] and size + file.bytes > GROUP_BYTES:
-                groups.append([])
-                size = 0
-            groups[-1].append(file)
-            size += file.bytes
-        return [tuple(group) for group in groups]
+    def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
+        """The files, in their order, in groups of about equal size, at least one group: of about GROUP_BYTES, and as many as keep
+        `tasks_at_once` busy to the end, where files allow it; fewer where groups would be small."""
+        size = sum(file.bytes for file in self.files)
+        rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))
+        wanted = max(1, min(rounds * tasks_at_once, size // SMALL_GROUP_BYTES))
+        ends = itertools.accumulate(file.bytes for file in self.files)
+        groups: dict[int, list[InputFile]] = {}
+        for file, end in zip(self.files, ends, strict=True):
+            groups.setdefault(int((end - file.bytes / 2) * wanted / max(size, 1)), []).append(file)
+        return [tuple(group) for group in groups.values()] or [()]
 
     def why_not_direct(self) -> str | None:
         """Why tasks can't read the files themselves; None when they can."""
@@ -143,7 +145,7 @@ class OnSpark:
         if scan.why_not_direct() is not None:
             schema = pa.schema([scan.source.schema.field(name) for name in scan.columns])
             return self._scan(scan).mapInArrow(lambda batches: _blobs(task(_scanned(batches, schema))), "number int, data binary")
-        groups = scan.groups()
+        groups = scan.groups(self._spark.sparkContext.defaultParallelism)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -204,15 +206,16 @@ def _blobs(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:
     for number, table in tables:
         rows = max(1, table.num_rows * _CHUNK_BYTES // max(table.nbytes, 1))
         for start in range(0, max(table.num_rows, 1), rows):
-            data = _encode(table.slice(start, rows))
-            yield pa.record_batch([pa.array([number], pa.int32()), pa.array([data], pa.binary())], names=["number", "data"])
+            yield pa.record_batch([pa.array([number], pa.int32()), _encode(table.slice(start, rows))], names=["number", "data"])
 
 
-def _encode(table: pa.Table) -> bytes:
+def _encode(table: pa.Table) -> pa.Array:
+    """One binary value that holds the table, without a copy of the stream that it is written to."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue())
+    data = sink.getvalue()
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, data.size], np.int32)), data])
 
 
 def _decode(data: Any) -> pa.Table:

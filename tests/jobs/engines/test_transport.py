@@ -108,14 +108,29 @@ class TestGroups:
             source = commit(tmp_path, {row: float(row)})
         scan = scan_of(source)
         size = scan.files[0].bytes
-        monkeypatch.setattr(transport, "GROUP_BYTES", int(2.5 * size))
+        monkeypatch.setattr(transport, "GROUP_BYTES", 2 * size)
+        assert [len(group) for group in scan.groups()] == [6]
+        monkeypatch.setattr(transport, "SMALL_GROUP_BYTES", size)
         assert [len(group) for group in scan.groups()] == [2, 2, 2]
         assert tuple(file for group in scan.groups() for file in group) == scan.files
+
+    def test_there_are_as_many_groups_as_keep_all_tasks_busy_to_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for row in range(8):
+            source = commit(tmp_path, {row: float(row)})
+        scan = scan_of(source)
+        size = scan.files[0].bytes
+        monkeypatch.setattr(transport, "GROUP_BYTES", 3 * size)
+        monkeypatch.setattr(transport, "SMALL_GROUP_BYTES", size)
+        assert [len(group) for group in scan.groups(2)] == [4, 4]
+        assert [len(group) for group in scan.groups(4)] == [2, 2, 2, 2]
+        monkeypatch.setattr(transport, "SMALL_GROUP_BYTES", 4 * size)
+        assert [len(group) for group in scan.groups(4)] == [4, 4]
 
     def test_a_file_greater_than_a_group_is_a_group(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for row in range(2):
             source = commit(tmp_path, {row: float(row)})
-        monkeypatch.setattr(transport, "GROUP_BYTES", 1)
+        for name in ("GROUP_BYTES", "SMALL_GROUP_BYTES"):
+            monkeypatch.setattr(transport, name, 1)
         assert [len(group) for group in scan_of(source).groups()] == [1, 1]
 
 
@@ -140,7 +155,8 @@ class TestWhoReads:
 class TestOnSpark:
     def test_it_gives_what_one_process_gives(self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         source = commit(tmp_path, ROWS)
-        monkeypatch.setattr(transport, "GROUP_BYTES", 1)
+        for name in ("GROUP_BYTES", "SMALL_GROUP_BYTES"):
+            monkeypatch.setattr(transport, name, 1)
         scan = scan_of(source)
         assert len(scan.groups()) > 1
         assert gathered(OnSpark(spark), scan) == gathered(InProcess(), scan)

@@ -9,8 +9,9 @@ from jobs.bench.cases import Case
 from jobs.bench.workloads import Workload
 
 
-def query(workload: Workload, rows: str) -> str:
-    """SQL over the relation `rows` (key, event_time, value): key, window_start_us, n, total. Sessions have no start of a grid."""
+def query(workload: Workload, rows: str, kept: str = "true") -> str:
+    """SQL over the relation `rows` (key, event_time, value): key, window_start_us, n, total. Sessions have no start of a grid; of other
+    windows those rows count for which the condition `kept`, on a row and `window_start_us`, holds."""
     size, slide = workload.size_ms * 1000, workload.slide_ms * 1000
     if workload.kind == "session":
         marked = f"SELECT *, us - lag(us) OVER (PARTITION BY key ORDER BY us) > {size} AS opens FROM timed"
@@ -21,10 +22,10 @@ def query(workload: Workload, rows: str) -> str:
         panes = size // slide
         start = f"us - us % {slide}" + (f" - unnest(range(0, {panes})) * {slide}" if panes > 1 else "")
         found = (
-            f"SELECT key, window_start_us, count(*) AS n, sum(value)::bigint AS total FROM (SELECT key, value, {start} AS window_start_us "
-            "FROM timed) GROUP BY key, window_start_us"
+            f"SELECT key, window_start_us, count(*) AS n, sum(value)::bigint AS total FROM (SELECT *, {start} AS window_start_us "
+            f"FROM timed) WHERE {kept} GROUP BY key, window_start_us"
         )
-    return f"WITH timed AS (SELECT key, value, epoch_us(event_time) AS us FROM {rows}) {found}"
+    return f"WITH timed AS (SELECT *, epoch_us(event_time) AS us FROM {rows}) {found}"
 
 
 class DuckDb:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ from jobs.bench.benchmark import OWN, REPETITIONS, Benchmark
 from jobs.bench.cases import FILES, Case
 from jobs.bench.checks import ResultsDiffer
 from jobs.bench.contenders.duckdb_group_by import DuckDb, query
+from jobs.bench.contenders.slackwater import PIPELINES
 from jobs.bench.measure import measured
 from jobs.bench.plots import plot
 from jobs.bench.results import Key, Results
 from jobs.bench.worker import ContenderFailed
 from jobs.bench.workloads import WORKLOADS
+from jobs.engines.transport import InProcess
 from jobs.errors import UsageError
+from jobs.protocol.catch_up import CatchUp, Request, runner_for
 from tests.integration.command import slackwater
 
 BUSY = "import time; end = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
@@ -70,6 +74,19 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
     pq.write_table(written.set_column(written.column_names.index("n"), "n", pa.compute.add(written["n"], one_more)), path)
     with pytest.raises(ResultsDiffer, match="duckdb has other counts or sums than a group-by over the source in"):
         checks.check(case, "duckdb", {})
+
+
+@pytest.mark.parametrize("name", ["a", "c", "d"])
+def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: Path) -> None:
+    case = case_of(name, tmp_path, 30_000)
+    request = Request(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
+    [row] = CatchUp(request, lambda: runner_for(request, str(case.folder), PIPELINES, InProcess), lambda line: None).run()
+    assert row.rows_late > 0
+    assert checks.check(case, "slackwater", {}).endswith("equal")
+    one_less = replace(case.workload, lateness_ms=case.workload.lateness_ms - 1_000)
+    if name != "d":
+        with pytest.raises(ResultsDiffer):
+            checks.check(replace(case, workload=one_less), "slackwater", {})
 
 
 @pytest.mark.parametrize("name", ["a", "c"])

@@ -31,7 +31,8 @@ class Replay:
         run_id: what staged rows carry.
         ranges: number of key-group ranges, one task each.
         file_rows: a range writes its rows of a table as a file of its own from this many on; fewer come back as Arrow.
-        state_memory_mb: how much memory the state of one range may take before it goes to disk.
+        parked: how many windows the parent's snapshot holds.
+        state_memory_mb: how much memory the state of one range may take before it goes to disk, or is merged in parts.
         scratch: a folder below which such files are written instead, by a replay that stages nothing.
     """
 
@@ -46,6 +47,7 @@ class Replay:
     file_rows: int = 200_000
     scratch: str | None = None
     state_memory_mb: int = 1024
+    parked: int = 0
 
     def target(self, table: str) -> str:
         """The folder into which tasks write files of `table`."""
@@ -71,9 +73,10 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """A way to run windows. `name` stands in the ledger."""
+    """A way to run windows. `name` stands in the ledger; `aggregates_first` says whether fewer rows than it reads may reach its ranges."""
 
     name: str
+    aggregates_first: bool
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         """Replay one slice. The same input gives the same rows, counts and hashes, for any number of ranges and tasks."""

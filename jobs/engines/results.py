@@ -73,11 +73,11 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Few rows of table `name` go to the driver, many stay here as a file of the table, written by range `number`."""
+def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, part: int = 0) -> pa.Table:
+    """Few rows of table `name` go to the driver, many stay here as a file of the table, written by a part of range `number`."""
     if rows.num_rows < replay.file_rows:
         return named(name, rows)
-    written = write_staged(replay.target(name), replay.run_id, f"range-{number:05d}", conform(rows, schema))
+    written = write_staged(replay.target(name), replay.run_id, f"range-{number:05d}-{part}", conform(rows, schema))
     columns = [{"table": name, **vars(written)}]
     columns[0]["partition"] = list(written.partition.items())
     return named("files", pa.Table.from_pylist(columns, schema=_FILES))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from jobs.engines.coverage import Stretch, pieces
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, rewritten, to_datetime
 from jobs.engines.overrides import Overrides
-from jobs.engines.row_groups import SourceFile
+from jobs.engines.row_groups import ROWS_AT_ONCE, SourceFile
 from jobs.errors import PermanentError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _CHUNK_BYTES = 256 << 20
 class SliceScan:
     """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's version,
     what live runs have read at newer versions than that, and the changed arrivals that the run honours. Of `columns` those in `first` are
-    wanted of every row, and the rest only of some; None: all.
+    wanted of every row, and the rest only of some; None: all. About `rows_at_once` rows are read together.
 
     `why_not_direct` decides who reads: the task itself, or Spark's own scan of the same pinned version.
     """
@@ -50,6 +50,7 @@ class SliceScan:
     restated: tuple[Stretch, ...] = ()
     overrides: Overrides = field(default_factory=Overrides)
     first: tuple[str, ...] | None = None
+    rows_at_once: int = ROWS_AT_ONCE
 
     def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
         """The files, in their order, in groups of about equal size, at least one group: of about GROUP_BYTES, and as many as keep
@@ -76,7 +77,7 @@ class SliceScan:
     def read(self, group: Sequence[InputFile]) -> Batches:
         """The files of `group` as batches, large ones in pieces."""
         for file in group:
-            yield from SourceFile(self.source.uri, file, self.source.schema).batches(self.columns, self.first)
+            yield from SourceFile(self.source.uri, file, self.source.schema).batches(self.columns, self.first, self.rows_at_once)
 
 
 class Transport(Protocol):
@@ -84,6 +85,10 @@ class Transport(Protocol):
 
     def start(self) -> None:
         """Make ready what takes long, once; may be called again."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at a time."""
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         """The tables that `task` yields over all of `scan`; range numbers are ignored. For small results: they come to the driver."""
@@ -95,6 +100,8 @@ class Transport(Protocol):
 
 class InProcess:
     """Transport without Spark: the same tasks, one after the other. Used by property tests."""
+
+    slots = 1
 
     def start(self) -> None:
         """Nothing takes long."""
@@ -118,6 +125,10 @@ class OnSpark:
 
     def start(self) -> None:
         """The session is there."""
+
+    @property
+    def slots(self) -> int:
+        return self._spark.sparkContext.defaultParallelism
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return _tables(self._map(scan, task))

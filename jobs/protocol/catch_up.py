@@ -177,6 +177,10 @@ class _Later:
     def start(self) -> None:
         self._transport()
 
+    @property
+    def slots(self) -> int:
+        return self._transport().slots
+
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return self._transport().gather(scan, task)
 

@@ -16,6 +16,7 @@ from jobs.engines.overrides import Moved, Overrides
 from jobs.engines.progress import Progress, columns_of_pass, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge
+from jobs.engines.task_memory import most_partials, ranges_for, rows_at_once, rows_in
 from jobs.engines.transport import SliceScan, Transport
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
@@ -31,11 +32,6 @@ from windowing.columnar.timeline import Timeline
 
 class SourceChanged(UsageError):
     """The pipeline reads another table than its lineage so far."""
-
-
-# What one range task takes, so that it stays within 1 GB: measured 0.8 GB for 5 million rows of as many windows in one process.
-_RANGE_BYTES, _RANGE_ROWS = 64 << 20, 5_000_000
-_BYTES_PER_ROW = 16  # of a file whose log does not count its rows
 
 
 @dataclass(frozen=True)
@@ -145,7 +141,19 @@ class SliceReplay:
         also = moved.true_arrivals(from_ms, to_ms)
         files = tuple(pins.source.files(from_ms, to_ms, arrival, pins.before, pins.restated, also))
         columns = tuple(pins.source.schema.names)
-        return SliceScan(pins.source, files, columns, arrival, from_ms, to_ms, self.start_ms, pins.before, pins.restated, moved)
+        return SliceScan(
+            pins.source,
+            files,
+            columns,
+            arrival,
+            from_ms,
+            to_ms,
+            self.start_ms,
+            pins.before,
+            pins.restated,
+            moved,
+            rows_at_once=rows_at_once(state_memory_mb()),
+        )
 
     def progress(self) -> Progress:
         """What the parent knew of the source."""
@@ -174,7 +182,7 @@ class SliceReplay:
         `scratch`; `ranges` None leaves their number to the size of the input."""
         state = {} if self.owner is None else {name: self.owner.files.get(name, ()) for name in SNAPSHOT_TABLES}
         folders = {name: self.tables[name].uri for name in staged_tables(self.shape)}
-        number = self._ranges(scan) if ranges is None else ranges
+        number = self._ranges(scan, engine, transport.slots) if ranges is None else ranges
         outcome = engine.replay(
             Replay(
                 self.pipeline,
@@ -187,6 +195,7 @@ class SliceReplay:
                 number,
                 scratch=scratch,
                 state_memory_mb=state_memory_mb(),
+                parked=self._parked,
             ),
             transport,
         )
@@ -203,13 +212,14 @@ class SliceReplay:
         known = len(self.pins.overrides)
         return (read, Input(OVERRIDES, known, 0, known, 0)) if known else (read,)
 
-    def _ranges(self, scan: SliceScan) -> int:
+    def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
         """So many ranges that the rows of each, and the windows parked before, fit its task."""
-        size = sum(file.bytes for file in scan.files)
-        rows = sum(size_of // _BYTES_PER_ROW if count is None else count for size_of, count in ((f.bytes, f.rows) for f in scan.files))
-        parked = 0 if self.owner is None else self.owner.windows_open or 0
-        wanted = max(size // _RANGE_BYTES, rows // _RANGE_ROWS, parked // _RANGE_ROWS) + 1
-        return max(1, min(self.pipeline.max_parallelism, wanted))
+        rows = most_partials(self.pipeline, self.pins.source, scan.files) if engine.aggregates_first else rows_in(scan.files)
+        return ranges_for(rows + self._parked, state_memory_mb(), slots, self.pipeline.max_parallelism)
+
+    @property
+    def _parked(self) -> int:
+        return 0 if self.owner is None else self.owner.windows_open or 0
 
     def _with_version(self, part: pa.Table) -> pa.Table:
         return part.append_column("source_version", pa.repeat(pa.scalar(self.pins.source.version, pa.int64()), part.num_rows))

@@ -145,11 +145,15 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
     key_by = data.draw(st.sampled_from(KEYS), label="key_by")
     appears = data.draw(st.lists(st.integers(0, len(cuts)), min_size=len(events), max_size=len(events)), label="appears")
     mixed = data.draw(st.lists(st.sampled_from([ColumnarEngine(), OperatorEngine()]), min_size=1, max_size=3), label="engines")
+    memory = data.draw(st.sampled_from([[1024], [1024], [0, 1024]]), label="memory of columnar tasks")
     pipeline = replace(pipeline, select=select, key_by=key_by)
 
-    def run(engines):
-        return seen(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, appears, latenesses, engines=engines))
+    def run(engines, memory=(1024,)):
+        replayed = replay_pipeline(
+            pipeline, events, rules, cuts, ranges, file_rows, appears, latenesses, engines=engines, state_memory=memory
+        )
+        return seen(replayed)
 
     once = run([OperatorEngine()])
-    assert run([ColumnarEngine()]) == once
+    assert run([ColumnarEngine()], memory) == once
     assert run(mixed) == once

@@ -35,6 +35,7 @@ class ColumnarEngine:
     """Exact for the pipelines that the planner gives it."""
 
     name = "columnar"
+    aggregates_first = True
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         judge = Judge.of(replay.pipeline, replay.scan)

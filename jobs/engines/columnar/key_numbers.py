@@ -13,6 +13,7 @@ from jobs.engines.columnar.families import Part
 from jobs.engines.keys import Keys
 from windowing.columnar.columns import Longs
 from windowing.columnar.groups import group_pairs, group_values
+from windowing.key_groups import KeyGroupRange
 
 KEY_GROUP = "key_group"
 _PREFIX = "__key."
@@ -107,6 +108,13 @@ def split_keys(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The inverse of `with_keys`: (keys, rows)."""
     names = [name for name in rows.column_names if name.startswith(_PREFIX)]
     return rows.select(names).rename_columns([name.removeprefix(_PREFIX) for name in names]), rows.drop_columns(names)
+
+
+def rows_of_groups(rows: pa.Table, key_groups: KeyGroupRange) -> pa.Table:
+    """Of rows that `with_keys` made, those of some key groups."""
+    groups = rows.column(_PREFIX + KEY_GROUP).to_numpy()
+    start, end = np.searchsorted(groups, [key_groups.first, key_groups.last + 1]).tolist()
+    return rows.slice(start, end - start)
 
 
 def keys_of(rows: pa.Table, keys: Keys) -> pa.Table:

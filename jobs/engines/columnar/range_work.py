@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
 from jobs.engines.columnar.firing import FailedFiring
-from jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of, plain, split_keys, with_keys
+from jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of, plain, rows_of_groups, split_keys, with_keys
 from jobs.engines.columnar.packing import unpack
 from jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
 from jobs.engines.keys import Keys
@@ -20,8 +20,10 @@ from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
 from jobs.engines.results import conform, counted, hand_over, hashed, name_of
 from jobs.engines.rows import ARRIVAL, EVENT
+from jobs.engines.task_memory import parts_of
 from jobs.tables.delta import filesystem
 from jobs.tables.schemas import table_schemas
+from windowing.key_groups import KeyGroupRange
 from windowing.state.snapshot import ContentHash
 
 _PASSED_ON = ("quarantine", "late_events", "counts")
@@ -38,27 +40,34 @@ class RangeWork:
         self.schemas = table_schemas(replay.shape)
 
     def run(self, received: list[pa.Table]) -> Iterator[pa.Table]:
-        """The rows, hashes and counts of the range, marked with what they are."""
-        parts: dict[str, list[pa.Table]] = {}
+        """The rows, hashes and counts of the range, marked with what they are. What is too much for one task is merged in parts."""
+        packed: dict[str, list[pa.Table]] = {}
         for table in received:
             name = name_of(table)
             if name in _PASSED_ON:
                 yield table
             else:
-                parts.setdefault(name, []).append(unpack(table).replace_schema_metadata(None))
-        numbers, by_name, parked = self._number(parts)
+                packed.setdefault(name, []).append(table)
+        replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
+        rows = sum(table.num_rows for tables in packed.values() for table in tables) + replay.parked // replay.ranges
+        parts = parts_of(owned, rows, replay.state_memory_mb)
+        for number, key_groups in enumerate(parts):
+            yield from self._merge(number, key_groups, {name: _unpacked(tables, key_groups) for name, tables in packed.items()})
+
+    def _merge(self, part: int, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
+        numbers, by_name, parked = self._number(key_groups, parts)
         try:
             merged = self.family.merge(by_name, parked)
         except FailedFiring as failure:
             key = [column[failure.key].as_py() for column in numbers.distinct.select(self.keys.names).columns]
             raise failure.located(key[0] if len(key) == 1 else tuple(key)) from failure.error
-        yield from self._hand_over(merged, by_name, numbers.distinct)
+        yield from self._hand_over(part, merged, by_name, numbers.distinct)
 
-    def _number(self, parts: dict[str, list[pa.Table]]) -> tuple[KeyNumbers, dict[str, Part], Part]:
+    def _number(self, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]) -> tuple[KeyNumbers, dict[str, Part], Part]:
         """The keys of all parts and parked windows, numbered together."""
         tables = {name: pa.concat_tables([empty, *parts.get(name, [])]) for name, empty in self._empty_parts().items()}
         split = {name: split_keys(table) for name, table in tables.items()}
-        parked = self._parked()
+        parked = self._parked(key_groups)
         numbers = KeyNumbers.of_range(pa.concat_tables([*(keys for keys, _ in split.values()), keys_of(parked, self.keys)]), self.keys)
         ends = np.cumsum([*(rows.num_rows for _, rows in split.values()), parked.num_rows])
         pieces = np.split(numbers.numbers, ends[:-1])
@@ -78,10 +87,9 @@ class RangeWork:
         split = self.family.split(Elements.of(rows, np.zeros(0, np.int64), self.family.setting))
         return {name: with_keys(part, nobody) for name, part in split.parts.items()}
 
-    def _parked(self) -> pa.Table:
+    def _parked(self, owned: KeyGroupRange) -> pa.Table:
         """The rows of the parent's `window_state`; row groups of other key groups are not read."""
         wanted = pa.schema([field for field in self.schemas["window_state"] if field.name != "run_id"])
-        owned = self.keys.range(self.number, self.replay.ranges)
         files = filesystem(self.replay.folders["window_state"])
         parts = []
         for path in self.replay.state.get("window_state", ()):
@@ -90,7 +98,7 @@ class RangeWork:
                 parts.append(pq.read_table(data, filters=where, use_threads=False).select(wanted.names).cast(wanted))
         return pa.concat_tables(parts) if parts else wanted.empty_table()
 
-    def _hand_over(self, merged: Merged, parts: dict[str, Part], distinct: pa.Table) -> Iterator[pa.Table]:
+    def _hand_over(self, part: int, merged: Merged, parts: dict[str, Part], distinct: pa.Table) -> Iterator[pa.Table]:
         setting, shape = self.family.setting, self.replay.shape
         tables = {
             "panes": [thinned(pa.concat_tables(pane_table(panes, distinct, shape) for panes in merged.panes), self.replay.pipeline)],
@@ -106,7 +114,7 @@ class RangeWork:
             rows = conform(rows, self.schemas[name])
             if name != "late_events":
                 (output if name == "panes" else state).add(name, rows, without=())
-            yield hand_over(self.replay, self.number, name, rows, self.schemas[name])
+            yield hand_over(self.replay, self.number, name, rows, self.schemas[name], part)
         yield hashed(output, state)
         yield counted(merged.counts)
 
@@ -114,3 +122,8 @@ class RangeWork:
         positions = pa.array(late.positions)
         groups = distinct.column(KEY_GROUP).take(pa.array(part.keys[late.positions]))
         return late_table(late, part.rows.take(positions), groups, self.schemas["late_events"], self.replay.shape)
+
+
+def _unpacked(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:
+    """Of what was received, the rows of some key groups."""
+    return [rows_of_groups(unpack(table).replace_schema_metadata(None), key_groups) for table in tables]

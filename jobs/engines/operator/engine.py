@@ -25,6 +25,7 @@ class OperatorEngine:
     """Exact for every pipeline."""
 
     name = "operator"
+    aggregates_first = False
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         judge = Judge.of(replay.pipeline, replay.scan)

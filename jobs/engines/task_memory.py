@@ -1,0 +1,90 @@
+"""What fits one task: rows read at once, the key-group ranges that a slice is divided into, and the parts of a range that has got too much.
+
+Estimates from measured bytes a row and from the source's log; nothing here is read twice, and nothing that comes out depends on it.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil, prod
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from jobs.engines.inputs import InputFile, PinnedSource
+from jobs.engines.row_groups import ROWS_AT_ONCE
+from jobs.pipelines import Pipeline
+from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from windowing.key_groups import KeyGroupRange
+
+_MB = 1 << 20
+# Measured on top of the 230 MB of an idle Python worker: of three columns, and of two sums a window.
+_BYTES_PER_ROW_READ = 256
+_BYTES_PER_ROW_MERGED = 400
+_ROWS_WORTH_A_TASK = 200_000
+_BYTES_PER_ROW_STORED = 16  # of a file whose log does not count its rows
+
+
+def rows_at_once(limit_mb: int) -> int:
+    """How many rows of the source a map task of `limit_mb` megabytes reads together."""
+    return max(1, min(ROWS_AT_ONCE, limit_mb * _MB // _BYTES_PER_ROW_READ))
+
+
+def rows_of_range(limit_mb: int) -> int:
+    """How many rows, received and parked ones together, a range task of `limit_mb` megabytes merges at once."""
+    return max(1, limit_mb * _MB // _BYTES_PER_ROW_MERGED)
+
+
+def parts_of(owned: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:
+    """The parts in which a range of so many rows is merged, one after the other: one where they fit."""
+    count = max(1, min(len(owned), ceil(rows / rows_of_range(limit_mb))))
+    bounds = [owned.first + len(owned) * number // count for number in range(count + 1)]
+    return [KeyGroupRange(first, end - 1) for first, end in pairwise(bounds)]
+
+
+def ranges_for(rows: int, limit_mb: int, slots: int, most: int) -> int:
+    """Of rows, received and parked ones, so many ranges that each fits a task and that `slots` tasks at a time have equally much to do;
+    one for few rows, and never above `most`."""
+    needed = max(min(slots, rows // _ROWS_WORTH_A_TASK), ceil(rows / rows_of_range(limit_mb)))
+    return max(1, min(most, needed if needed <= slots else ceil(needed / slots) * slots))
+
+
+def rows_in(files: Sequence[InputFile]) -> int:
+    """Rows of the files, estimated from the size of those whose log does not count them."""
+    return sum(file.bytes // _BYTES_PER_ROW_STORED if file.rows is None else file.rows for file in files)
+
+
+def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile]) -> int:
+    """At most how many rows map tasks send of the files when they aggregate them by key and slice of a window: all that there are, or, of
+    each batch, no more than its file's least and greatest integer keys and event times leave room for."""
+    window = pipeline.window
+    if not isinstance(window, TumblingEventTimeWindows | SlidingEventTimeWindows):
+        return rows_in(files)
+    slide_ms = window.slide_ms if isinstance(window, SlidingEventTimeWindows) else window.size_ms
+    slices_per_slide = 1 if window.size_ms % slide_ms == 0 else 2
+    actions = pa.table(DeltaTable(source.uri, version=source.version).get_add_actions(flatten=True))
+    rows = {path: number for number, path in enumerate(actions.column("path").to_pylist())}
+    total = 0
+    for file in files:
+        there = rows_in([file])
+        times = _span(actions, rows.get(file.path), pipeline.source.event_time)
+        keys = [_span(actions, rows.get(file.path), name) for name in pipeline.keys]
+        if times is not None and None not in keys:
+            slices = (times // (slide_ms * 1000) + 2) * slices_per_slide
+            cells = slices * prod(span + 1 for span in keys if span is not None)
+            there = min(there, ceil(there / ROWS_AT_ONCE) * cells)
+        total += there
+    return total
+
+
+def _span(actions: pa.Table, row: int | None, column: str) -> int | None:
+    """How far the greatest value of an integer or time column is from the least, times in microseconds; None where the log doesn't say."""
+    names = [f"min.{column}", f"max.{column}"]
+    if row is None or not set(names) <= set(actions.column_names):
+        return None
+    kind = actions.schema.field(names[0]).type
+    if pa.types.is_timestamp(kind):
+        actions = actions.select(names).cast(pa.schema([(name, pa.timestamp("us", tz=kind.tz)) for name in names]))
+    elif not pa.types.is_integer(kind):
+        return None
+    least, greatest = (actions.column(name).cast(pa.int64())[row].as_py() for name in names)
+    return None if least is None or greatest is None else greatest - least

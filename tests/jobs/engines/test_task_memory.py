@@ -1,0 +1,104 @@
+"""Tasks are sized by what one may take: the ranges of a slice, the parts of a range, and the bound that the source's log gives."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jobs.engines.columnar import ColumnarEngine
+from jobs.engines.columnar.range_work import RangeWork
+from jobs.engines.inputs import pin
+from jobs.engines.task_memory import most_partials, parts_of, ranges_for, rows_at_once, rows_in, rows_of_range
+from jobs.pipelines import DeltaSource, Pipeline, count
+from jobs.tables.delta import Folder, write_file
+from tests.model import records as model
+from tests.properties.slices import pipeline_of, replay_pipeline
+from tests.properties.test_split_and_parallelism import left
+from windowing import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+from windowing.key_groups import KeyGroupRange
+
+TIME = pa.timestamp("us", tz="UTC")
+START = datetime(2024, 1, 1, tzinfo=UTC)
+RULES = model.Replay(0, 400, 10, 20, model.Tumbling(100), allowed_lateness=50)
+EVENTS = [
+    model.Event(10 * n - (60 if n % 7 == 0 else 0), 10 * n, "s", n, f"key {n % 5}", {"x": n % 5, "y": float(n)}) for n in range(1, 40)
+]
+
+
+def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[KeyGroupRange] = []
+    merge = RangeWork._merge
+
+    def seen(work, part, key_groups, parts):
+        merged.append(key_groups)
+        return merge(work, part, key_groups, parts)
+
+    monkeypatch.setattr(RangeWork, "_merge", seen)
+    pipeline = pipeline_of(RULES, purging=False)
+    whole = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], engines=[ColumnarEngine()])
+    assert merged == [KeyGroupRange(0, 127)] * 2
+    parts = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], file_rows=1, engines=[ColumnarEngine()], state_memory=[0])
+    assert len(merged) - 2 > 20
+    assert {**left(parts), "hashes": parts.hashes} == {**left(whole), "hashes": whole.hashes}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 60, 200])
+def test_parts_divide_the_key_groups_of_a_range(count: int) -> None:
+    owned = KeyGroupRange(40, 99)
+    parts = parts_of(owned, count * rows_of_range(1), 1)
+    assert [group for part in parts for group in part] == list(owned)
+    assert len(parts) == min(count, 60)
+
+
+def test_few_rows_are_one_range_many_keep_all_slots_busy_and_none_is_too_large() -> None:
+    assert ranges_for(0, 1024, 16, 128) == ranges_for(150_000, 1024, 16, 128) == 1
+    assert ranges_for(1_000_000, 1024, 2, 128) == 2
+    assert ranges_for(100_000_000, 1024, 2, 128) % 2 == 0
+    assert 100_000_000 / ranges_for(100_000_000, 1024, 3, 128) <= rows_of_range(1024)
+    assert ranges_for(100_000_000, 0, 2, 128) == 128, "no more than there are key groups"
+    assert rows_at_once(0) == 1 < rows_at_once(16) < rows_at_once(1024)
+
+
+def source(folder: Path, keys: pa.Array, seconds: list[int]) -> None:
+    times = pa.array([START + timedelta(seconds=second) for second in seconds], TIME)
+    rows = pa.table({"key": keys, "code": pa.array([7] * len(keys)), "event_time": times})
+    table = Folder(str(folder / "events"), rows.schema)
+    table.ensure()
+    table.commit_files([write_file(table.uri, "part-0.parquet", rows, {})])
+
+
+@pytest.mark.parametrize(
+    ("window", "most"),
+    [
+        (TumblingEventTimeWindows.of(timedelta(seconds=10)), 3 * (2 + 2)),
+        (SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=5)), 3 * (4 + 2)),
+        (SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=4)), 3 * (5 + 2) * 2),
+        (EventTimeSessionWindows.with_gap(timedelta(seconds=10)), 1_000),
+    ],
+)
+def test_keys_and_times_between_the_bounds_of_a_file_limit_what_is_sent(window, most: int, tmp_path: Path) -> None:
+    source(tmp_path, pa.array([n % 3 + 5 for n in range(1_000)]), [n % 21 for n in range(1_000)])
+    assert partials(tmp_path, window) == most
+
+
+def test_keys_without_bounds_limit_nothing(tmp_path: Path) -> None:
+    source(tmp_path, pa.array([f"{n % 3}" for n in range(1_000)]), [0] * 1_000)
+    assert partials(tmp_path, TumblingEventTimeWindows.of(timedelta(seconds=10))) == 1_000
+
+
+def partials(folder: Path, window) -> int:
+    declared = DeltaSource("events", event_time="event_time", order="event")
+    pipeline = Pipeline(
+        name="sized",
+        source=declared,
+        watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)),
+        key_by=["key", "code"],
+        window=window,
+        select={"n": count()},
+        start="2024-01-01",
+    )
+    pinned = pin(declared, str(folder / "events"))
+    files = pinned.files(0, 2**50, "event_time", None)
+    assert rows_in(files) == 1_000
+    return most_partials(pipeline, pinned, files)

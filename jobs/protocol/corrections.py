@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.tables.schemas import Shape
+from jobs.tables.schemas import Shape, table_columns
 
 _SLOT = "__slot"
 _COPY = "__copy"
+_NUMBER = "__number"
 # Of a pane: the position of its run among the live ones.
 RUN = "__run"
 # Of the row that a correction withdraws or changes: seq of the correction before; null for an insert.
@@ -61,13 +64,65 @@ class Publication:
         query = self._changes_of_runs(cause) if self.identity is Identity.RUN else self._changes_of_windows(cause)
         return _query(query, log=log, moved=moved, published=published)
 
+    def inserts(self, panes: pa.Table, cause: str | None) -> pa.Table:
+        """As `changes`, of one run's `panes` where none of their windows is published: what stands in the end is inserted.
+
+        Args:
+            panes: with at least the columns `of_inserts`; of each window all or none.
+        """
+        rows = self._newest(panes) if self.identity is Identity.WINDOW else panes
+        rows = rows.filter(pc.not_equal(rows.column("kind"), "withdrawn")).combine_chunks()
+        count, kind = rows.num_rows, rows.column("kind")
+        results = [rows.column(name) for name in self.shape.result_names]
+        arrays = [column.chunk(0) if count else pa.array([], column.type) for column in results]
+        new = pa.StructArray.from_arrays(arrays, fields=[pa.field(*result) for result in self.shape.results])
+        why = pc.if_else(pc.equal(kind, "late"), "late", "first") if cause is None else _constant(cause, count, pa.string())
+        return pa.table(
+            {name: rows.column(name) for name in ("key_group", *self._window, "ordinal", "timestamp", "kind", "firing")}
+            | {"revision": _constant(1, count, pa.int64()), "op": _constant("insert", count, pa.string()), "cause": why}
+            | {"old": pa.nulls(count, new.type), "new": new, BEFORE: pa.nulls(count, pa.int64())}
+        )
+
+    @property
+    def of_inserts(self) -> list[str]:
+        """The columns of panes that `inserts` needs."""
+        return ["key_group", *self._window, "firing", "ordinal", "timestamp", "kind", *self.shape.result_names]
+
+    def _newest(self, panes: pa.Table) -> pa.Table:
+        """The rows of the newest firing of each window. Only windows that have more than a first one need a look."""
+        several = pc.and_(pc.greater(panes.column("firing"), 1), pc.is_valid(panes.column("window_start")))
+        again = panes.filter(several)
+        if not again.num_rows:
+            return panes
+        among = self.among(panes, again)
+        query = f"SELECT * FROM again QUALIFY firing = max(firing) OVER (PARTITION BY {_list([*self._window, _SLOT])})"
+        newest = _query(f"WITH again AS (SELECT *, {self._slot('')} AS {_SLOT} FROM several) {query}", several=panes.filter(among))
+        return pa.concat_tables([panes.filter(pc.invert(among)), newest.select(panes.column_names).cast(panes.schema)])
+
+    def among(self, rows: pa.Table, windows: pa.Table) -> pa.Array:
+        """For each of `rows`, whether `windows` has a row of its window (of a process function: of its key and timestamp)."""
+        names = [*self._window, "timestamp"] if self.identity is Identity.RUN else self._window
+        numbered = rows.select(names).append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
+        query = f"SELECT rows.{_NUMBER} FROM rows SEMI JOIN windows ON {_same(names, 'rows', 'windows')}"
+        found = np.zeros(rows.num_rows, bool)
+        found[_query(query, rows=numbered, windows=windows.select(names)).column(_NUMBER).to_numpy()] = True
+        return pa.array(found)
+
+    def fresh(self, corrections: pa.Table) -> pa.Table:
+        """Rows of `published` that the corrections of one ledger row bring, which are all that they do where they only insert."""
+        rows = corrections.filter(pc.not_equal(corrections.column("op"), "withdraw"))
+        new = rows.column("new")
+        taken = {name: pc.struct_field(new, name) for name in self.shape.result_names}
+        taken |= {"run_seq": rows.column("seq"), "window_date": days_of(rows)}
+        return pa.table({name: taken[name] if name in taken else rows.column(name) for name in self.columns})
+
     def apply(self, corrections: pa.Table, published: pa.Table, names: pa.Table) -> pa.Table:
         """`published` with the corrections of one ledger row applied; what they don't name stays.
 
         Args:
             names: (run_id, seq) of the ledger rows that withdrawn rows of process functions came from.
         """
-        columns = [name for name in published.schema.names if name != "window_date"]
+        columns = [name for name in self.columns if name != "window_date"]
         taken = {name: f"new.{_name(name)}" for name in self.shape.result_names} | {"run_seq": "seq"}
         fresh = ", ".join(f"{taken.get(name, _name(name))} AS {_name(name)}" for name in columns)
         query = f"""
@@ -79,6 +134,11 @@ class Publication:
         """
         rows = _query(query, corrections=corrections, published=published, names=names)
         return rows.append_column("window_date", days_of(rows))
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of `published`."""
+        return [name for name, _ in table_columns(self.shape)["published"]]
 
     @property
     def _window(self) -> list[str]:
@@ -164,6 +224,10 @@ class Publication:
             FROM gone
             ORDER BY {_list([*element, "op", "ordinal"])}
         """
+
+
+def _constant(value: Any, count: int, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)
 
 
 def _cause(given: str | None, kind: str) -> str:

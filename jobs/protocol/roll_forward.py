@@ -1,28 +1,34 @@
 """Carries committed runs from the ledger into `corrections` and `published`: the part of publishing that may die and be done again.
 
 For each ledger row of main, in seq order, first `corrections`, then `published`, each in one Delta commit with the seq as its application
-transaction. `published` follows from the corrections alone, so a death between the two is harmless.
+transaction. `published` follows from the corrections alone, so a death between the two is harmless. Portion by portion of the keys: what is
+held at once does not grow with a run.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
-from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_of
-from jobs.tables.delta import Folder
+from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_of, days_of
+from jobs.protocol.portions import Portion, portions
+from jobs.tables.delta import Folder, WrittenFile
 from jobs.tables.errors import CommitConflict
 from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
 from jobs.tables.lineage import cause_of
-from jobs.tables.reading import Within
+from jobs.tables.parts import Parts
+from jobs.tables.reading import StoredFiles, Within, files_within
 from jobs.tables.warehouse import Tables
 
 APPLICATION = "slackwater"
 
-Step = Callable[[Folder, DeltaTable, LedgerRow, Transaction], None]
+# Files that are written and not yet part of `published`; None where they are still to be made.
+Draft = list[WrittenFile] | None
+Step = Callable[[Folder, DeltaTable, LedgerRow, Transaction], Draft]
 
 
 @dataclass(frozen=True)
@@ -32,10 +38,12 @@ class RollForward:
     Attributes:
         tables: the pipeline's tables.
         publication: what replaces what in `published`.
+        portion_rows: about so many rows are held at once, whatever a run has; those of one key group at least.
     """
 
     tables: Tables
     publication: Publication
+    portion_rows: int = 1 << 20
 
     def pending(self) -> list[LedgerRow]:
         """Rows of main that `published` has not seen yet, oldest first."""
@@ -46,41 +54,67 @@ class RollForward:
         """Do what is pending; returns the rows that were rolled forward. Several processes may do this at once: each step happens once."""
         rows = self.pending()
         for row in rows:
-            self._once(self.tables["corrections"], row, self._correct)
-            self._once(self.tables["published"], row, self._publish)
+            drafted = self._once(self.tables["corrections"], row, self._correct)
+            self._once(self.tables["published"], row, partial(self._publish, drafted=drafted))
         return rows
 
-    def _once(self, folder: Folder, row: LedgerRow, step: Step) -> None:
+    def _once(self, folder: Folder, row: LedgerRow, step: Step) -> Draft:
         while True:
             table = folder.ensure()
             if _transaction(table) >= row.seq:
-                return
+                return None
             try:
-                step(folder, table, row, Transaction(APPLICATION, row.seq))
+                draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
             except CommitConflict:
                 continue
             if _transaction(folder.open()) < row.seq:
                 raise AssertionError(f"{folder.uri}: the commit of run {row.seq} left no transaction")
-            return
+            return draft
 
-    def _correct(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
-        log, moved, published = self._of_run(row) if row.kind in RUN_KINDS else self._of_lineage(row)
-        changes = self.publication.changes(log, moved, published, cause_of(row))
-        run_ids = {seq: self.tables.ledger.row(seq).run_id for seq in self._withdrawn_runs(changes)}
-        names = [run_ids.get(before, row.run_id) for before in changes.column(BEFORE).to_pylist()]
+    def _correct(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> Draft:
+        """Returns the files of `published` that follow where nothing but inserts came out: they are written from the same pass."""
+        only_inserts = True
+        with Parts(folder) as corrections, Parts(self.tables["published"]) as published:
+            for changes in self._of_run(row) if row.kind in RUN_KINDS else self._of_lineage(row):
+                made = self._corrections(row, changes)
+                corrections.add(made)
+                only_inserts = only_inserts and _inserts_only(made)
+                if only_inserts:
+                    published.add(self.publication.fresh(made))
+            written, drafted = corrections.close(), published.close()
+        folder.commit_files(written, expected=table, transaction=transaction)
+        return drafted if only_inserts else None
+
+    def _corrections(self, row: LedgerRow, changes: pa.Table) -> pa.Table:
+        schema = self.tables["corrections"].schema
         whole = {"seq": row.seq, "at": row.committed_at}
-        columns = {name: pa.repeat(pa.scalar(value, folder.schema.field(name).type), len(names)) for name, value in whole.items()}
-        columns |= {"run_id": pa.array(names, pa.string()), **{name: changes.column(name) for name in changes.schema.names}}
-        corrections = pa.table({name: columns[name] for name in folder.schema.names})
-        folder.append(corrections.cast(folder.schema), expected=table, transaction=transaction)
+        columns = {name: pa.repeat(pa.scalar(value, schema.field(name).type), changes.num_rows) for name, value in whole.items()}
+        columns |= {"run_id": self._run_ids(row, changes), **{name: changes.column(name) for name in changes.schema.names}}
+        return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
-    def _of_run(self, row: LedgerRow) -> tuple[pa.Table, pa.Table, pa.Table]:
+    def _run_ids(self, row: LedgerRow, changes: pa.Table) -> pa.Array:
+        """The row's own; for rows that stand for themselves a withdrawal names the run whose row is withdrawn."""
+        if self.publication.identity is not Identity.RUN:
+            return pa.repeat(pa.scalar(row.run_id), changes.num_rows)
+        before = changes.column(BEFORE)
+        seqs = before.drop_null().unique()
+        run_ids = pa.array([self.tables.ledger.row(seq).run_id for seq in seqs.to_pylist()], pa.string())
+        return pc.coalesce(run_ids.take(pc.index_in(before, value_set=seqs)), pa.scalar(row.run_id))
+
+    def _of_run(self, row: LedgerRow) -> Iterator[pa.Table]:
         """What one run decides, which continues what was live: its own panes. Firings that stand side by side change no older ones."""
+        publication, cause = self.publication, cause_of(row)
         panes = self._panes([row.run_id])
-        replaces = self.publication.identity is Identity.WINDOW
-        return panes, panes, self._published_of(dates_of(panes) - {None} if replaces else set())
+        for portion in portions([panes.files.actions], self.portion_rows):
+            rows = panes.read(portion, publication.of_inserts)
+            if publication.identity is Identity.WINDOW and (standing := self._standing(rows, portion, dates_of(rows) - {None})).num_rows:
+                again = panes.read(portion)
+                again = again.filter(publication.among(again, standing))
+                yield publication.changes(again, again, standing, cause)
+                rows = rows.filter(pc.invert(publication.among(rows, standing)))
+            yield publication.inserts(rows, cause)
 
-    def _of_lineage(self, row: LedgerRow) -> tuple[pa.Table, pa.Table, pa.Table]:
+    def _of_lineage(self, row: LedgerRow) -> Iterator[pa.Table]:
         """What a change of the live set decides: the windows of all runs that enter or leave it, by the panes of those that are live."""
         ledger = self.tables.ledger
         assert row.parent_seq is not None
@@ -88,38 +122,62 @@ class RollForward:
         stay = {run.seq for run in before} & {run.seq for run in after}
         entering = self._panes([run.run_id for run in after if run.seq not in stay])
         leaving = self._panes([run.run_id for run in before if run.seq not in stay])
-        moved = pa.concat_tables([entering, leaving])
-        older = self._panes([run.run_id for run in after if run.seq in stay], among=moved)
-        log = pa.concat_tables([entering, older])
-        position = {run.run_id: number for number, run in enumerate(after)}
-        order = pa.array([position[run_id] for run_id in log.column("run_id").to_pylist()], pa.int64())
-        return log.set_column(log.schema.get_field_index(RUN), RUN, order), moved, self._published_of(dates_of(moved))
+        older = self._panes([run.run_id for run in after if run.seq in stay])
+        positions = pa.array([run.run_id for run in after], pa.string())
+        for portion in portions([entering.files.actions, leaving.files.actions], self.portion_rows):
+            enters = entering.read(portion)
+            moved = pa.concat_tables([enters, leaving.read(portion)])
+            log = pa.concat_tables([enters, self._among(older, portion, moved)])
+            order = pc.index_in(log.column("run_id"), value_set=positions).cast(pa.int64())
+            log = log.set_column(log.schema.get_field_index(RUN), RUN, order)
+            yield self.publication.changes(log, moved, self._standing(moved, portion, dates_of(moved)), cause_of(row))
 
-    def _panes(self, run_ids: list[str], among: pa.Table | None = None) -> pa.Table:
-        """Panes of runs; with `among` only those of the times in which its panes lie. All at position 0."""
-        where = pc.field("run_id").isin(pa.array(run_ids, pa.string()))
-        if among is not None:
-            where = where & (_within("window_start", among) | _within("timestamp", among))
+    def _panes(self, run_ids: list[str]) -> "_Panes":
         within = Within("run_id", min(run_ids, default=""), max(run_ids, default=""))
-        panes = self.tables["panes"].read(where=where, within=within)
-        return panes.append_column(RUN, pa.array([0] * panes.num_rows, pa.int64()))
+        return _Panes(self.tables["panes"].files(within), tuple(run_ids))
 
-    def _withdrawn_runs(self, changes: pa.Table) -> list[int]:
-        """For rows that stand for themselves: the ledger rows whose rows are withdrawn; a withdrawal names that row's run."""
-        return changes.column(BEFORE).drop_null().unique().to_pylist() if self.publication.identity is Identity.RUN else []
+    def _among(self, panes: "_Panes", portion: Portion, moved: pa.Table) -> pa.Table:
+        """Panes of the windows of `moved`."""
+        where = _within("window_start", moved) | _within("timestamp", moved)
+        parts = [part.filter(self.publication.among(part, moved)) for part in panes.scan(portion, where, self.portion_rows)]
+        return pa.concat_tables([panes.empty(), *parts])
 
-    def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
-        corrections = self.tables["corrections"].read(where=pc.field("seq") == row.seq, within=Within.only("seq", row.seq))
-        inserts_only = pc.all(pc.equal(corrections.column("op"), "insert"), min_count=0).as_py()
-        if inserts_only:
-            fresh = self.publication.apply(corrections, folder.schema.empty_table(), _names({}))
-            folder.append(fresh.cast(folder.schema), expected=table, transaction=transaction)
-            return
-        dates = dates_of(corrections)
-        after = self.publication.apply(corrections, self._published_of(dates), self._names_of(corrections))
-        known = ", ".join(f"'{day}'" for day in sorted(day for day in dates if day is not None))
-        where = [*([f"window_date IN ({known})"] if known else []), *(["window_date IS NULL"] if None in dates else [])]
-        folder.replace(after.cast(folder.schema), " OR ".join(where), table, transaction)
+    def _standing(self, panes: pa.Table, portion: Portion, days: set[date | None]) -> pa.Table:
+        """Rows of `published` on `days` of the windows of `panes`, all in `portion`."""
+        folder = self.tables["published"]
+        where = portion.where & (_within("window_start", panes) | pc.field("window_start").is_null())
+        files = self._published_of(days)
+        scanned = files.scan(folder.schema.names, where, self.portion_rows)
+        return pa.concat_tables([folder.schema.empty_table(), *(part.filter(self.publication.among(part, panes)) for part in scanned)])
+
+    def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, drafted: Draft = None) -> Draft:
+        """Follows from the corrections alone; `drafted` are the files that do, where they are written already."""
+        if drafted is not None:
+            folder.commit_files(drafted, expected=table, transaction=transaction)
+            return None
+        corrections, mine = self.tables["corrections"].files(Within.only("seq", row.seq)), pc.field("seq") == row.seq
+        names = self.tables["corrections"].schema.names
+        touched = self._touched(table, corrections, mine)
+        with Parts(folder) as parts:
+            for portion in portions([corrections.actions, touched.actions], self.portion_rows):
+                changes = corrections.read(names, mine & portion.where)
+                standing = touched.read(folder.schema.names, portion.where)
+                parts.add(self.publication.apply(changes, standing, self._names_of(changes)))
+            written = parts.close()
+        folder.commit_files(written, touched, table, transaction)
+        return None
+
+    def _touched(self, table: DeltaTable, corrections: StoredFiles, mine: pc.Expression) -> StoredFiles:
+        """The files of `published` that may hold a row that is changed or withdrawn."""
+        bounds: dict[date | None, list[datetime]] = {}
+        for part in corrections.scan(["window_start", "timestamp"], mine & (pc.field("op") != "insert"), self.portion_rows):
+            starts = part.column("window_start").combine_chunks()
+            by_day = pa.table({"day": days_of(part), "start": starts}).group_by("day").aggregate([("start", "min"), ("start", "max")])
+            for found in by_day.to_pylist():
+                bounds.setdefault(found["day"], []).extend(start for start in (found["start_min"], found["start_max"]) if start is not None)
+        files = self._published_of(set(bounds), table)
+        kept = [files_within(_of_day(files.actions, day), *_spanned(starts)) for day, starts in bounds.items()]
+        return replace(files, actions=pa.concat_tables(kept) if kept else files.actions)
 
     def _names_of(self, corrections: pa.Table) -> pa.Table:
         """(run_id, seq) of the ledger rows that corrections name, where that tells rows apart."""
@@ -128,15 +186,55 @@ class RollForward:
         found = (self.tables.ledger.by_run_id(run_id) for run_id in corrections.column("run_id").unique().to_pylist())
         return _names({row.run_id: row.seq for row in found if row is not None})
 
-    def _published_of(self, dates: set[date | None]) -> pa.Table:
-        folder = self.tables["published"]
-        if not dates:
-            return folder.schema.empty_table()
-        days = pa.array([day for day in dates if day is not None], pa.date32())
-        where = pc.field("window_date").isin(days)
-        if None in dates:
-            return folder.read(where=where | pc.field("window_date").is_null())
-        return folder.read(where=where, within=Within("window_date", pc.min(days).as_py(), pc.max(days).as_py()))
+    def _published_of(self, days: set[date | None], table: DeltaTable | None = None) -> StoredFiles:
+        """The files of `days`."""
+        known = sorted(day for day in days if day is not None)
+        bounds = [] if None in days or not known else [Within("window_date", known[0], known[-1])]
+        files = self.tables["published"].files(*bounds, table=table)
+        column = "partition.window_date"
+        if not files.actions.num_rows:
+            return files
+        return replace(files, actions=files.actions.filter(pc.is_in(files.actions.column(column), value_set=pa.array(days, pa.date32()))))
+
+
+@dataclass(frozen=True)
+class _Panes:
+    """The panes of some runs, with the position `RUN` 0."""
+
+    files: StoredFiles
+    run_ids: tuple[str, ...]
+
+    def read(self, portion: Portion, columns: list[str] | None = None) -> pa.Table:
+        return _at_0(self.files.read(columns or self.files.schema.names, self._where(portion)))
+
+    def scan(self, portion: Portion, where: pc.Expression, most: int) -> Iterator[pa.Table]:
+        return map(_at_0, self.files.scan(self.files.schema.names, self._where(portion) & where, most))
+
+    def empty(self) -> pa.Table:
+        return _at_0(self.files.schema.empty_table())
+
+    def _where(self, portion: Portion) -> pc.Expression:
+        return pc.field("run_id").isin(pa.array(self.run_ids, pa.string())) & portion.where
+
+
+def _at_0(panes: pa.Table) -> pa.Table:
+    return panes.append_column(RUN, pa.repeat(pa.scalar(0, pa.int64()), panes.num_rows))
+
+
+def _inserts_only(corrections: pa.Table) -> bool:
+    return bool(pc.all(pc.equal(corrections.column("op"), "insert"), min_count=0).as_py())
+
+
+def _of_day(actions: pa.Table, day: date | None) -> pa.Table:
+    if not actions.num_rows:
+        return actions
+    column = actions.column("partition.window_date")
+    return actions.filter(pc.is_null(column) if day is None else pc.equal(column, pa.scalar(day, column.type)))
+
+
+def _spanned(starts: list[datetime]) -> list[Within]:
+    """Bounds of the window starts; none for windows without."""
+    return [Within("window_start", min(starts), max(starts))] if starts else []
 
 
 def _names(seqs: dict[str, int]) -> pa.Table:

@@ -1,16 +1,14 @@
-"""Plain Delta tables through delta-rs: open, create, append, replace, and commit files that somebody else has written.
+"""Plain Delta tables through delta-rs: open, create, append, and commit files that somebody else has written.
 
 The only file that calls deltalake's writers. It knows no table by name.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,15 +20,11 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
-from jobs.tables.reading import Within, read_files
+from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
+from jobs.tables.statistics import Statistics
 
-# Statistics are kept for columns of these types: what readers prune files by.
-_ORDERED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
-_STATISTICS_COLUMNS = 16
-_STATISTICS_TEXT = 32
 # A table is opened many times a run, and each time all commits since its last checkpoint are read.
 _CHECKPOINT_COMMITS = 10
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written where the column has one
 _COLOUR = re.compile(r"\x1b\[\d*m")
 
 
@@ -71,53 +65,8 @@ def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | 
         with files.open_output_stream(path) as sink:
             pq.write_table(table, sink, compression="zstd")
     except OSError as error:
-        raise _not_writable(uri, error) from error
-    return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, _statistics(table))
-
-
-def _statistics(table: pa.Table) -> str:
-    least: dict[str, Any] = {}
-    greatest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for name in table.column_names[:_STATISTICS_COLUMNS]:
-        column = table.column(name)
-        if not any(fits(column.type) for fits in _ORDERED):
-            continue
-        nulls[name] = column.null_count
-        bounds = _bounds(column)
-        if bounds is not None:
-            least[name], greatest[name] = bounds
-    return json.dumps({"numRecords": table.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
-
-
-def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
-    """Least and greatest value as Delta's log has them; None where there is none, or none that every reader can parse."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
-    elif pa.types.is_date(kind):
-        column = column.cast(pa.int32())
-    found = pc.min_max(column).as_py()
-    bounds = (found["min"], found["max"])
-    if None in bounds:
-        return None
-    if pa.types.is_string(kind):
-        return bounds if max(map(len, bounds)) <= _STATISTICS_TEXT else None
-    if pa.types.is_integer(kind):
-        return bounds
-    return _moments(kind, bounds)
-
-
-def _moments(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | None:
-    try:
-        if pa.types.is_date(kind):
-            least, greatest = ((_EPOCH + timedelta(days=bound)).date().isoformat() for bound in bounds)
-        else:
-            zone = "" if kind.tz is None else "Z"
-            least, greatest = ((_EPOCH + timedelta(microseconds=bound)).isoformat(timespec="microseconds") + zone for bound in bounds)
-    except OverflowError:  # a year that only Arrow knows
-        return None
-    return least, greatest
+        raise not_writable(uri, error) from error
+    return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, Statistics().add(table).to_json())
 
 
 @dataclass(frozen=True)
@@ -176,7 +125,7 @@ class Folder:
         except (OSError, DeltaError) as error:
             made = self.find()  # another process may have been first; a retry of ours would commit a second version
             if made is None:
-                raise _not_writable(self.uri, error) from error
+                raise not_writable(self.uri, error) from error
             return made
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
@@ -187,7 +136,7 @@ class Folder:
             except CommitFailedError:
                 continue
             except (OSError, DeltaError) as error:
-                raise _not_writable(self.uri, error) from error
+                raise not_writable(self.uri, error) from error
             return
 
     def read(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None, within: Within | None = None) -> pa.Table:
@@ -208,47 +157,54 @@ class Folder:
         names = self.schema.names if columns is None else columns
         if within is None:
             return table.to_pyarrow_dataset().to_table(columns=list(names), filter=where)
-        return read_files(table, filesystem(self.uri), self.schema, names, where, within)
+        return self.files(within, table=table).read(names, where)
 
     def append(self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None) -> None:
         """Append `rows` in one commit; with `expected`, only if the table is still at that version."""
-        self._write(rows, "append", expected, transaction, None)
-
-    def replace(self, rows: pa.Table, predicate: str, expected: DeltaTable, transaction: Transaction | None = None) -> None:
-        """Replace what `predicate` (SQL) selects by `rows` in one commit, if the table is still at `expected`'s version."""
-        self._write(rows, "overwrite", expected, transaction, predicate)
-
-    def _write(
-        self, rows: pa.Table, mode: Any, expected: DeltaTable | None, transaction: Transaction | None, predicate: str | None
-    ) -> None:
         try:
             write_deltalake(
                 expected if expected is not None else self.ensure(),
                 rows.select(self.schema.names).cast(self.schema),
-                mode=mode,
-                predicate=predicate,
+                mode="append",
                 partition_by=list(self.partition_by) or None,
                 commit_properties=_commit(expected is not None, transaction),
             )
         except CommitFailedError as error:
             raise CommitConflict(f"{self.uri}: {error}") from error
         except (OSError, DeltaError) as error:
-            raise _not_writable(self.uri, error) from error
+            raise not_writable(self.uri, error) from error
 
-    def commit_files(self, files: Iterable[WrittenFile]) -> None:
-        """Make files that were written into the folder part of the table, in one commit. Does nothing without files."""
+    def files(self, *bounds: Within, table: DeltaTable | None = None) -> StoredFiles:
+        """The files that may hold rows within all `bounds`, of the table as it was opened, else as of now; none where there is none."""
+        opened = table if table is not None else self.find()
+        actions = pa.table({}) if opened is None else actions_of(opened)
+        return StoredFiles(files_within(actions, *bounds), filesystem(self.uri), self.schema)
+
+    def commit_files(
+        self,
+        files: Iterable[WrittenFile],
+        removed: StoredFiles | None = None,
+        expected: DeltaTable | None = None,
+        transaction: Transaction | None = None,
+    ) -> None:
+        """Make files that were written into the folder part of the table and take `removed` out of it, in one commit; with `expected`,
+        only if the table is still at that version. Does nothing without files and a transaction."""
         now_ms = int(datetime.now(UTC).timestamp() * 1000)
         actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.bytes, file.partition, now_ms, True, file.statistics) for file in files
         ]
-        if not actions:
+        gone = [] if removed is None else removed.described()
+        actions += [RemoveAction(path, True, now_ms, size, partition) for path, size, partition in gone]
+        if not actions and transaction is None:
             return
-        table = self.ensure()
-        partition_by = list(self.partition_by) or None
+        table = expected if expected is not None else self.ensure()
+        commit = _commit(expected is not None, transaction)
         try:
-            table.create_write_transaction(actions, "append", table.schema(), partition_by, commit_properties=_commit(False, None))
+            table.create_write_transaction(actions, "append", table.schema(), list(self.partition_by) or None, commit_properties=commit)
+        except CommitFailedError as error:
+            raise CommitConflict(f"{self.uri}: {error}") from error
         except (OSError, DeltaError) as error:
-            raise _not_writable(self.uri, error) from error
+            raise not_writable(self.uri, error) from error
 
 
 def _commit(exclusive: bool, transaction: Transaction | None) -> CommitProperties:
@@ -263,5 +219,5 @@ def reason(error: Exception) -> str:
     return " ".join(_COLOUR.sub("", str(error)).split("\n   0: ")[0].split())
 
 
-def _not_writable(uri: str, error: Exception) -> WarehouseNotWritable:
+def not_writable(uri: str, error: Exception) -> WarehouseNotWritable:
     return WarehouseNotWritable(f"{uri}: can't be written ({reason(error)}). Check the warehouse's path and permissions.", uri=uri)

@@ -3,7 +3,8 @@
 Knows no table by name. A dataset over every file, each with its bounds as an expression, would cost more the longer a table has lived.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -16,6 +17,8 @@ from deltalake import DeltaTable
 
 # A log may cut a time to milliseconds, so the greatest may be up to this much more than it says.
 _CUT = timedelta(microseconds=999)
+_BATCH_ROWS = 1 << 17
+_PARTITION = "partition."
 
 
 class Within(NamedTuple):
@@ -36,29 +39,69 @@ def actions_of(table: DeltaTable) -> pa.Table:
     return pa.table(table.get_add_actions(flatten=True))
 
 
-def read_files(
-    table: DeltaTable,
-    files: pafs.FileSystem,
-    schema: pa.Schema,
-    columns: Sequence[str],
-    where: pc.Expression | None,
-    within: Within,
-) -> pa.Table:
-    """`columns` of the rows that `where` selects, of a table whose folder is `files`; the files are those that `within` leaves."""
-    actions = actions_of(table)
-    if actions.num_rows:
-        actions = actions.filter(_may_hold(actions, within))
-    partitions = [name for name in actions.column_names if name.startswith("partition.")]
-    kind = pads.ParquetFileFormat()
-    fragments = []
-    for action in actions.select(["path", *partitions]).to_pylist():
-        path = unquote(action.pop("path"))
-        held = [_equals(name.removeprefix("partition."), value, schema) for name, value in action.items()]
-        whole = held[0] if held else None
-        for expression in held[1:]:
-            whole = whole & expression
-        fragments.append(kind.make_fragment(path, files, partition_expression=whole))
-    return pads.FileSystemDataset(fragments, schema, kind, files).to_table(columns=list(columns), filter=where)
+def files_within(actions: pa.Table, *bounds: Within) -> pa.Table:
+    """Those of `actions` whose files may hold rows within all `bounds`."""
+    for one in bounds if actions.num_rows else ():
+        actions = actions.filter(_may_hold(actions, one))
+    return actions
+
+
+@dataclass(frozen=True)
+class StoredFiles:
+    """Some files of a table.
+
+    Attributes:
+        actions: as of `actions_of`.
+        folder: the table's folder.
+        schema: the table's.
+    """
+
+    actions: pa.Table
+    folder: pafs.FileSystem
+    schema: pa.Schema
+
+    @property
+    def rows(self) -> int:
+        """How many rows stand in them, as far as the log says."""
+        return pc.sum(self.actions.column("num_records")).as_py() or 0 if self.actions.num_rows else 0
+
+    def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
+        """`columns` of the rows that `where` selects."""
+        return self._dataset().to_table(columns=list(columns), filter=where)
+
+    def scan(self, columns: Sequence[str], where: pc.Expression | None, most: int) -> Iterator[pa.Table]:
+        """As `read`, in tables of at least one and, but for one record batch, at most `most` rows: no more are held at once."""
+        batches: list[pa.RecordBatch] = []
+        for batch in self._dataset().to_batches(columns=list(columns), filter=where, batch_size=min(most, _BATCH_ROWS)):
+            if batch.num_rows:
+                batches.append(batch)
+            if sum(held.num_rows for held in batches) >= most:
+                yield pa.Table.from_batches(batches)
+                batches = []
+        if batches:
+            yield pa.Table.from_batches(batches)
+
+    def described(self) -> Iterator[tuple[str, int, dict[str, str | None]]]:
+        """(path as in the log, bytes, partition column → value as text) of each file."""
+        for action in self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist() if self.actions.num_rows else ():
+            path, size = action.pop("path"), action.pop("size_bytes")
+            yield path, size, {name.removeprefix(_PARTITION): None if value is None else str(value) for name, value in action.items()}
+
+    @property
+    def _partitions(self) -> list[str]:
+        return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
+
+    def _dataset(self) -> pads.FileSystemDataset:
+        kind = pads.ParquetFileFormat()
+        fragments = []
+        for action in self.actions.select(["path", *self._partitions]).to_pylist() if self.actions.num_rows else ():
+            path = unquote(action.pop("path"))
+            held = [_equals(name.removeprefix(_PARTITION), value, self.schema) for name, value in action.items()]
+            whole = held[0] if held else None
+            for expression in held[1:]:
+                whole = whole & expression
+            fragments.append(kind.make_fragment(path, self.folder, partition_expression=whole))
+        return pads.FileSystemDataset(fragments, self.schema, kind, self.folder)
 
 
 def _equals(name: str, value: Any, schema: pa.Schema) -> pc.Expression:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.protocol.corrections import RUN, Identity, Publication
+from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication
 from jobs.tables.schemas import Shape, table_schemas
-from tests.jobs.protocol.lineages import KEYS, RESULTS, TIMES, History, Row, histories
+from tests.jobs.protocol.lineages import KEYS, RESULTS, TIMES, History, Row, histories, panes
 from tests.jobs.protocol.published_model import PaneRow, Published, comparable, history_of
 from tests.jobs.protocol.tables_of_panes import corrections_of, fold, in_any_order, pane_values, published_of
 
@@ -71,6 +71,26 @@ def test_published_is_what_the_live_panes_say_through_restatements_and_restores(
     assert in_any_order(found) == in_any_order(published.values())
     assert in_any_order(corrections_of(ours.corrections)) == in_any_order(corrections)
     assert in_any_order(fold(ours.corrections, identity)) == in_any_order(found)
+
+
+@pytest.mark.parametrize("identity", list(Identity))
+@settings(max_examples=12)
+@given(st.data())
+def test_panes_of_windows_that_nobody_has_published_are_inserted_alike_without_a_look_at_what_is(
+    identity: Identity, data: st.DataObject
+) -> None:
+    history = History(identity)
+    history.run("main", (), data.draw(panes(identity, {})))
+    ours = InMemory(history)
+    publication, log = ours.publication, ours.log([1])
+    short = publication.inserts(log.select(publication.of_inserts), None)
+    whole = publication.changes(log, log, SCHEMAS["published"].empty_table(), None)
+    kinds = [(name, SCHEMAS["corrections"].field(name).type if name != BEFORE else pa.int64()) for name in short.column_names]
+    assert in_any_order(short.cast(pa.schema(kinds)).to_pylist()) == in_any_order(
+        whole.select(short.column_names).cast(pa.schema(kinds)).to_pylist()
+    )
+    corrections = pa.Table.from_pylist(ours.corrections, schema=SCHEMAS["corrections"])
+    assert in_any_order(publication.fresh(corrections).to_pylist()) == in_any_order(ours.published.to_pylist())
 
 
 def without_run(pane: PaneRow) -> tuple[Any, ...]:

@@ -171,7 +171,7 @@ def test_a_restatement_killed_between_its_two_commits_is_finished_by_whoever_com
     rolling.finish()
     past.restate(1, [on(2, n=22)])
 
-    def die(*_: Any) -> None:
+    def die(*_: Any, **__: Any) -> None:
         raise Killed
 
     with monkeypatch.context() as patched:

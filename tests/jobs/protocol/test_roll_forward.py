@@ -3,7 +3,7 @@
 Each step of it happens once, whoever dies or races.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.protocol.corrections import Identity
+from jobs.protocol.corrections import Identity, Publication
 from jobs.protocol.roll_forward import APPLICATION, RollForward
 from jobs.tables.ledger import LedgerWriter
 from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import Tables
-from tests.jobs.protocol.lineages import histories
+from tests.jobs.protocol.lineages import HOUR, LATE_EVENING, histories
 from tests.jobs.protocol.published_model import Correction, PaneRow, Published, comparable, history, history_of
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, write
 from tests.jobs.protocol.tables_of_panes import corrections_of, fold, in_any_order, published_of
@@ -37,10 +37,11 @@ def found_corrections(tables: Tables) -> list[Correction]:
 @settings(max_examples=8)
 @given(st.sampled_from([Identity.WINDOW, Identity.WINDOW, Identity.FIRING, Identity.RUN]), st.data())
 def test_published_and_corrections_are_what_the_rules_say(identity: Identity, data: st.DataObject) -> None:
-    """Over random lineages with restatements and restores, rolled forward after any ledger row, several at once or not."""
+    """Over random lineages with restatements and restores, rolled forward after any ledger row, several at once or not, whole or
+    in portions."""
     past = data.draw(histories(identity, most=3))
     with TemporaryDirectory() as root:
-        rolling = roll_forward(root, identity)
+        rolling = replace(roll_forward(root, identity), portion_rows=data.draw(st.sampled_from([1, 1 << 20])))
         for row in past.rows:
             write(rolling.tables, row)
             if data.draw(st.booleans()):
@@ -190,6 +191,69 @@ class TestByHand:
         assert [row["old"] for row in rolling.tables["corrections"].read().sort_by("seq").to_pylist()] == [None, {name: 1}]
 
 
+@dataclass(frozen=True)
+class Watched(Publication):
+    """Notes how many rows are at hand at once."""
+
+    seen: list[int] = field(default_factory=list)
+
+    def inserts(self, panes: pa.Table, cause: str | None) -> pa.Table:
+        self.seen.append(panes.num_rows)
+        return super().inserts(panes, cause)
+
+    def changes(self, log: pa.Table, moved: pa.Table, published: pa.Table, cause: str | None) -> pa.Table:
+        self.seen.append(max(log.num_rows, published.num_rows))
+        return super().changes(log, moved, published, cause)
+
+    def apply(self, corrections: pa.Table, published: pa.Table, names: pa.Table) -> pa.Table:
+        self.seen.append(max(corrections.num_rows, published.num_rows))
+        return super().apply(corrections, published, names)
+
+
+def many(firing: int, kind: str = "on_time", windows: int = 4) -> list[PaneRow]:
+    """Panes of 40 keys, each in a key group of its own, in windows of one day."""
+    starts = [LATE_EVENING - number * HOUR for number in range(windows)]
+    return [PaneRow(group, (f"k{group}", 1, at, at + HOUR), firing, 0, kind, (firing, 0.5)) for group in range(40) for at in starts]
+
+
+class TestManyRows:
+    def test_what_is_held_at_once_does_not_grow_with_a_run(self, rolling: RollForward) -> None:
+        watched = Watched(rolling.publication.shape, rolling.publication.identity)
+        rolling = replace(rolling, publication=watched, portion_rows=50)
+        for panes in (many(1), many(2, "late")):
+            commit_run(rolling.tables, panes)
+            rolling.finish()
+        assert max(watched.seen) <= 2 * 50
+        assert sum(watched.seen) >= 3 * 160  # inserts, changes and apply have all been watched
+        assert [change[1:6] for change in changes(rolling)].count(("update", "late", "late", 2, 2)) == 160
+        assert set(rolling.tables["published"].read(["n", "revision"]).to_pylist()[0].items()) == {("n", 2), ("revision", 2)}
+
+    def test_portions_make_no_more_files(self, rolling: RollForward) -> None:
+        rolling = replace(rolling, portion_rows=50)
+        for panes in (many(1), many(2, "late"), many(3, "late")):
+            commit_run(rolling.tables, panes)
+            rolling.finish()
+        assert rolling.tables["corrections"].files().actions.num_rows == 3
+        assert rolling.tables["published"].files().actions.num_rows == 1
+
+    def test_files_of_a_day_that_hold_no_window_that_changes_are_left_alone(self, rolling: RollForward) -> None:
+        early = [replace(row, window=(*row.window[:2], LATE_EVENING - 20 * HOUR, LATE_EVENING - 19 * HOUR)) for row in many(1, windows=1)]
+        commit_run(rolling.tables, early)
+        rolling.finish()
+        [before] = rolling.tables["published"].open().file_uris()
+        commit_run(rolling.tables, many(1, windows=1))
+        commit_run(rolling.tables, many(2, "late", windows=1))
+        rolling.finish()
+        assert before in rolling.tables["published"].open().file_uris()
+        assert sorted(row["n"] for row in rolling.tables["published"].read(["n"]).to_pylist()) == [1] * 40 + [2] * 40
+
+    def test_a_run_of_nothing_but_inserts_is_written_from_one_pass(self, rolling: RollForward, monkeypatch: pytest.MonkeyPatch) -> None:
+        commit_run(rolling.tables, many(1))
+        monkeypatch.setattr(Publication, "apply", None)
+        rolling.finish()
+        assert rolling.tables["published"].read().num_rows == 160
+
+
 THREE_RUNS = [[pane(1), pane(1, key="b")], [pane(2, "late", n=2)], [pane(3, "late", n=3), pane(2, "withdrawn", key="b")]]
 
 
@@ -237,10 +301,10 @@ class TestDyingAndRacing:
     ) -> None:
         step = getattr(RollForward, dies_in)
 
-        def dying(self: RollForward, folder: Any, table: Any, row: Any, transaction: Any) -> None:
+        def dying(self: RollForward, folder: Any, table: Any, row: Any, *others: Any, **options: Any) -> Any:
             if row.seq == dies_at:
                 raise Killed
-            step(self, folder, table, row, transaction)
+            return step(self, folder, table, row, *others, **options)
 
         with monkeypatch.context() as patched:
             patched.setattr(RollForward, dies_in, dying)
@@ -259,10 +323,10 @@ class TestDyingAndRacing:
         step = getattr(RollForward, overtaken_in)
         slow = iter([None])
 
-        def slowly(self: RollForward, folder: Any, table: Any, row: Any, transaction: Any) -> None:
+        def slowly(self: RollForward, *others: Any, **options: Any) -> Any:
             for _ in slow:
                 pending.finish()
-            step(self, folder, table, row, transaction)
+            return step(self, *others, **options)
 
         monkeypatch.setattr(RollForward, overtaken_in, slowly)
         pending.finish()

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, Transaction
 
-from jobs.tables.delta import Folder, write_file
+from jobs.tables.delta import Folder, WrittenFile, write_file
 from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
+from jobs.tables.reading import Within
 
 SCHEMA = pa.schema([("n", pa.int64()), ("day", pa.date32())])
 MONDAY, TUESDAY = date(2013, 1, 7), date(2013, 1, 8)
@@ -64,36 +65,20 @@ def test_an_append_from_a_stale_handle_is_refused_and_changes_nothing(folder: Fo
     assert values(folder) == [(1, MONDAY)]
 
 
-def test_a_replacement_from_a_stale_handle_is_refused_even_where_the_rows_are_others(folder: Folder) -> None:
-    folder.append(rows((1, MONDAY), (2, TUESDAY)))
-    stale = folder.open()
-    folder.replace(rows((3, MONDAY)), f"day IN ('{MONDAY}')", folder.open())
-    with pytest.raises(CommitConflict):
-        folder.replace(rows((4, TUESDAY)), f"day IN ('{TUESDAY}')", stale)
-    assert values(folder) == [(2, TUESDAY), (3, MONDAY)]
-
-
 def test_an_append_without_expectation_goes_after_whatever_came_before(folder: Folder) -> None:
     for n in range(3):
         folder.append(rows((n, MONDAY)))
     assert values(folder) == [(n, MONDAY) for n in range(3)]
 
 
-def test_a_replacement_touches_what_its_predicate_selects_alone(folder: Folder) -> None:
-    folder.append(rows((1, MONDAY), (2, TUESDAY)))
-    before = {path for path in folder.open().file_uris() if str(TUESDAY) in path}
-    folder.replace(rows((9, MONDAY)), f"day = '{MONDAY}'", folder.open())
-    assert before <= set(folder.open().file_uris())
-    folder.replace(rows(), f"day = '{TUESDAY}'", folder.open())
-    assert values(folder) == [(9, MONDAY)]
-
-
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_commit_carries_its_application_transaction(folder: Folder, empty: bool) -> None:
     folder.append(rows() if empty else rows((1, MONDAY)), expected=folder.ensure(), transaction=Transaction("slackwater", 7))
     assert folder.open().transaction_version("slackwater") == 7
-    folder.replace(rows() if empty else rows((2, MONDAY)), f"day = '{MONDAY}'", folder.open(), Transaction("slackwater", 8))
+    files = [] if empty else [file_of(folder, 2)]
+    folder.commit_files(files, folder.files(), folder.open(), Transaction("slackwater", 8))
     assert folder.open().transaction_version("slackwater") == 8
+    assert values(folder) == ([] if empty else [(2, MONDAY)])
 
 
 def test_columns_are_stored_in_the_declared_order_and_types(folder: Folder) -> None:
@@ -110,6 +95,10 @@ def test_a_filter_reads_the_files_that_can_hold_it(folder: Folder) -> None:
     assert folder.read(["n"], pc.field("n") > 1).to_pylist() == [{"n": 2}]
 
 
+def file_of(folder: Folder, n: int) -> WrittenFile:
+    return write_file(folder.uri, f"day={MONDAY}/{n}.parquet", pa.table({"n": [n]}), {"day": str(MONDAY)})
+
+
 class TestFilesThatWereWrittenBeforehand:
     def test_they_become_part_of_the_table_in_one_commit(self, folder: Folder) -> None:
         version = folder.ensure().version()
@@ -120,6 +109,21 @@ class TestFilesThatWereWrittenBeforehand:
         assert values(folder) == [(n, MONDAY) for n in (1, 2, 5, 6)]
         assert folder.open().version() == version + 1
         assert [(file.rows, file.bytes) for file in files] == [(2, (Path(folder.uri) / file.path).stat().st_size) for file in files]
+
+    def test_they_take_the_place_of_others_in_the_same_commit(self, folder: Folder) -> None:
+        folder.append(rows((1, MONDAY), (2, TUESDAY)))
+        version = folder.open().version()
+        folder.commit_files([file_of(folder, 9)], folder.files(Within.only("day", MONDAY)))
+        assert values(folder) == [(2, TUESDAY), (9, MONDAY)]
+        assert folder.open().version() == version + 1
+
+    def test_from_a_stale_handle_they_are_refused(self, folder: Folder) -> None:
+        folder.append(rows((1, MONDAY), (2, TUESDAY)))
+        stale, monday = folder.open(), folder.files(Within.only("day", MONDAY))
+        folder.commit_files([], folder.files(Within.only("day", TUESDAY)))
+        with pytest.raises(CommitConflict):
+            folder.commit_files([file_of(folder, 9)], monday, stale)
+        assert values(folder) == [(1, MONDAY)]
 
     def test_none_make_no_commit(self, folder: Folder) -> None:
         folder.commit_files([])

@@ -88,3 +88,18 @@ def test_a_table_that_is_opened_often_has_few_commits_to_read(tmp_path: Path) ->
         path.name for path in (tmp_path / "t" / "_delta_log").glob("*019.checkpoint.parquet")
     }
     assert DeltaTable(folder.uri).version() == 25, f"{newest}, then at most ten commits"
+
+
+@settings(max_examples=20)
+@given(commits, st.integers(1, 5))
+def test_a_scan_gives_the_rows_of_a_reading_a_few_at_a_time(written: Any, most: int) -> None:
+    with TemporaryDirectory() as root:
+        folder = Folder(f"{root}/t", SCHEMA, ("part",))
+        for number, (part, values, is_ours) in enumerate(written):
+            add(folder, number, part, values, is_ours)
+        where = pc.field("number") > 0
+        parts = list(folder.files().scan(["part", "number"], where, most))
+        assert all(1 <= part.num_rows < 2 * most for part in parts)
+        found = pa.concat_tables(parts).to_pylist() if parts else []
+        assert sorted(map(repr, found)) == sorted(map(repr, folder.read(["part", "number"], where).to_pylist()))
+        assert folder.files().rows == sum(len(values) for _, values, _ in written)

@@ -1,0 +1,59 @@
+"""Cuts the rows of files into ranges of key groups that fit memory. All rows of a key, so of a window, lie in one of them.
+
+Knows only what Delta's log says of the files: numbers of rows, and the least and greatest key group.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+KEY_GROUP = "key_group"
+_LAST = (1 << 15) - 1  # Flink's greatest max_parallelism, less 1
+
+
+class Portion(NamedTuple):
+    """Key groups from `least` to `greatest`, both included; None for no bound."""
+
+    least: int | None = None
+    greatest: int | None = None
+
+    @property
+    def where(self) -> pc.Expression:
+        """Whether a row lies in it."""
+        held = pc.scalar(True)
+        if self.least is not None:
+            held = held & (pc.field(KEY_GROUP) >= self.least)
+        return held if self.greatest is None else held & (pc.field(KEY_GROUP) <= self.greatest)
+
+
+def portions(files: Sequence[pa.Table], most: int) -> list[Portion]:
+    """Ranges of key groups, which together are all, each with about `most` rows if those of a file are spread evenly over its own.
+
+    Args:
+        files: of each table its files, as of `actions_of`.
+    """
+    rows = np.zeros(_LAST + 2)
+    for actions in files:
+        if actions.num_rows:
+            counts = actions.column("num_records").fill_null(0).to_numpy()
+            least, greatest = _bounds(actions, "min", 0), _bounds(actions, "max", _LAST)
+            density = counts / (greatest - least + 1)
+            np.add.at(rows, least, density)
+            np.add.at(rows, greatest + 1, -density)
+    until = np.cumsum(np.cumsum(rows[:-1]))
+    total = until[-1]
+    pieces = max(1, int(np.ceil(total / most - 1e-9)))
+    first = np.concatenate([[0.0], until[:-1]]) * pieces / max(total, 1.0)
+    cuts = np.flatnonzero(np.diff(np.floor(first + 1e-9).clip(0, pieces - 1))) + 1
+    starts, ends = [None, *cuts.tolist()], [*(cuts - 1).tolist(), None]
+    return [Portion(start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def _bounds(actions: pa.Table, side: str, otherwise: int) -> np.ndarray:
+    name = f"{side}.{KEY_GROUP}"
+    if name not in actions.column_names:
+        return np.full(actions.num_rows, otherwise)
+    return np.asarray(actions.column(name).fill_null(otherwise).to_numpy(), np.int64)

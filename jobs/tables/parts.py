@@ -1,0 +1,126 @@
+"""Rows of one table written as Parquet files piece by piece, while the next piece is still being made. Commits nothing.
+
+Knows no table by name. Pieces of one partition value go into one file until it is large, so that many pieces don't make many files.
+"""
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.tables.delta import Folder, WrittenFile, filesystem, not_writable
+from jobs.tables.statistics import Statistics
+
+_FILE_ROWS = 4 << 20
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+class Parts:
+    """The new files of one table, for `Folder.commit_files`. At most one piece is being written and one waits.
+
+    Args:
+        folder: the table; it has one partition column or none.
+        file_rows: a file that has so many rows gets no more.
+    """
+
+    def __init__(self, folder: Folder, file_rows: int = _FILE_ROWS) -> None:
+        self._folder, self._file_rows = folder, file_rows
+        self._open: dict[str | None, _Part] = {}
+        self._done: list[WrittenFile] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"write {folder.name}")
+        self._writing: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._thread.shutdown()
+
+    def add(self, rows: pa.Table) -> None:
+        """Write `rows`, which have the table's columns, in their order. Returns while they are being written.
+
+        Raises:
+            WarehouseNotWritable: also of rows that were added before.
+        """
+        self._wait()
+        if rows.num_rows:
+            self._writing = self._thread.submit(self._write, rows.select(self._folder.schema.names).cast(self._folder.schema))
+
+    def close(self) -> list[WrittenFile]:
+        """The files with all that was added.
+
+        Raises:
+            WarehouseNotWritable: they can't be written.
+        """
+        self._wait()
+        return [*self._done, *(part.close() for part in self._open.values())]
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+    def _write(self, rows: pa.Table) -> None:
+        for value, held in _by_partition(rows, self._folder.partition_by):
+            part = self._open.get(value)
+            if part is None:
+                part = self._open[value] = _Part(self._folder, value, held.schema)
+            part.write(held)
+            if part.statistics.rows >= self._file_rows:
+                self._done.append(self._open.pop(value).close())
+
+
+class _Part:
+    """One file that is being written."""
+
+    def __init__(self, folder: Folder, value: str | None, schema: pa.Schema) -> None:
+        self._folder, self.statistics = folder, Statistics()
+        self._partition: dict[str, str | None] = dict.fromkeys(folder.partition_by, value)
+        below = "".join(f"{name}={_NULL if value is None else value}/" for name in folder.partition_by)
+        self._path = f"{below}part-{uuid.uuid4().hex}.parquet"
+        files = filesystem(folder.uri)
+        try:
+            files.create_dir(below or ".", recursive=True)
+            self._sink = files.open_output_stream(self._path)
+            self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+        except OSError as error:
+            raise not_writable(folder.uri, error) from error
+
+    def write(self, rows: pa.Table) -> None:
+        try:
+            self._writer.write_table(rows)
+        except OSError as error:
+            raise not_writable(self._folder.uri, error) from error
+        self.statistics.add(rows)
+
+    def close(self) -> WrittenFile:
+        try:
+            self._writer.close()
+            self._sink.close()
+            size = filesystem(self._folder.uri).get_file_info(self._path).size
+        except OSError as error:
+            raise not_writable(self._folder.uri, error) from error
+        return WrittenFile(self._path, self._partition, self.statistics.rows, size, self.statistics.to_json())
+
+
+def _by_partition(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[tuple[str | None, pa.Table]]:
+    """(partition value as text, its rows in their order, without the partition column)."""
+    if not columns:
+        yield None, rows
+        return
+    [column] = columns
+    found = rows.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
+    values, rows = found.dictionary.to_pylist(), rows.drop_columns([column])
+    if len(values) > 1:
+        codes = found.indices.to_numpy()
+        order = np.argsort(codes, kind="stable")
+        rows, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(codes, minlength=len(values)))
+    else:
+        ends = np.array([rows.num_rows])
+    for value, start, end in zip(values, [0, *ends[:-1]], ends, strict=True):
+        yield None if value is None else str(value), rows.slice(start, end - start)

@@ -1,0 +1,66 @@
+"""Rows that come piece by piece stand in few files, each once, and the log says of them what it would say of rows written at once."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.tables.delta import Folder, write_file
+from jobs.tables.errors import WarehouseNotWritable
+from jobs.tables.parts import Parts
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema([("n", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("day", pa.date32())])
+ROWS = st.tuples(
+    st.one_of(st.none(), st.integers(-5, 5)),
+    st.sampled_from([None, "a", "b", "x" * 40]),
+    st.one_of(st.none(), st.integers(0, 99).map(lambda number: START + timedelta(microseconds=number))),
+    st.sampled_from([None, date(2013, 1, 1), date(2013, 1, 2), date(1969, 12, 31)]),
+)
+PIECES = st.lists(st.lists(ROWS, max_size=4), max_size=4)
+
+
+def table_of(rows: list[tuple[object, ...]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+
+
+@settings(max_examples=30)
+@given(PIECES, st.booleans(), st.sampled_from([1, 3, 1 << 20]))
+def test_every_row_stands_once_where_its_partition_is(pieces: list[list[tuple[object, ...]]], is_partitioned: bool, most: int) -> None:
+    with TemporaryDirectory() as root:
+        folder = Folder(f"{root}/t", SCHEMA, ("day",) if is_partitioned else ())
+        with Parts(folder, most) as parts:
+            for piece in pieces:
+                parts.add(table_of(piece))
+            files = parts.close()
+        folder.commit_files(files)
+        rows = [row for piece in pieces for row in piece]
+        assert sorted(map(repr, folder.read().to_pylist())) == sorted(map(repr, table_of(rows).to_pylist()))
+        if most > len(rows):
+            assert len(files) == (len({row[3] for row in rows}) if is_partitioned else min(1, len(rows)))
+
+
+@settings(max_examples=30)
+@given(PIECES.filter(any))
+def test_statistics_are_those_of_the_rows_written_at_once(pieces: list[list[tuple[object, ...]]]) -> None:
+    with TemporaryDirectory() as root:
+        with Parts(Folder(f"{root}/t", SCHEMA)) as parts:
+            for piece in pieces:
+                parts.add(table_of(piece))
+            [written] = parts.close()
+        whole = write_file(root, "x.parquet", table_of([row for piece in pieces for row in piece]), {})
+        assert json.loads(written.statistics) == json.loads(whole.statistics)
+        assert written.bytes == (Path(root) / "t" / written.path).stat().st_size
+
+
+def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("not a folder")
+    with Parts(Folder(f"{tmp_path}/taken/t", SCHEMA)) as parts:
+        parts.add(table_of([(1, None, None, None)]))
+        with pytest.raises(WarehouseNotWritable):
+            parts.close()

@@ -1,18 +1,19 @@
-"""The sessions that tardy elements concern, element by element: small loops over sessions, not over the elements that they hold.
+"""Chains of sessions and tardy elements that touch: which there are, what a walk is given of them, and what it leaves.
 
-Flink's rules for one key: fire at the watermark, merge what touches, drop what is late. No column is read or written row by row elsewhere.
+How a chain is walked, element by element or many chains abreast, stands in `session_walk` and `session_rounds`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from windowing.columnar.columns import Longs
-from windowing.columnar.session_rows import LATE, NO_CONTENTS, NO_TIME, ON_TIME, WITHDRAWN
-from windowing.columnar.timeline import Timeline
+import numpy as np
+
+from windowing.columnar.columns import Booleans, Longs
+from windowing.columnar.session_intervals import Chains, chain_intervals
+from windowing.columnar.session_paths import Running
+from windowing.columnar.session_rows import NO_CONTENTS, SessionColumns, SessionPanes, renumbered, rows_of, together
 
 
 @dataclass(frozen=True)
@@ -46,148 +47,128 @@ class TardyElements(NamedTuple):
     watermarks: Longs
 
 
-# One of them: time, clock, watermark, its row among those that make up contents, its place in order of arrival.
-TardyElement: TypeAlias = tuple[int, int, int, int, int]
-
-
-@dataclass(slots=True, eq=False)
-class Session:
-    """One session in flight; see SessionColumns. `path` are the rows that make up its contents, oldest first; None after a purge."""
-
-    start: int
-    end: int
-    elements: int
-    firings: int
-    fired_at: int
-    first_arrival: int
-    last_arrival: int
-    path: list[int] | None
-
-
-@dataclass
-class Walk:
-    """Walks chain after chain, and keeps what came of them.
+class ConcernedChains(NamedTuple):
+    """Chains that hold a tardy element, those with most of them first.
 
     Attributes:
-        panes, open: rows of SessionPanes and SessionColumns; contents are numbers of picks.
+        keys: int64[c], the key of each chain.
+        sessions: those of a chain in order of start. Instead of the key they have the number of their chain; `contents` is the number of a
+            list of rows, or NO_CONTENTS.
+        rows, lengths: these lists, one after the other, and how long each is.
+        elements: the tardy elements by chain and arrival, but for those that nothing could accept.
+        positions: the place of each in order of arrival.
+        row_numbers: the row that each is among those that make up contents.
+        firsts, counts: int64[c], where each chain's elements begin, and how many they are.
+    """
+
+    keys: Longs
+    sessions: SessionColumns
+    rows: Longs
+    lengths: Longs
+    elements: TardyElements
+    positions: Longs
+    row_numbers: Longs
+    firsts: Longs
+    counts: Longs
+
+    def longer_than_most(self, few: int) -> int:
+        """How many chains have more elements than any number that at least `few` chains have."""
+        longest = int(self.counts[few - 1]) if len(self.counts) >= few else 0
+        return int(np.searchsorted(-self.counts, -longest))
+
+    def part(self, first: int, beyond: int) -> ConcernedChains:
+        """Some of the chains, numbered from 0."""
+        chosen = (self.sessions.keys >= first) & (self.sessions.keys < beyond)
+        sessions = rows_of(self.sessions, chosen)
+        lists = np.zeros(len(self.lengths), np.bool_)
+        lists[sessions.contents[sessions.contents != NO_CONTENTS]] = True
+        numbers = np.append(np.cumsum(lists) - 1, NO_CONTENTS)[sessions.contents]  # NO_CONTENTS is the last place, too
+        return self._replace(
+            keys=self.keys[first:beyond],
+            sessions=sessions._replace(keys=sessions.keys - first, contents=numbers),
+            rows=self.rows[np.repeat(lists, self.lengths)],
+            lengths=self.lengths[lists],
+            firsts=self.firsts[first:beyond],
+            counts=self.counts[first:beyond],
+        )
+
+
+class Walked(NamedTuple):
+    """What a walk has made of chains.
+
+    Attributes:
+        panes: every firing and withdrawal up to the last tardy element of each chain.
+        in_flight: the sessions left behind it; what later watermarks do to them is still to come.
+        running: what makes up the contents of both, which are numbers of picks.
         late: positions of the elements that were dropped.
-        paths: lists of rows that grow as sessions take elements in.
-        picks: (path, length): contents are the first `length` rows of it.
-        merged: sessions that had fired and were absorbed.
         opened: sessions begun, net of those that had not fired when they were absorbed.
+        merged: sessions that had fired and were absorbed.
         cleaned: sessions collected.
     """
 
-    rules: SessionRules
-    timeline: Timeline
-    panes: list[tuple[int, ...]] = field(default_factory=list)
-    open: list[tuple[int, ...]] = field(default_factory=list)
-    late: list[int] = field(default_factory=list)
-    paths: list[list[int]] = field(default_factory=list)
-    picks: list[tuple[list[int], int]] = field(default_factory=list)
-    merged: int = 0
-    opened: int = 0
-    cleaned: int = 0
+    panes: SessionPanes
+    in_flight: SessionColumns
+    running: Running
+    late: Longs
+    opened: int
+    merged: int
+    cleaned: int
 
-    def __post_init__(self) -> None:
-        self._watermarks: list[int] = self.timeline.watermarks.tolist()
-        self._tick_ends: list[int] = self.timeline.tick_ends.tolist()
-        self._final = self.timeline.final
+    def then(self, other: Walked) -> Walked:
+        """What both have made of different chains."""
+        picked = len(self.running.picks)
+        return Walked(
+            together([self.panes, renumbered(other.panes, picked)]),
+            together([self.in_flight, renumbered(other.in_flight, picked)]),
+            self.running.then(other.running),
+            np.append(self.late, other.late),
+            self.opened + other.opened,
+            self.merged + other.merged,
+            self.cleaned + other.cleaned,
+        )
 
-    def chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
-        """Walk one chain of a key.
 
-        A session's timers matter to others only when an element touches it, so it fires and is collected then, or at the end.
+def concerned_chains(
+    whole: SessionColumns, pieces: Chains, tardy: TardyElements, rules: SessionRules
+) -> tuple[Booleans, Longs, ConcernedChains]:
+    """(bool[s], the sessions whose chain holds a tardy element; positions of tardy elements that nothing could accept; the chains).
 
-        Args:
-            sessions: those that do not touch each other, in order; what harmless elements belong to them is there already. Changed.
-            elements: in order of arrival.
-        """
-        gap, lateness = self.rules.gap_ms, self.rules.lateness_ms
-        starts = [session.start for session in sessions]
-        for time, clock, watermark, row, position in elements:
-            first = beyond = bisect_right(starts, time + gap)
-            while first and sessions[first - 1].end >= time:
-                if self._rise(key, sessions[first - 1], watermark):
-                    del sessions[first - 1], starts[first - 1]
-                    beyond -= 1
-                first -= 1
-            touched = sessions[first:beyond]
-            start, end = time, time + gap
-            if touched:
-                start, end = min(start, touched[0].start), max(end, touched[-1].end)
-            if end - 1 + lateness <= watermark:
-                self.late.append(position)
-                continue
-            if len(touched) == 1 and touched[0].start == start and touched[0].end == end:
-                session = touched[0]
-            else:
-                session = self._merge(key, touched, start, end, clock, watermark)
-                sessions[first:beyond], starts[first:beyond] = [session], [start]
-            self._add(key, session, clock, watermark, row)
-        for session in sessions:
-            if not self._rise(key, session, self._final):
-                self._park(key, session)
-
-    def _rise(self, key: int, session: Session, watermark: int) -> bool:
-        """Fire the session if the watermark has reached its last instant; whether it is collected, too."""
-        last_instant = session.end - 1
-        if last_instant > watermark:
-            return False
-        if not session.firings:
-            rise = bisect_left(self._watermarks, last_instant)
-            self._fire(key, session, ON_TIME, self._watermarks[rise], self._tick_ends[rise], NO_TIME)
-        is_collected = last_instant + self.rules.lateness_ms <= watermark
-        self.cleaned += is_collected
-        return is_collected
-
-    def _merge(self, key: int, absorbed: Sequence[Session], start: int, end: int, clock: int, watermark: int) -> Session:
-        """The session that begins where an element joins no session, or makes one of several, or of one a longer one."""
-        whole = Session(start, end, 0, 0, NO_TIME, clock, clock, None)
-        for session in absorbed:
-            whole.elements += session.elements
-            whole.first_arrival = min(whole.first_arrival, session.first_arrival)
-            whole.last_arrival = max(whole.last_arrival, session.last_arrival)
-            if session.firings:
-                self.merged += 1
-                self.opened += 1
-                if self.rules.accumulates:
-                    withdrawn = (session.firings + 1, WITHDRAWN, 0, watermark, NO_TIME, clock, NO_CONTENTS)
-                    self.panes.append((key, session.start, session.end, *withdrawn))
-        paths = sorted((session.path for session in absorbed if session.path is not None), key=len, reverse=True)
-        if paths:
-            whole.path = paths[0]
-            for path in paths[1:]:
-                whole.path.extend(path)
-        self.opened += 1 - len(absorbed)
-        return whole
-
-    def _add(self, key: int, session: Session, clock: int, watermark: int, row: int) -> None:
-        session.elements += 1
-        if clock > session.last_arrival:
-            session.last_arrival = clock
-        if session.path is None:
-            session.path = [row]
-        else:
-            session.path.append(row)
-        if session.end - 1 <= watermark:
-            self._fire(key, session, LATE, watermark, NO_TIME, clock)
-
-    def _fire(self, key: int, session: Session, kind: int, watermark: int, tick_end: int, cause: int) -> None:
-        session.firings += 1
-        session.fired_at = tick_end if cause == NO_TIME else cause
-        facts = (session.firings, kind, session.elements, watermark, tick_end, cause, self._pick(session))
-        self.panes.append((key, session.start, session.end, *facts))
-        if not self.rules.accumulates:
-            session.path = None
-
-    def _pick(self, session: Session) -> int:
-        """The number of what the session holds now."""
-        if session.path is None:
-            return NO_CONTENTS
-        self.picks.append((session.path, len(session.path)))
-        return len(self.picks) - 1
-
-    def _park(self, key: int, session: Session) -> None:
-        facts = (session.elements, session.firings, session.fired_at, session.first_arrival, session.last_arrival)
-        self.open.append((key, session.start, session.end, *facts, self._pick(session)))
+    Args:
+        whole: sessions that do not touch each other; row i is put together of the rows of chain i of `pieces`. The rows of tardy elements
+            come behind these.
+        tardy: in order of arrival.
+    """
+    is_concerned = np.zeros(len(whole.keys), np.bool_)
+    near = np.flatnonzero(np.isin(whole.keys, tardy.keys))
+    firsts = np.concatenate([whole.starts[near], tardy.times])
+    lasts = np.concatenate([whole.ends[near] - rules.gap_ms, tardy.times])
+    numbers = chain_intervals(np.concatenate([whole.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms).numbers()
+    of_near, of_tardy = numbers[: len(near)], numbers[len(near) :]
+    # An element that is late by its own window is accepted only by a session, and such elements alone make none.
+    is_late = tardy.times + (rules.gap_ms - 1 + rules.lateness_ms) <= tardy.watermarks
+    is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
+    left = np.flatnonzero(~is_dropped)
+    positions = left[np.argsort(of_tardy[left], kind="stable")]
+    chains, starts, counts = np.unique(of_tardy[positions], return_index=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    places = np.full(int(numbers.max(initial=-1)) + 1, -1)
+    places[chains[order]] = np.arange(len(order))
+    concerned = near[places[of_near] >= 0]
+    is_concerned[concerned] = True
+    sessions = rows_of(whole, concerned)._replace(keys=places[of_near][places[of_near] >= 0])
+    holds = (sessions.firings == 0) | rules.accumulates
+    has_list = np.zeros(len(whole.keys), np.bool_)
+    has_list[concerned[holds]] = True
+    lengths = np.diff(np.append(pieces.starts, len(pieces.order)))
+    found = ConcernedChains(
+        tardy.keys[positions[starts[order]]],
+        sessions._replace(contents=np.where(holds, np.cumsum(holds) - 1, NO_CONTENTS)),
+        pieces.order[np.repeat(has_list, lengths)],
+        lengths[has_list],
+        TardyElements(*(column[positions] for column in tardy)),
+        positions,
+        positions + len(pieces.order),
+        starts[order],
+        counts[order],
+    )
+    return is_concerned, np.flatnonzero(is_dropped), found

@@ -10,29 +10,22 @@ neither whether the tardy element is late nor whether its session fires now. So 
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from windowing.columnar.columns import Booleans, Longs
 from windowing.columnar.contents import Contents
-from windowing.columnar.groups import Groups, run_starts
-from windowing.columnar.session_chains import Session, SessionRules, TardyElement, TardyElements, Walk
+from windowing.columnar.groups import Groups
+from windowing.columnar.session_chains import SessionRules, TardyElements, concerned_chains
 from windowing.columnar.session_intervals import Chains, chain_intervals
-from windowing.columnar.session_rows import (
-    NO_CONTENTS,
-    NO_TIME,
-    ON_TIME,
-    SessionColumns,
-    SessionPanes,
-    columns_of,
-    concatenated,
-    renumbered,
-    rows_of,
-    together,
-)
+from windowing.columnar.session_paths import Running
+from windowing.columnar.session_rounds import Rounds
+from windowing.columnar.session_rows import NO_CONTENTS, NO_TIME, ON_TIME, SessionColumns, SessionPanes, renumbered, rows_of, together
+from windowing.columnar.session_walk import Walk
 from windowing.columnar.timeline import Timeline
+
+FEW_CHAINS: Final = 32  # a round over so many costs about what walking them one by one does
 
 
 class ReplayedSessions(NamedTuple):
@@ -62,7 +55,12 @@ def is_harmless(times_ms: Longs, watermarks: Longs) -> Booleans:
 
 
 def replay_sessions(
-    sessions: SessionColumns, restored: int, tardy: TardyElements, rules: SessionRules, timeline: Timeline
+    sessions: SessionColumns,
+    restored: int,
+    tardy: TardyElements,
+    rules: SessionRules,
+    timeline: Timeline,
+    few_chains: int = FEW_CHAINS,
 ) -> ReplayedSessions:
     """Replay one slice.
 
@@ -73,26 +71,29 @@ def replay_sessions(
         tardy: the other elements, in order of arrival.
         rules: what the user chose.
         timeline: the slice's watermarks.
+        few_chains: rounds are for so many chains at least; of longer chains there are fewer, and they are walked one by one.
     """
     pieces = chain_intervals(sessions.keys, sessions.starts, sessions.ends - rules.gap_ms, rules.gap_ms)
     whole = _merged(sessions, pieces, rules.gap_ms)
-    walks = _Chains.of(whole, tardy, rules)
-    quiet = np.flatnonzero(~walks.is_walked)
+    is_concerned, dropped, chains = concerned_chains(whole, pieces, tardy, rules)
+    alone = chains.longer_than_most(few_chains)
+    walked = Walk(rules, timeline).walk(chains.part(0, alone))
+    walked = walked.then(Rounds(rules, timeline).walk(chains.part(alone, len(chains.keys))))
+    quiet = np.flatnonzero(~is_concerned)
     holds_contents = (whole.firings[quiet] == 0) | rules.accumulates
     contents = np.where(holds_contents, np.cumsum(holds_contents) - 1, NO_CONTENTS)
-    panes, still_open = _rise(rows_of(whole, quiet)._replace(contents=contents), rules, timeline)
-    walk = Walk(rules, timeline)
-    walks.walk(walk, sessions, pieces, whole, tardy)
     combined = quiet[holds_contents]
+    in_flight = together([rows_of(whole, quiet)._replace(contents=contents), renumbered(walked.in_flight, len(combined))])
+    panes, still_open = _rise(in_flight, rules, timeline)
     known = np.bincount(pieces.numbers()[:restored], minlength=len(whole.keys))
     return ReplayedSessions(
-        together([panes, renumbered(columns_of(SessionPanes, walk.panes), len(combined))]),
-        together([still_open, renumbered(columns_of(SessionColumns, walk.open), len(combined))]),
-        _contents(pieces, combined, walk),
-        np.sort(np.append(np.array(walk.late, np.int64), np.flatnonzero(walks.is_dropped))),
-        len(whole.keys) - int(known.sum()) + walk.opened,
-        walk.merged,
-        len(quiet) - len(still_open.keys) + walk.cleaned,
+        together([panes, renumbered(walked.panes, len(combined))]),
+        still_open,
+        _contents(pieces, combined, walked.running),
+        np.sort(np.append(walked.late, dropped)),
+        len(whole.keys) - int(known.sum()) + walked.opened,
+        walked.merged,
+        len(in_flight.keys) - len(still_open.keys) + walked.cleaned,
     )
 
 
@@ -115,7 +116,7 @@ def _merged(sessions: SessionColumns, pieces: Chains, gap_ms: int) -> SessionCol
 
 
 def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> tuple[SessionPanes, SessionColumns]:
-    """What the slice's watermarks fire, and what they leave open, of sessions that no tardy element concerns."""
+    """What the slice's watermarks fire, and what they leave open, of sessions that no tardy element concerns any more."""
     last_instants = sessions.ends - 1
     fires = (sessions.firings == 0) & (last_instants <= timeline.final)
     fired = rows_of(sessions, fires)
@@ -142,79 +143,11 @@ def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> 
     return panes, rows_of(after, last_instants + rules.lateness_ms > timeline.final)
 
 
-class _Chains(NamedTuple):
-    """Chains of sessions and tardy elements that touch.
-
-    Attributes:
-        is_walked: bool[s], the sessions whose chain holds a tardy element.
-        of_sessions: int64, the chains of those sessions, in their order.
-        of_tardy: int64[m], the chain of each tardy element.
-        is_dropped: bool[m], the tardy elements in whose chain is none that anything could accept.
-    """
-
-    is_walked: Booleans
-    of_sessions: Longs
-    of_tardy: Longs
-    is_dropped: Booleans
-
-    @classmethod
-    def of(cls, whole: SessionColumns, tardy: TardyElements, rules: SessionRules) -> _Chains:
-        gap_ms = rules.gap_ms
-        is_walked = np.zeros(len(whole.keys), np.bool_)
-        if not len(tardy.keys):
-            return cls(is_walked, tardy.keys, tardy.keys, is_walked[:0])
-        near = np.flatnonzero(np.isin(whole.keys, tardy.keys))
-        firsts = np.concatenate([whole.starts[near], tardy.times])
-        lasts = np.concatenate([whole.ends[near] - gap_ms, tardy.times])
-        numbers = chain_intervals(np.concatenate([whole.keys[near], tardy.keys]), firsts, lasts, gap_ms).numbers()
-        of_near, of_tardy = numbers[: len(near)], numbers[len(near) :]
-        concerned = np.isin(of_near, of_tardy)
-        is_walked[near[concerned]] = True
-        # An element that is late by its own window is accepted only by a session, and such elements alone make none.
-        is_late = tardy.times + (gap_ms - 1 + rules.lateness_ms) <= tardy.watermarks
-        is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
-        return cls(is_walked, of_near[concerned], of_tardy, is_dropped)
-
-    def walk(self, walk: Walk, sessions: SessionColumns, pieces: Chains, whole: SessionColumns, tardy: TardyElements) -> None:
-        """Walk every chain that holds a tardy element."""
-        there: dict[int, list[Session]] = {}
-        concerned = np.flatnonzero(self.is_walked)
-        ends = np.append(pieces.starts[1:], len(pieces.order))[concerned].tolist()
-        columns = (column.tolist() for column in rows_of(whole, concerned)[1:-1])
-        for chain, first, beyond, facts in zip(
-            self.of_sessions.tolist(), pieces.starts[concerned].tolist(), ends, zip(*columns, strict=True), strict=True
-        ):
-            start, end, elements, firings, fired_at, first_arrival, last_arrival = facts
-            path = pieces.order[first:beyond].tolist() if walk.rules.accumulates or not firings else None
-            session = Session(start, end, elements, firings, fired_at, first_arrival, last_arrival, path)
-            there.setdefault(chain, []).append(session)
-        rest = np.flatnonzero(~self.is_dropped)
-        order = rest[np.argsort(self.of_tardy[rest], kind="stable")]
-        rows = zip(*(column[order].tolist() for column in tardy[1:]), (order + len(sessions.keys)).tolist(), order.tolist(), strict=True)
-        tardies: list[TardyElement] = list(rows)
-        firsts = run_starts(self.of_tardy[order])
-        chains, keys = self.of_tardy[order[firsts]].tolist(), tardy.keys[order[firsts]].tolist()
-        for chain, key, (first, beyond) in zip(chains, keys, pairwise([*firsts.tolist(), len(order)]), strict=True):
-            walk.chain(key, there.get(chain, []), tardies[first:beyond])
-
-
-def _contents(pieces: Chains, combined: Longs, walk: Walk) -> Contents:
-    """First the whole of each session of `combined`, then what the walk has picked."""
+def _contents(pieces: Chains, combined: Longs, running: Running) -> Contents:
+    """First the whole of each session of `combined`, then what the walks have picked."""
     lengths = np.diff(np.append(pieces.starts, len(pieces.order)))
     is_combined = np.zeros(len(pieces.starts), np.bool_)
     is_combined[combined] = True
     rows = pieces.order[np.repeat(is_combined, lengths)]
     codes = np.repeat(np.arange(len(combined)), lengths[combined])
-    begins: dict[int, int] = {}
-    paths: list[list[int]] = []
-    size = 0
-    picks = []
-    for path, length in walk.picks:
-        if id(path) not in begins:
-            begins[id(path)] = size
-            paths.append(path)
-            size += len(path)
-        picks.append(begins[id(path)] + length - 1)
-    starts = np.cumsum([0, *map(len, paths)])[:-1]
-    running = concatenated(np.array(path, np.int64) for path in paths)
-    return Contents(rows, Groups(codes, len(combined)), running, starts.astype(np.int64), np.array(picks, np.int64))
+    return Contents(rows, Groups(codes, len(combined)), *running)

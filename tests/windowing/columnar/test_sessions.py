@@ -27,8 +27,8 @@ Numbers = frozenset[int]
 class Columnar:
     """Replays slices with the kernel; contents are sets of element numbers, kept here from slice to slice."""
 
-    def __init__(self, rules: SessionRules, pieces: int) -> None:
-        self.rules, self.pieces = rules, pieces
+    def __init__(self, rules: SessionRules, pieces: int, few_chains: int) -> None:
+        self.rules, self.pieces, self.few_chains = rules, pieces, few_chains
         self.open = columns_of(SessionColumns, [])
         self.held: list[Numbers | None] = []
 
@@ -48,7 +48,7 @@ class Columnar:
         rows += [frozenset({number}) for number in numbers]
         tardy = TardyElements(keys[rest], times[rest], clocks[rest], watermarks[rest])
         together = SessionColumns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        replayed = replay_sessions(together, len(self.open.keys), tardy, self.rules, part.timeline)
+        replayed = replay_sessions(together, len(self.open.keys), tardy, self.rules, part.timeline, self.few_chains)
         contents = members(replayed.contents, rows)
         late = [(numbers[row], int(tardy.watermarks[row])) for row in replayed.late.tolist()]
         counts = {
@@ -91,10 +91,10 @@ def _time(value: int) -> int | None:
     return None if value == NO_TIME else value
 
 
-def check(parts: Sequence[Slice], gap: int, lateness: int, purging: bool, pieces: int) -> list[Replayed]:
+def check(parts: Sequence[Slice], gap: int, lateness: int, purging: bool, pieces: int, few_chains: int) -> list[Replayed]:
     trigger = PurgingTrigger.of(EventTimeTrigger()) if purging else EventTimeTrigger()
     theirs = through_operator(parts, EventTimeSessionWindows.with_gap(timedelta(milliseconds=gap)), trigger, lateness)
-    kernel = Columnar(SessionRules(gap, lateness, not purging), pieces)
+    kernel = Columnar(SessionRules(gap, lateness, not purging), pieces, few_chains)
     for part, expected in zip(parts, theirs, strict=True):
         ours = kernel.replay(part)
         assert Counter(ours.panes) == Counter(expected.panes)
@@ -104,10 +104,20 @@ def check(parts: Sequence[Slice], gap: int, lateness: int, purging: bool, pieces
     return theirs
 
 
-@given(slices(), st.sampled_from([1, 20, 60]), st.sampled_from([0, 40, 400]), st.booleans(), st.sampled_from([1, 3]))
-@settings(max_examples=150)
-def test_sessions_are_those_of_the_operator(parts: list[Slice], gap: int, lateness: int, purging: bool, pieces: int) -> None:
-    check(parts, gap, lateness, purging, pieces)
+@given(
+    slices(),
+    st.sampled_from([1, 20, 60]),
+    st.sampled_from([0, 40, 400]),
+    st.booleans(),
+    st.sampled_from([1, 3]),
+    st.sampled_from([1, 2, 100]),
+)
+@settings(max_examples=250)
+def test_sessions_are_those_of_the_operator(
+    parts: list[Slice], gap: int, lateness: int, purging: bool, pieces: int, few_chains: int
+) -> None:
+    """Chains are walked abreast where there are so many, others one by one: all abreast, few abreast, none."""
+    check(parts, gap, lateness, purging, pieces, few_chains)
 
 
 def test_sessions_that_a_shorter_lateness_has_expired_are_gone_before_the_first_element() -> None:

@@ -1,6 +1,7 @@
 """`slackwater plan`: what a run or a restatement would read, touch and take. Starts no JVM."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,21 +19,32 @@ COLUMNS = ["from", "to", "files", "bytes", "rows_read", "rows_used", "seconds"]
 @click.argument("pipeline")
 @click.option("--from", "from_ms", type=Time(), metavar="A", help="first arrival (default: where the lineage ends)")
 @click.option("--to", "to_ms", type=Time(), metavar="B", help="end of the arrivals, exclusive (default: one slice on, or where it ends)")
+@click.option("--calibrate", is_flag=True, help="time the first rows of the range on this machine, with Spark, and predict from that")
 @options.warehouse
 @options.pipelines
 @options.output
-def command(pipeline: str, from_ms: int | None, to_ms: int | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """What `run` would do, or `backfill` for a range that was run already: slices, rows, windows, stragglers, engine and seconds."""
-    show(pipeline, from_ms, to_ms, warehouse, pipelines, None, output)
+def command(
+    pipeline: str, from_ms: int | None, to_ms: int | None, calibrate: bool, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
+    """What `run` would do, or `backfill` for a range that was run already: slices, rows, windows, stragglers, engine, seconds, memory."""
+    show(pipeline, from_ms, to_ms, warehouse, pipelines, None, output, calibrate=calibrate)
 
 
 def show(
-    pipeline: str, from_ms: int | None, to_ms: int | None, warehouse: str | None, pipelines: str | None, slice_ms: int | None, output: str
+    pipeline: str,
+    from_ms: int | None,
+    to_ms: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    slice_ms: int | None,
+    output: str,
+    *,
+    calibrate: bool = False,
 ) -> None:
     """Print the plan; `backfill --dry-run` prints it too."""
     from jobs.protocol.plan import as_rows, plan
 
-    found = plan(pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms)
+    found = plan(pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, _measuring() if calibrate else None)
     rows = as_rows(found)
     if output == "json":
         options.show([{**_facts(found), "slices": rows}], [], output, empty="")
@@ -40,6 +52,13 @@ def show(
     options.show(rows, COLUMNS, output, empty=f"{pipeline}: nothing to do; the lineage covers everything up to there.")
     for line in _lines(found):
         click.echo(line)
+
+
+def _measuring() -> Any:
+    """What replays and times rows; it needs Spark."""
+    from jobs.protocol.trial import calibrate
+
+    return partial(calibrate, lines=partial(click.echo, err=True))
 
 
 def _facts(found: "Plan") -> dict[str, Any]:
@@ -57,6 +76,8 @@ def _facts(found: "Plan") -> dict[str, Any]:
         "stragglers": None if found.stragglers is None else [_straggler(item) for item in found.stragglers],
         "seconds": found.seconds,
         "prediction": prediction,
+        "memory_mb": found.memory_mb,
+        "memory_basis": found.memory_basis,
         "said": list(found.said),
     }
 
@@ -78,11 +99,12 @@ def _lines(found: "Plan") -> list[str]:
         f"stragglers: {_stragglers(found)}",
     ]
     if found.prediction is None:
-        lines.append("seconds: not predicted, no run of this engine is recorded")
+        lines.append("seconds: not predicted, no run of this engine is recorded; --calibrate measures some rows")
     elif found.seconds is None:
         lines.append("seconds: not predicted, the rows are not known")
     else:
         lines.append(f"seconds: {found.seconds:.1f}, from {found.prediction.basis}")
+    lines.append(f"memory: {found.memory_mb:,} MB in the largest task; {found.memory_basis}")
     return [*lines, *(f"warning: {sentence}" for sentence in found.said)]
 
 

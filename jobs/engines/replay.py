@@ -63,6 +63,7 @@ class Outcome:
         files: table → files that tasks have written.
         counts: names of the ledger's count columns → values.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
+        memory_mb: the most that any process that ran tasks has taken, since it was started.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Outcome:
     counts: dict[str, int] = field(default_factory=dict)
     state_hash: ContentHash = field(default_factory=ContentHash)
     output_hash: ContentHash = field(default_factory=ContentHash)
+    memory_mb: int = 0
 
 
 class Engine(Protocol):

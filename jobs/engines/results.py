@@ -3,6 +3,7 @@
 Every engine ends with this; none of it knows how windows are run.
 """
 
+import resource
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ COUNTS = (
     "timers_pending",
 )
 _NAME = b"slackwater.table"
+_MEMORY = b"slackwater.memory_kb"
 _FILES = pa.schema(
     [
         ("table", pa.string()),
@@ -54,8 +56,9 @@ def name_of(table: pa.Table) -> str:
 
 
 def counted(counts: Mapping[str, int]) -> pa.Table:
-    """Counts under names of COUNTS; those of all tasks are added up."""
-    return named("counts", pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())}))
+    """Counts under names of COUNTS, those of all tasks are added up; and the most memory that this process has taken so far."""
+    rows = pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())})
+    return rows.replace_schema_metadata({_NAME: b"counts", _MEMORY: str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss).encode()})
 
 
 def hashed(output: ContentHash, state: ContentHash) -> pa.Table:
@@ -89,6 +92,7 @@ def collect(tables: Iterable[pa.Table]) -> Outcome:
     for table in tables:
         name = name_of(table)
         if name == "counts":
+            outcome.memory_mb = max(outcome.memory_mb, int(table.schema.metadata[_MEMORY]) >> 10)
             for count, value in zip(table.column("name").to_pylist(), table.column("value").to_pylist(), strict=True):
                 outcome.counts[count] += value
         elif name == "hashes":

@@ -3,6 +3,7 @@
 Estimates from measured bytes a row and from the source's log; nothing here is read twice, and nothing that comes out depends on it.
 """
 
+import os
 from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil, prod
@@ -11,13 +12,16 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from jobs.engines.inputs import InputFile, PinnedSource
+from jobs.engines.operator.spilling import state_memory_mb
+from jobs.engines.replay import Engine
 from jobs.engines.row_groups import ROWS_AT_ONCE
 from jobs.pipelines import Pipeline
 from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
 from windowing.key_groups import KeyGroupRange
 
 _MB = 1 << 20
-# Measured on top of the 230 MB of an idle Python worker: of three columns, and of two sums a window.
+# Measured: an idle Python worker, and on top of it rows of three columns, and windows of two sums.
+_IDLE_MB = 230
 _BYTES_PER_ROW_READ = 256
 _BYTES_PER_ROW_MERGED = 400
 _ROWS_WORTH_A_TASK = 200_000
@@ -51,6 +55,21 @@ def ranges_for(rows: int, limit_mb: int, slots: int, most: int) -> int:
 def rows_in(files: Sequence[InputFile]) -> int:
     """Rows of the files, estimated from the size of those whose log does not count them."""
     return sum(file.bytes // _BYTES_PER_ROW_STORED if file.rows is None else file.rows for file in files)
+
+
+def rows_sent(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], engine: Engine) -> int:
+    """At most how many rows of the files reach the ranges."""
+    return most_partials(pipeline, source, files) if engine.aggregates_first else rows_in(files)
+
+
+def estimate_mb(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], rows: int, parked: int, engine: Engine) -> int:
+    """Megabytes of the largest task over `rows` of the files, on a snapshot of `parked` windows, with as many tasks at a time as this
+    machine has cores; too little where windows keep more than sums, or rows one by one."""
+    limit_mb = state_memory_mb()
+    merged = min(rows, rows_sent(pipeline, source, files, engine)) + parked
+    of_range = min(merged // ranges_for(merged, limit_mb, os.cpu_count() or 1, pipeline.max_parallelism), rows_of_range(limit_mb))
+    of_batch = min(rows, rows_at_once(limit_mb))
+    return _IDLE_MB + max(of_range * _BYTES_PER_ROW_MERGED, of_batch * _BYTES_PER_ROW_READ) // _MB
 
 
 def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile]) -> int:

@@ -3,7 +3,7 @@
 Rows are counted by reading the arrival, time and key columns of the files that would be read; windows by `touched`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,10 +15,12 @@ from jobs.engines import planner as engines
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import InputFile, PinnedSource, SourceRewritten, pin, read
 from jobs.engines.rows import in_milliseconds
+from jobs.engines.task_memory import estimate_mb, rows_in
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import restatement, touched
-from jobs.protocol.prediction import Prediction, predict
+from jobs.protocol.calibration import Calibration
+from jobs.protocol.prediction import Prediction, from_calibration, predict
 from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
 from jobs.protocol.run import checked_source
 from jobs.protocol.slices import Lineage, Slice, choose, iso
@@ -59,7 +61,8 @@ class Plan:
         parked, parked_touched: windows of that snapshot, and those of them that rows of the range touch.
         published_touched: windows of `published` that rows of the range touch.
         stragglers: rows that appeared after the slice of their arrival was run, by slice; None: not known.
-        prediction: None where nothing is recorded.
+        prediction: None where nothing is recorded or calibrated.
+        memory_mb, memory_basis: of the largest task, and what that rests on.
         said: what the reader should know.
     """
 
@@ -75,6 +78,8 @@ class Plan:
     published_touched: int
     stragglers: tuple[Stragglers, ...] | None
     prediction: Prediction | None
+    memory_mb: int
+    memory_basis: str
     said: tuple[str, ...] = ()
 
     @property
@@ -87,10 +92,16 @@ class Plan:
 
 
 def plan(
-    name: str, from_ms: int | None, to_ms: int | None, warehouse: str | None, pipelines: str | None, slice_ms: int | None = None
+    name: str,
+    from_ms: int | None,
+    to_ms: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    slice_ms: int | None = None,
+    calibrate: Callable[[Pipeline, Warehouse, int, int], Calibration] | None = None,
 ) -> Plan:
     """The plan for [from, to): of a restatement where main has run it already, else of a run. From defaults to where main ends, to to the
-    end of the next slice, or of main for a restatement.
+    end of the next slice, or of main for a restatement. `calibrate` measures rates in that range instead of those that are known.
 
     Raises:
         UsageError: the range can be neither run nor restated; the source does not suit.
@@ -101,9 +112,9 @@ def plan(
     try:
         tables = where.stored(name)
     except NoRuns:
-        return _Planner(where, pipeline, source, None, []).run(from_ms, to_ms)
+        return _Planner(where, pipeline, source, None, [], calibrate=calibrate).run(from_ms, to_ms)
     head = tables.ledger.head()
-    planner = _Planner(where, pipeline, source, tables, [] if head is None else tables.ledger.live_runs(head), head)
+    planner = _Planner(where, pipeline, source, tables, [] if head is None else tables.ledger.live_runs(head), head, calibrate)
     if head is not None and from_ms is not None and planner.live and from_ms < end_of(planner.live[-1]):
         return planner.restatement(from_ms, end_of(planner.live[-1]) if to_ms is None else to_ms, slice_ms)
     return planner.run(from_ms, to_ms)
@@ -119,6 +130,7 @@ class _Planner:
     tables: Tables | None
     live: list[LedgerRow]
     head: LedgerRow | None = None
+    calibrate: Callable[[Pipeline, Warehouse, int, int], Calibration] | None = None
     said: list[str] = field(default_factory=list)
 
     def run(self, from_ms: int | None, to_ms: int | None) -> Plan:
@@ -151,6 +163,8 @@ class _Planner:
         parked, published = self._windows(owner, parts)
         reach = _reach(self.pipeline)
         keys = list(self.pipeline.keys)
+        calibration = self._calibration(slices, choice.engine)
+        memory_mb, memory_basis = self._memory(planned, chosen, choice, parked.num_rows, calibration)
         return Plan(
             pipeline=self.pipeline.name,
             restates=restates,
@@ -163,9 +177,43 @@ class _Planner:
             parked_touched=touched.count(keys, parked, parts, reach),
             published_touched=touched.count(keys, published, parts, reach),
             stragglers=self._stragglers(),
-            prediction=predict(self._recorded(), choice.engine),
+            prediction=self._prediction(choice.engine, calibration),
+            memory_mb=memory_mb,
+            memory_basis=memory_basis,
             said=tuple(self.said),
         )
+
+    def _calibration(self, slices: Sequence[Slice], engine: str) -> Calibration | None:
+        """Rates measured now, if asked for, else those that are kept."""
+        if self.calibrate is None or not slices:
+            return Calibration.stored(self.pipeline, engine)
+        return self.calibrate(self.pipeline, self.warehouse, slices[0].from_ms, slices[-1].to_ms)
+
+    def _prediction(self, engine: str, calibration: Calibration | None) -> Prediction | None:
+        """From what this pipeline has recorded, if there is any and no calibration was asked for."""
+        recorded = predict(self._recorded(), engine) if self.calibrate is None else None
+        return from_calibration(calibration) if recorded is None and calibration is not None else recorded
+
+    def _memory(
+        self,
+        planned: Sequence[SlicePlan],
+        chosen: Sequence[Sequence[InputFile]],
+        choice: engines.Choice,
+        parked: int,
+        calibration: Calibration | None,
+    ) -> tuple[int, str]:
+        """Megabytes of the largest task of any slice, and what that rests on."""
+        estimates = [
+            estimate_mb(self.pipeline, self.source, files, rows_in(files) if item.rows is None else item.rows, parked, choice.make())
+            for item, files in zip(planned, chosen, strict=True)
+        ]
+        estimate = max(estimates, default=0)
+        if calibration is None:
+            return estimate, "rows of two sums each; what keeps more needs more"
+        ratio = calibration.memory_mb / calibration.estimated_mb
+        return round(
+            estimate * ratio
+        ), f"{ratio:.2f} of the estimate for rows of two sums, as {calibration.rows[1]:,} of the rows took here"
 
     def _files(self, slices: Sequence[Slice], owner: LedgerRow | None) -> list[list[InputFile]]:
         """The files that each slice reads: all after the first are read behind it, at the version as it stands."""

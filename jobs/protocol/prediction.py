@@ -1,12 +1,13 @@
-"""How long a slice will take, from what earlier runs have recorded: a line through (rows, seconds), and what it rests on.
+"""How long a slice will take: a line through (rows, seconds) of earlier runs, or of a replay that was timed here; and what it rests on.
 
-Pure functions on ledger rows.
+Pure functions on ledger rows and calibrations.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from jobs.protocol.calibration import Calibration
 from jobs.tables.ledger import LedgerRow
 
 RUNS = 30
@@ -19,8 +20,9 @@ class Prediction:
 
     Attributes:
         start, fixed, per_row: in seconds.
-        runs: seqs of the runs that it rests on, oldest first.
+        runs: seqs of the runs that it rests on, oldest first; none where it rests on a calibration.
         engine: the engine of those runs.
+        calibrated: rows of the two replays of a calibration.
     """
 
     start: float
@@ -28,6 +30,7 @@ class Prediction:
     per_row: float
     runs: tuple[int, ...]
     engine: str
+    calibrated: tuple[int, int] | None = None
 
     def of_slice(self, rows: int) -> float:
         """Seconds for one slice of so many rows."""
@@ -40,12 +43,13 @@ class Prediction:
     @property
     def basis(self) -> str:
         """What it rests on, as a sentence."""
+        rates = f"{self.fixed:.2f} s a slice, {self.per_row * 1e6:.1f} µs a row, {self.start:.1f} s to start Spark"
+        if self.calibrated is not None:
+            fewer, more = self.calibrated
+            return f"seconds that {fewer:,} and {more:,} of the rows took on this machine, engine {self.engine}: {rates}"
         count = len(self.runs)
         which = f"run {self.runs[0]}" if count == 1 else f"{count} runs, {self.runs[0]} to {self.runs[-1]}"
-        return (
-            f"recorded seconds and rows of {which}, engine {self.engine}: {self.fixed:.2f} s a slice, {self.per_row * 1e6:.1f} µs a row, "
-            f"{self.start:.1f} s to start Spark"
-        )
+        return f"recorded seconds and rows of {which}, engine {self.engine}: {rates}"
 
 
 def predict(runs: Sequence[LedgerRow], engine: str) -> Prediction | None:
@@ -59,6 +63,12 @@ def predict(runs: Sequence[LedgerRow], engine: str) -> Prediction | None:
     fixed, per_row = _line([(row.rows_read, _seconds(row)) for row in warm])
     starts = [row.phase_seconds["session"] + max(0.0, _seconds(row) - fixed - row.rows_read * per_row) for row in cold]
     return Prediction(median(starts) if starts else 0.0, fixed, per_row, tuple(row.seq for row in recorded), engine)
+
+
+def from_calibration(found: Calibration) -> Prediction:
+    """What the rates of a calibration predict."""
+    fixed, per_row = found.line
+    return Prediction(found.start, fixed, per_row, (), found.engine, found.rows)
 
 
 def _seconds(row: LedgerRow) -> float:

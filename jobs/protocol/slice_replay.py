@@ -16,7 +16,7 @@ from jobs.engines.overrides import Moved, Overrides
 from jobs.engines.progress import Progress, columns_of_pass, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge
-from jobs.engines.task_memory import most_partials, ranges_for, rows_at_once, rows_in
+from jobs.engines.task_memory import ranges_for, rows_at_once, rows_sent
 from jobs.engines.transport import SliceScan, Transport
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
@@ -214,7 +214,7 @@ class SliceReplay:
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
         """So many ranges that the rows of each, and the windows parked before, fit its task."""
-        rows = most_partials(self.pipeline, self.pins.source, scan.files) if engine.aggregates_first else rows_in(scan.files)
+        rows = rows_sent(self.pipeline, self.pins.source, scan.files, engine)
         return ranges_for(rows + self._parked, state_memory_mb(), slots, self.pipeline.max_parallelism)
 
     @property

@@ -13,13 +13,19 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from jobs.engines.transport import InProcess
+from jobs.protocol import trial
 from tests.integration.command import environment, here
+from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.stored import ROOT, Stored
 
 
 @pytest.fixture
-def planned(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """The plan of a command line, from its JSON."""
+def planned(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., dict[str, Any]]:
+    """The plan of a command line, from its JSON, on a machine where nothing was calibrated."""
+    monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path_factory.mktemp("cache")))
 
     def run(*arguments: object) -> dict[str, Any]:
         capsys.readouterr()
@@ -74,6 +80,24 @@ def test_before_the_first_run_the_plan_begins_the_lineage_and_writes_nothing(
     ]
     assert (found["command"], found["continues"], found["stragglers"], found["seconds"]) == ("run", None, [], None)
     assert not (warehouse / "departures").exists()
+
+
+def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipeline_alone(
+    warehouse: Path, planned: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, great_expectations: None
+) -> None:
+    monkeypatch.setattr(trial, "spark_transport", lambda app: InProcess)
+    where = ("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse)
+    before = planned(*where)
+    assert before["seconds"] is None and before["memory_mb"] > 0
+    found = planned(*where, "--calibrate")
+    assert not (warehouse / "departures").exists()
+    rows = in_range(warehouse, "2013-01-01", "2013-01-04")
+    assert found["prediction"]["calibrated"][1] == rows
+    assert found["prediction"]["calibrated"][0] == pytest.approx(rows / 4, rel=0.05)
+    assert found["seconds"] > 0 and "on this machine, engine columnar" in found["prediction"]["basis"]
+    assert f"as {rows:,} of the rows took here" in found["memory_basis"]
+    assert planned(*where)["seconds"] == pytest.approx(found["seconds"]), "it is kept"
+    assert here(*where[:2], "--to", "2013-01-02", "--warehouse", warehouse, "--calibrate") == 2, "842 rows are too few"
 
 
 def test_the_next_run_is_foretold_with_the_windows_that_it_touches(replayed: Stored, planned: Callable[..., dict[str, Any]]) -> None:

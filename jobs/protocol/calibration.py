@@ -1,0 +1,59 @@
+"""What was measured of a pipeline's rows on this machine, as it is kept in the user's cache.
+
+Who measures it is `trial`; nothing here is part of a lineage, and all of it can be deleted.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from jobs.pipelines import Pipeline, registry
+from jobs.runtime.cache import cache
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Rates of one pipeline on this machine.
+
+    Attributes:
+        pipeline, config_hash, engine: what was replayed.
+        rows, seconds: of the shorter and the longer beginning; seconds are medians, from pinning to the published table.
+        start: seconds until Spark had started and was warm.
+        memory_mb, estimated_mb: most memory of any process that ran tasks, and what was estimated of it.
+    """
+
+    pipeline: str
+    config_hash: str
+    engine: str
+    rows: tuple[int, int]
+    seconds: tuple[float, float]
+    start: float
+    memory_mb: int
+    estimated_mb: int
+
+    @property
+    def line(self) -> tuple[float, float]:
+        """Seconds at no rows, and for each row; neither is below zero."""
+        (fewer, more), (less, longer) = self.rows, self.seconds
+        per_row = max(0.0, (longer - less) / (more - fewer))
+        fixed = less - fewer * per_row
+        return (fixed, per_row) if fixed >= 0 else (0.0, longer / more)
+
+    def keep(self) -> None:
+        """Store it instead of what is stored for the same pipeline, settings and engine."""
+        file = _file(self.pipeline, self.config_hash, self.engine)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def stored(cls, pipeline: Pipeline, engine: str) -> "Calibration | None":
+        """What is stored for a pipeline as it is declared now; None where nothing is."""
+        file = _file(pipeline.name, registry.config_hash(pipeline), engine)
+        if not file.exists():
+            return None
+        kept = json.loads(file.read_text())
+        return cls(**{**kept, "rows": tuple(kept["rows"]), "seconds": tuple(kept["seconds"])})
+
+
+def _file(pipeline: str, config_hash: str, engine: str) -> Path:
+    return cache() / "calibrations" / f"{pipeline}-{engine}-{config_hash[:16]}.json"

@@ -64,6 +64,8 @@ class Results:
         runs = self._lines[key]
         middle = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
         rows = runs[-1]["rows"]
+        predictions = [run["predicted_s"] for run in runs if run.get("predicted_s")]
+        predicted = median(predictions) if predictions else None
         checks = sorted({run["check"] for run in runs if run.get("check")})
         return {
             "workload": key.workload,
@@ -74,6 +76,9 @@ class Results:
             "rows_per_cpu_s": round(rows / middle["cpu_s"]) if middle["cpu_s"] else None,
             "engine": runs[-1].get("engine"),
             "phases": runs[-1].get("phases"),
+            "task_mb": max((run.get("task_mb") or 0 for run in runs), default=0) or None,
+            "predicted_s": predicted,
+            "predicted_ratio": round(predicted / middle["wall_s"], 2) if predicted and middle["wall_s"] else None,
             "runs": len(runs),
             "check": "; ".join(checks) or None,
         }

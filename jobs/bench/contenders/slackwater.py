@@ -4,38 +4,54 @@ import shutil
 from typing import Any
 
 from jobs.bench.cases import Case
+from jobs.bench.workloads import WORKLOADS
+from jobs.pipelines import registry
 from jobs.protocol.catch_up import CatchUp, Request
+from jobs.protocol.prediction import from_calibration
+from jobs.protocol.trial import calibrate
+from jobs.tables.warehouse import Warehouse
 
 PIPELINES = "jobs.bench.pipelines"
 
 
 class Slackwater:
-    """Replays everything as one run on an empty lineage."""
+    """Replays everything as one run on an empty lineage. What `slackwater plan --calibrate` predicts is noted beside what it took."""
 
     def __init__(self, engine: str | None) -> None:
         self._engine = engine
+        self._predicted: dict[str, float] = {}
 
     def start(self, case: Case) -> None:
         """The session is made by the first run."""
 
     def prepare(self, case: Case) -> None:
-        """An empty lineage."""
+        """An empty lineage, and once for each workload its prediction."""
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
+        if case.label in WORKLOADS and case.label not in self._predicted and self._engine is None:
+            self._predicted[case.label] = self._predict(case)
 
     def run(self, case: Case) -> dict[str, Any]:
-        return self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
+        found = self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
+        return {**found, "predicted_s": self._predicted.get(case.label)}
+
+    def _predict(self, case: Case) -> float:
+        """Seconds in a session that is warm."""
+        pipeline = registry.load(PIPELINES)[case.workload.pipeline]
+        rates = calibrate(pipeline, Warehouse.at(str(case.folder)), case.facts["from_ms"], case.facts["to_ms"], lines=lambda line: None)
+        return round(from_calibration(rates).of_slice(case.facts["rows"]), 3)
 
     def _replay(self, case: Case, from_ms: int, to_ms: int) -> dict[str, Any]:
         request = Request(case.workload.pipeline, to_ms, from_ms, engine=self._engine)
-        [row] = CatchUp.on_spark(request, str(case.folder), PIPELINES, lambda line: None).run()
-        return {"rows": row.rows_read, "engine": row.engine, "phases": row.phase_seconds}
+        work = CatchUp.on_spark(request, str(case.folder), PIPELINES, lambda line: None)
+        [row] = work.run()
+        return {"rows": row.rows_read, "engine": row.engine, "phases": row.phase_seconds, "task_mb": work.staged[0].memory_mb}
 
 
 class LastEighth(Slackwater):
     """Replays the last eighth of the rows on the restored state of the others."""
 
     def prepare(self, case: Case) -> None:
-        super().prepare(case)
+        shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
         self._replay(case, case.facts["from_ms"], case.facts["cut_ms"])
 
     def run(self, case: Case) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Signatures are Flink's in snake case; as in PyFlink, results are returned or yie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from windowing.state.descriptors import (
@@ -76,6 +76,14 @@ class AggregateFunction:
 
     def merge(self, a: Any, b: Any) -> Any:
         """The accumulator of both; called when sessions merge. It may change `a` in place and return it."""
+        raise NotImplementedError
+
+
+class BulkAggregateFunction(AggregateFunction):
+    """An aggregate that takes many elements at once, raises on none, and to which their order is all one."""
+
+    def add_all(self, values: Sequence[Any], accumulator: Any) -> Any:
+        """The accumulator with these elements more, as `add` would leave it after each in turn."""
         raise NotImplementedError
 
 

@@ -57,7 +57,7 @@ def spilling_soon() -> Iterator[None]:
     with (
         patch.object(spilling, "_MB", 1024),
         patch.object(spilling, "_FIRST_LOOK", 1),
-        patch.object(range_work, "_BETWEEN_LOOKS", 1),
+        patch.object(range_work, "BETWEEN_LOOKS", 1),
     ):
         yield
 

@@ -5,9 +5,11 @@ No I/O and no engine. What was parked goes in, what is to be parked comes out, b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Literal
+from typing import Any, Literal
 
+from windowing.errors import WindowingError
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import ReplayProcessingTimeService
@@ -95,6 +97,16 @@ class KeyGroupRunner(SliceRunner):
             for key_group, key, window, _ in snapshot.windows or ():
                 if key_group in self._key_groups and window.max_timestamp() + self._lateness_ms <= self._log.watermark:
                     self._windows.collect_expired(key, window)
+
+    def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int) -> None:
+        """Elements taken together, the first of which arrives at `arrival` and the last at `until`; see WindowOperator."""
+        self._move_to(arrival)
+        try:
+            self._windows.process_elements(key, values, timestamps, until)
+        except WindowingError:
+            self._log.processed += self._windows.taken
+            raise
+        self._log.processed += len(values)
 
     def counts(self) -> dict[str, int]:
         tally, common = self._log.tally, super().counts()

@@ -56,6 +56,9 @@ class WindowListener(Protocol):
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
         """An element was added to the contents of a window (the merged one, for sessions); the trigger has not been asked yet."""
 
+    def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
+        """So many elements were added at once; the last of them comes when the clock reads `until`."""
+
     def element_skipped(self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]) -> None:
         """No window took the element; `missed` are the late ones it would have had."""
 

@@ -160,10 +160,7 @@ class SliceRunner:
         Raises:
             WindowingError: the element can't be processed, and was not taken back for a fault of its own.
         """
-        if self._next_tick_end <= arrival:
-            self._rise_until(arrival)
-        if arrival != self._slice_log.clock:
-            self._move_clock(arrival)
+        self._move_to(arrival)
         try:
             self._add_element(key, value, timestamp)
         except WindowingError as error:
@@ -204,6 +201,13 @@ class SliceRunner:
     def _timers(self) -> int:
         services = (service for _, service in self._operator.time_services.services())
         return sum(len(service.event_timers) + len(service.processing_timers) for service in services)
+
+    def _move_to(self, arrival: int) -> None:
+        """Move the clock and the watermark to an arrival."""
+        if self._next_tick_end <= arrival:
+            self._rise_until(arrival)
+        if arrival != self._slice_log.clock:
+            self._move_clock(arrival)
 
     def _rise_until(self, moment: int) -> None:
         """Emit the watermarks of the ticks that end at or before `moment`; at each the clock stands at the tick's end."""

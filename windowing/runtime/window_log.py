@@ -160,18 +160,20 @@ class WindowLog:
         self.lives.setdefault(window, {})[key] = life
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
-        clock = self.clock
+        self.elements_added(key, window, 1, self.clock)
+
+    def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
         lives = self.lives.get(window)
         life = None if lives is None else lives.get(key)
         if life is None:
             self.tally.windows_opened += 1
-            self.open_window(key, window, WindowLife(1, 0, 1, None, clock, clock))
+            self.open_window(key, window, WindowLife(number, 0, number, None, self.clock, until))
             return
-        life.elements += 1
-        life.unfired += 1
-        life.last_arrival = clock
+        life.elements += number
+        life.unfired += number
+        life.last_arrival = until if life.last_arrival is None else max(until, life.last_arrival)
         if life.first_arrival is None:
-            life.first_arrival = clock
+            life.first_arrival = self.clock
 
     def element_skipped(self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]) -> None:
         if reason is SkipReason.LATE and timestamp is not None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from windowing.assigners import MergingWindowAssigner
 from windowing.errors import PROCESSING_ELEMENT, ConfigurationError, MergeIntoPastError, UnknownWindowError, UserCodeError, WindowingError
 from windowing.evictors import TimestampedValue
+from windowing.functions import BulkAggregateFunction
 from windowing.java import LONG_MAX, LONG_MIN, wrap_long
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
@@ -57,6 +58,7 @@ class WindowOperator:
         backend: all keyed state.
         time_services: the timer service, under the name "window-timers".
         late_records_dropped: Flink's numLateRecordsDropped.
+        taken: of the elements that `process_elements` was given, those before the one that it is at.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class WindowOperator:
         journal = None if transaction is None else transaction.journal
         self.config = config
         self.current_key: Any = None
-        self.late_records_dropped = 0
+        self.late_records_dropped = self.taken = 0
         self.backend = make_backend(key_groups, order_mode, journal)
         self.time_services = InternalTimeServiceManager(key_groups, order_mode, clock, journal, make_timer_queue)
         self._transaction = transaction
@@ -85,6 +87,7 @@ class WindowOperator:
         self._function = copy.deepcopy(config.function)  # operators of one process must not share what a function keeps in `self`
         self._contents = self.backend.state(config.contents)
         self._are_contents_listed = config.contents.kind == "list"
+        self._adds_all = self._are_contents_listed or isinstance(getattr(config.contents, "aggregate", None), BulkAggregateFunction)
         self._keeps_timestamps = config.evictor is not None
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
@@ -167,6 +170,38 @@ class WindowOperator:
             raise self._take_back(UserCodeError.of(error, PROCESSING_ELEMENT, key, window, timestamp)) from error
         if transaction is not None:
             transaction.commit()
+
+    def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], until: int) -> None:
+        """Add elements together that have the same windows, none of which the watermark has reached or will before the last of them comes.
+
+        Only for operators that `takes_together` allows. After an exception `taken` of them had been added.
+
+        Args:
+            values: none of them None.
+            timestamps: in milliseconds.
+            until: what the clock reads when the last of them comes.
+        """
+        self.current_key = key
+        contents, listener, context, self.taken = self._contents, self._listener, self._context, 0
+        stored = list(map(TimestampedValue, values, timestamps)) if self._keeps_timestamps else values
+        try:
+            for window in self._assign(values[0], timestamps[0]):
+                context.window = window
+                if self._adds_all:
+                    is_new = contents.add_all(key, window, stored)
+                else:
+                    is_new = False
+                    for self.taken, value in enumerate(stored):
+                        is_new |= contents.add(key, window, value)
+                if listener is not None:
+                    listener.elements_added(key, window, len(values), until)
+                if is_new or self._must_ask:
+                    self._ask_trigger(key, window, window, self._cleanup_time(window), values[0], timestamps[0])
+        except WindowingError as error:
+            error.locate(key, context.window, timestamps[self.taken])
+            raise
+        except Exception as error:
+            raise UserCodeError.of(error, PROCESSING_ELEMENT, key, context.window, timestamps[self.taken]) from error
 
     def on_event_time(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Called by the timer service for each event timer that the watermark has reached."""

@@ -5,7 +5,7 @@ A namespace is a window, or None for state without one. Nothing here knows where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from windowing.key_groups import KeyGroupRange
@@ -67,6 +67,9 @@ class InternalAppendingState(InternalState, Protocol):
         Returns:
             Whether there may have been no entry before; a back end that would have to look answers True.
         """
+
+    def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
+        """`add` for each of these, of which none is None. Only list state has it, and aggregating state of a BulkAggregateFunction."""
 
     def get(self, key: Any, namespace: Any) -> Any:
         """The folded value, the aggregate's result, or the list itself (not to be changed); None when there is no entry."""

@@ -6,10 +6,11 @@ Values are kept as they are, not copied. With a journal each change notes how to
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from windowing.errors import StateAccessError
+from windowing.functions import BulkAggregateFunction
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
 from windowing.state.backend import InternalState, StateEntry
@@ -116,6 +117,17 @@ class HeapListState(_HeapState):
         if self._journal is not None:
             self._journal.note(values.__delitem__, slice(len(values), None))
         values.append(value)
+        return False
+
+    def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
+        rows = self.rows.get(namespace)
+        known = None if rows is None else rows.get(key)
+        if known is None:
+            self.put_raw(key, namespace, list(values))
+            return True
+        if self._journal is not None:
+            self._journal.note(known.__delitem__, slice(len(known), None))
+        known.extend(values)
         return False
 
     def update(self, key: Any, namespace: Any, values: list[Any]) -> None:
@@ -260,6 +272,14 @@ class HeapAggregatingState(_HeapMergingState):
         else:
             self.put_raw(key, namespace, self._add(value, copy.deepcopy(accumulator)))
         return False
+
+    def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
+        accumulator = self.get_raw(key, namespace)
+        is_new = accumulator is None
+        aggregate = self.descriptor.aggregate
+        assert isinstance(aggregate, BulkAggregateFunction)
+        self.put_raw(key, namespace, aggregate.add_all(values, self._create() if is_new else self._own(accumulator)))
+        return is_new
 
 
 class _RestoredState(_HeapState):

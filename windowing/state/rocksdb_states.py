@@ -5,9 +5,10 @@ Values are kept as bytes, so whoever reads one owns a copy. With a journal each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from windowing.functions import BulkAggregateFunction
 from windowing.key_groups import MAX_KEY_GROUPS
 from windowing.state.descriptors import (
     AggregatingStateDescriptor,
@@ -157,6 +158,12 @@ class RocksDBListState(RocksDBState):
         tail = self.rows.get(row)
         self._append(row, tail, self.values.dumps(value))
         return tail is None
+
+    def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
+        is_new = self.add(key, namespace, values[0])
+        for value in values[1:]:
+            self.add(key, namespace, value)
+        return is_new
 
     def update(self, key: Any, namespace: Any, values: list[Any]) -> None:
         if values:
@@ -352,6 +359,12 @@ class RocksDBAggregatingState(RocksDBMergingState):
         stored = self.rows.get(row)
         old = None if stored is None else self.values.loads(stored)
         self._write(row, self.values.dumps(self._add(value, self._create() if old is None else old)))
+        return old is None
+
+    def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
+        old, aggregate = self.get_raw(key, namespace), self.descriptor.aggregate
+        assert isinstance(aggregate, BulkAggregateFunction)
+        self.put_raw(key, namespace, aggregate.add_all(values, self._create() if old is None else old))
         return old is None
 
 

@@ -3,7 +3,7 @@
 All of them are commutative and associative, so neither the order of elements nor the partitioning can show in a result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -28,6 +28,9 @@ class Accumulator(Protocol):
     def add(self, accumulator: Any, value: Any) -> Any:
         """The accumulator with one more value of the column, never null."""
 
+    def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
+        """The accumulator with these values more."""
+
     def merge(self, a: Any, b: Any) -> Any:
         """The accumulator of both sets of elements."""
 
@@ -39,6 +42,18 @@ class Accumulator(Protocol):
 
     def decode(self, parts: Sequence[Any]) -> Any:
         """The inverse of `encode`."""
+
+
+class OneByOne:
+    """Accumulators that know no shorter way to add many values."""
+
+    add: Callable[[Any, Any], Any]
+
+    def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
+        add = self.add
+        for value in values:
+            accumulator = add(accumulator, value)
+        return accumulator
 
 
 class ResultOverflow(ArithmeticError):

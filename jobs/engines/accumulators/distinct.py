@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import Part
+from jobs.engines.accumulators.accumulator import OneByOne, Part
 from jobs.engines.accumulators.extremes import nan_greatest
 
 
@@ -15,7 +15,7 @@ def one_nan(value: Any) -> Any:
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
-class CountDistinct:
+class CountDistinct(OneByOne):
     """Accumulator: a set of values, changed in place."""
 
     result_type = pa.int64()

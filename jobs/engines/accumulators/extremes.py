@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import Part
+from jobs.engines.accumulators.accumulator import OneByOne, Part
 
 
 def nan_greatest(value: Any) -> tuple[bool, Any]:
@@ -14,7 +14,7 @@ def nan_greatest(value: Any) -> tuple[bool, Any]:
     return (True, 0) if isinstance(value, float) and math.isnan(value) else (False, value)
 
 
-class Extremum:
+class Extremum(OneByOne):
     """Smallest or greatest value of a column. Accumulator: the value, None for none."""
 
     def __init__(self, kind: str, column_type: pa.DataType) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import Part
+from jobs.engines.accumulators.accumulator import OneByOne, Part
 
 NAN_BUCKET, INFINITY_BUCKET = 2**31 - 1, 2**31 - 2
 LEAST_EXPONENT = -1021  # of the least normal double, 0.5 · 2 ** −1021; smaller values count as 0
@@ -77,7 +77,7 @@ def quantile_of(counts: Mapping[int, int], quantile: Fraction, buckets: int) -> 
     return None
 
 
-class ApproxQuantile:
+class ApproxQuantile(OneByOne):
     """Accumulator: bucket → how many values it holds; changed in place. Values of any numeric column go in as the nearest double."""
 
     result_type = pa.float64()

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import Part
+from jobs.engines.accumulators.accumulator import OneByOne, Part
 
 HASH_BITS = 64
 _MASK = 2**64 - 1
@@ -113,7 +113,7 @@ def decode_registers(data: bytes, precision: int) -> Registers:
     return {int.from_bytes(data[i : i + 2], "big"): data[i + 2] for i in range(0, len(data), _SPARSE)}
 
 
-class ApproxDistinct:
+class ApproxDistinct(OneByOne):
     """Accumulator: the touched registers by number, or all of them once a third is touched; changed in place."""
 
     result_type = pa.int64()

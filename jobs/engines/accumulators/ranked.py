@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import Part
+from jobs.engines.accumulators.accumulator import OneByOne, Part
 from jobs.tables.schemas import TIME
 
 Ranked = tuple[tuple[int, ...], tuple[int, Any], bytes, Any]
@@ -19,7 +19,7 @@ def order_rank(value: Any) -> tuple[int, Any]:
     return (2, None) if isinstance(value, float) and math.isnan(value) else (1, value)
 
 
-class FirstOrLast:
+class FirstOrLast(OneByOne):
     """Value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order, row hash, value); None for none.
 
     Args:

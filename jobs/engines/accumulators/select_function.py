@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobs.engines.accumulators.accumulator import Accumulator
-from windowing import AggregateFunction
+from windowing.functions import BulkAggregateFunction
 
 
-class SelectFunction(AggregateFunction):
+class SelectFunction(BulkAggregateFunction):
     """A pipeline's `select` as one Flink AggregateFunction: the element is a row number, the accumulator a list of accumulators.
 
     `columns[i]` holds the values that aggregate i reads, or None when it counts rows. Row numbers are of one slice and never enter state.
@@ -16,6 +16,7 @@ class SelectFunction(AggregateFunction):
     def __init__(self, accumulators: Sequence[Accumulator], columns: Sequence[Sequence[Any] | None]) -> None:
         self._accumulators = tuple(accumulators)
         self._columns = tuple(columns)
+        self._bulk_adders = tuple((i, a.add_all, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True)))
         self._adders = tuple((i, a.add, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True)))
 
     def create_accumulator(self) -> list[Any]:
@@ -27,6 +28,17 @@ class SelectFunction(AggregateFunction):
                 accumulator[i] = add(accumulator[i], None)
             elif (item := column[value]) is not None:
                 accumulator[i] = add(accumulator[i], item)
+        return accumulator
+
+    def add_all(self, values: Sequence[Any], accumulator: list[Any]) -> list[Any]:
+        for i, add_all, column in self._bulk_adders:
+            if column is None:
+                accumulator[i] = add_all(accumulator[i], values)
+                continue
+            items = column[values.start : values.stop] if isinstance(values, range) else [column[value] for value in values]
+            if None in items:
+                items = [item for item in items if item is not None]
+            accumulator[i] = add_all(accumulator[i], items)
         return accumulator
 
     def get_result(self, accumulator: list[Any]) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.engines import exact_sums
-from jobs.engines.accumulators.accumulator import Part, ResultOverflow
+from jobs.engines.accumulators.accumulator import OneByOne, Part, ResultOverflow
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 WIDE = pa.decimal128(38, 0)
@@ -26,6 +26,9 @@ class Count:
     def add(self, accumulator: int, value: Any) -> int:
         return accumulator + 1
 
+    def add_all(self, accumulator: int, values: Sequence[Any]) -> int:
+        return accumulator + len(values)
+
     def merge(self, a: int, b: int) -> int:
         return a + b
 
@@ -39,7 +42,7 @@ class Count:
         return int(parts[0])
 
 
-class _Summing:
+class _Summing(OneByOne):
     """Sum and count of values; subclasses say how a sum is held and read. Accumulator: (count, sum)."""
 
     zero: Any
@@ -59,6 +62,9 @@ class _IntegerSumming(_Summing):
 
     zero = 0
     parts: tuple[Part, ...] = (("sum", WIDE), ("count", pa.int64()))
+
+    def add_all(self, accumulator: tuple[int, int], values: Sequence[int]) -> tuple[int, int]:
+        return (accumulator[0] + len(values), accumulator[1] + sum(values))
 
     def encode(self, accumulator: tuple[int, int]) -> tuple[Decimal, int]:
         return (Decimal(accumulator[1]), accumulator[0])

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.engines import exact_sums
-from jobs.engines.accumulators.accumulator import Part
+from jobs.engines.accumulators.accumulator import OneByOne, Part
 from jobs.engines.accumulators.sums import WIDE, DecimalSum, unscaled
 from jobs.engines.exact_sums import UNIT_BITS, ExactSum
 
@@ -20,7 +20,7 @@ Moments = tuple[int, int, int]
 _MOMENT_PARTS: tuple[Part, ...] = (("squares", pa.float64()), ("squares_exact", pa.binary()), ("count", pa.int64()))
 
 
-class _Variance(ABC):
+class _Variance(OneByOne, ABC):
     """Subclasses say in which unit values are summed. Accumulator: (count, Σx, Σx²) in units `1 / units` and its square.
 
     Args:

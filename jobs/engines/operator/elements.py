@@ -4,9 +4,9 @@ A row number is of one slice and never enters state; a named tuple may. Knows no
 """
 
 from collections import namedtuple
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -56,8 +56,13 @@ class Elements:
         self._kind: Any = kind
         self._columns = operands(pipeline, rows) if pipeline.select else []
         self.operands: list[Any] = self._columns
+        self._rest = iter(()) if kind is None else self.values()
         if kind is not None:
             self.operands = [None if column is None else _Operand(number) for number, column in enumerate(self._columns)]
+
+    def between(self, start: int, end: int) -> Sequence[Any]:
+        """Elements `start` to `end` - 1; `start` is where the call before has ended."""
+        return range(start, end) if self._kind is None else list(islice(self._rest, end - start))
 
     def values(self) -> Iterator[Any]:
         """Each element."""

@@ -36,7 +36,7 @@ from windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotTables
 
 Runner = TypeVar("Runner", bound=SliceRunner)
 
-_BETWEEN_LOOKS: Final = 1000
+BETWEEN_LOOKS: Final = 1000
 
 
 class RangeWork(ABC, Generic[Runner]):
@@ -89,7 +89,7 @@ class RangeWork(ABC, Generic[Runner]):
                     self._restore(parked, spilling)
                     del parked
                 with objects_set_aside():
-                    self._feed(spilling)
+                    self._feed_all(spilling)
                     runner.finish(self.replay.scan.to_ms)
                 with collector_resting():
                     output, counts = {"panes": self.emitted(), **self._sides()}, runner.counts()
@@ -144,21 +144,24 @@ class RangeWork(ABC, Generic[Runner]):
         folded = np.count_nonzero(self.elements.rows.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
         return {"rows_read": self.elements.rows.num_rows, "rows_folded": int(folded)}
 
-    def _feed(self, spilling: Spilling) -> None:
+    def _feed_all(self, spilling: Spilling) -> None:
+        try:
+            self.feed(spilling)
+        except UserCodeError as error:
+            if error.during != PROCESSING_ELEMENT:
+                raise
+            raise function_raised(self.pipeline, error, self.elements.rows.slice(self.runner.processed, 1)) from error
+
+    def feed(self, spilling: Spilling) -> None:
         """Elements in order of arrival; those folded from before the slice come first, at its start."""
         from_ms, rows = self.replay.scan.from_ms, self.elements.rows
         times = rows.column(EVENT).to_pylist(), rows.column(ARRIVAL).to_pylist()
         process = self.runner.process_element
         elements = zip(self.keys.values(rows), self.elements.values(), *times, strict=True)
-        try:
-            while several := list(islice(elements, _BETWEEN_LOOKS)):
-                for key, value, timestamp, arrival in several:
-                    process(key, value, timestamp, max(arrival, from_ms))
-                spilling.look(self.runner)
-        except UserCodeError as error:
-            if error.during != PROCESSING_ELEMENT:
-                raise
-            raise function_raised(self.pipeline, error, rows.slice(self.runner.processed, 1)) from error
+        while several := list(islice(elements, BETWEEN_LOOKS)):
+            for key, value, timestamp, arrival in several:
+                process(key, value, timestamp, max(arrival, from_ms))
+            spilling.look(self.runner)
 
     def _parked(self, name: str) -> pa.Table:
         """This range's rows of the parent's snapshot; row groups of other key groups are not read."""

@@ -4,16 +4,33 @@ import pyarrow as pa
 
 from jobs.engines.accumulators import SelectFunction, bind_select
 from jobs.engines.keys import Keys
+from jobs.engines.operator import range_work
 from jobs.engines.operator.emitted_rows import output_of
 from jobs.engines.operator.fired_rows import late_rows, pane_rows
 from jobs.engines.operator.range_work import RangeWork
+from jobs.engines.operator.spilling import Spilling
+from jobs.engines.operator.steps import SteppedRows
 from jobs.engines.parked import codec_of_windows
 from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
+from jobs.pipelines import Pipeline
 from jobs.pipelines.windows import window_config
+from windowing.order_modes import OrderMode
 from windowing.runtime.key_group_runner import KeyGroupRunner
 from windowing.runtime.operator_storage import OperatorStorage
+from windowing.runtime.shared_windows import takes_together
 from windowing.state.snapshot import SnapshotCodec
+
+
+def _may_step(pipeline: Pipeline) -> bool:
+    """Whether elements may be taken together. What a function has raised on is taken back one by one."""
+    is_allowed = takes_together(pipeline.windows, pipeline.effective_trigger, OrderMode(pipeline.order_mode))
+    return is_allowed and pipeline.on_error == "fail"
+
+
+def _keeps_order(pipeline: Pipeline) -> bool:
+    """Whether the contents of a window show the order of its elements."""
+    return not pipeline.select or pipeline.evictor is not None
 
 
 class WindowRange(RangeWork[KeyGroupRunner]):
@@ -22,7 +39,8 @@ class WindowRange(RangeWork[KeyGroupRunner]):
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
         types = {field.name: field.type for field in replay.scan.source.schema}
         self.accumulators = list(bind_select(replay.pipeline, types).values())
-        super().__init__(replay, keys, number, rows)
+        self.stepped = SteppedRows(replay, keys, rows, _keeps_order(replay.pipeline)) if _may_step(replay.pipeline) else None
+        super().__init__(replay, keys, number, rows if self.stepped is None else self.stepped.rows)
 
     def make_codec(self) -> SnapshotCodec:
         self.config = window_config(self.pipeline, self.keys.type, SelectFunction(self.accumulators, self.elements.operands))
@@ -40,6 +58,20 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             make_timer_queue=storage.make_timer_queue,
             on_error=self.pipeline.on_error,
         )
+
+    def feed(self, spilling: Spilling) -> None:
+        """Elements that share windows together, where that can't be told from taking them one by one."""
+        if self.stepped is None:
+            super().feed(spilling)
+            return
+        alone, together, between = self.runner.process_element, self.runner.process_elements, self.elements.between
+        for steps in self.stepped.steps(range_work.BETWEEN_LOOKS):
+            for key, start, end, times, arrival, until, are_together in steps:
+                if are_together:
+                    together(key, between(start, end), times, arrival, until)
+                else:
+                    alone(key, between(start, end)[0], times[0], arrival)
+            spilling.look(self.runner)
 
     def emitted(self) -> pa.Table:
         return thinned(pane_rows(self.runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)), self.pipeline)

@@ -75,7 +75,7 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(spilling, "_MB", 1024)
     monkeypatch.setattr(spilling, "_FIRST_LOOK", 1)
-    monkeypatch.setattr(range_work, "_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr(range_work, "BETWEEN_LOOKS", 1)
     monkeypatch.setattr(Spilling, "look", watched_look)
     monkeypatch.setattr(Spilling, "_open", watched_open)
     return when

@@ -1,0 +1,50 @@
+"""The recorded cases pass, in exact order, when elements go the way of those that are taken together; and enough of them do."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.conformance.test_recorded_traces import CASES, trace
+from windowing.conformance import play
+from windowing.order_modes import OrderMode
+from windowing.runtime.shared_windows import takes_together
+from windowing.runtime.window_operator import WindowOperator
+
+AT_LEAST = {"window_tumbling": 900, "window_sliding": 500, "window_functions": 500, "window_restore": 200, "window_evictors": 150}
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many elements went which way."""
+    counted: Counter[str] = Counter()
+    alone, made = WindowOperator.process_element, WindowOperator.__init__
+
+    def note_order_mode(self: Any, config: Any, output: Any, clock: Any, key_groups: Any, order_mode: OrderMode, *rest: Any) -> None:
+        made(self, config, output, clock, key_groups, order_mode, *rest)
+        self.may = takes_together(config.assigner, config.trigger, order_mode)
+
+    def process_element(self: Any, key: Any, value: Any, timestamp: int | None) -> None:
+        if self.may and value is not None and timestamp is not None:
+            windows = self.config.assigner.assign_windows(value, timestamp, None)
+            if windows and all(window.max_timestamp() > self.current_watermark for window in windows):
+                counted["together"] += 1
+                self.process_elements(key, [value], [timestamp], 0)
+                return
+        counted["alone"] += 1
+        alone(self, key, value, timestamp)
+
+    monkeypatch.setattr(WindowOperator, "__init__", note_order_mode)
+    monkeypatch.setattr(WindowOperator, "process_element", process_element)
+    return counted
+
+
+@pytest.mark.parametrize("name", sorted(name for name in CASES if name.startswith("window_") and name != "window_start"))
+def test_every_recorded_case_passes(name: str, ways: Counter[str]) -> None:
+    out = io.StringIO()
+    play([trace(name)], out)
+    assert out.getvalue() == f"{CASES[name]} passed, 0 failed, 0 unplayable\n"
+    assert ways["together"] >= AT_LEAST.get(name, 0), ways

@@ -1,0 +1,73 @@
+"""Which elements an operator may take together: those of one key that share windows, none of which the watermark has reached.
+
+Until it does, nothing looks at these windows, so only the order of what goes into each can matter. Pure functions on arrays.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from windowing.columnar.columns import Booleans, Longs
+from windowing.columnar.fixed_windows import FixedWindows
+from windowing.columnar.groups import group_pairs, group_values
+
+
+class Steps(NamedTuple):
+    """The elements of a slice in the steps in which an operator takes them.
+
+    Attributes:
+        order: int64[n], the elements' positions, in the order in which they are taken.
+        starts: int64[m + 1]; step i takes order[starts[i] : starts[i + 1]].
+        are_together: bool[m], whether the elements of step i share windows that are yet to fire. Others are alone in their step.
+    """
+
+    order: Longs
+    starts: Longs
+    are_together: Booleans
+
+
+def steps_of(keys: Longs, times_ms: Longs, watermarks: Longs, windows: FixedWindows, *, keeps_order: bool) -> Steps:
+    """The steps of elements in order of arrival.
+
+    Elements that are alone keep their order; those that are together come where the first of them stands.
+
+    Args:
+        keys: int64[n], equal for equal keys.
+        times_ms: int64[n], timestamps; no end of a window of theirs leaves 64 bits.
+        watermarks: int64[n], in force when the element comes; they never fall.
+        windows: of the operator.
+        keeps_order: whether the order of the elements of one key and window matters.
+    """
+    slices = windows.slices(times_ms)
+    are_ahead = (windows.windows_per_slice(slices) > 0) & (windows.earliest_last_instants(slices) > watermarks)
+    if keeps_order and windows.size_ms > windows.slide_ms:  # elements of other slices have windows in common with these
+        groups, _ = group_values(keys)
+    else:
+        groups, _, _ = group_pairs(keys, slices)
+    order = _stable_order(groups.codes, groups.size)
+    ahead, sliced = are_ahead[order], slices[order]
+    is_start = np.ones(len(order), np.bool_)
+    is_start[1:] = (groups.codes[order[1:]] != groups.codes[order[:-1]]) | (sliced[1:] != sliced[:-1]) | ~ahead[1:] | ~ahead[:-1]
+    return _in_order(order, np.flatnonzero(is_start), ahead)
+
+
+def _in_order(order: Longs, starts: Longs, ahead: Booleans) -> Steps:
+    """Steps, of which i takes order[starts[i] : starts[i + 1]], put where their first elements stand."""
+    rows = len(order)
+    step_at = np.full(rows, -1, np.int64)
+    step_at[order[starts]] = np.arange(len(starts))
+    steps = step_at[step_at >= 0]
+    lengths = np.diff(np.append(starts, rows))[steps]
+    ends = np.cumsum(lengths)
+    places = np.repeat(starts[steps] - (ends - lengths), lengths) + np.arange(rows)
+    return Steps(order[places], np.concatenate([np.zeros(1, np.int64), ends]), ahead[starts[steps]])
+
+
+def _stable_order(codes: Longs, size: int) -> Longs:
+    """The stable order of numbers below `size`, 16 bits at a time: short integers sort by radix."""
+    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    for shift in range(16, size.bit_length(), 16):
+        order = order[np.argsort((codes[order] >> shift).astype(np.uint16), kind="stable")]
+    return order

@@ -9,12 +9,12 @@ from datetime import date
 from enum import Enum
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.tables.schemas import Shape, table_columns
+from jobs.tables.sql import query
 
 _SLOT = "__slot"
 _COPY = "__copy"
@@ -61,8 +61,8 @@ class Publication:
         Returns:
             Columns of `corrections` without seq, run_id and at, and with `BEFORE`.
         """
-        query = self._changes_of_runs(cause) if self.identity is Identity.RUN else self._changes_of_windows(cause)
-        return _query(query, log=log, moved=moved, published=published)
+        sql = self._changes_of_runs(cause) if self.identity is Identity.RUN else self._changes_of_windows(cause)
+        return query(sql, log=log, moved=moved, published=published)
 
     def inserts(self, panes: pa.Table, cause: str | None) -> pa.Table:
         """As `changes`, of one run's `panes` where none of their windows is published: what stands in the end is inserted.
@@ -95,17 +95,17 @@ class Publication:
         if not again.num_rows:
             return panes
         among = self.among(panes, again)
-        query = f"SELECT * FROM again QUALIFY firing = max(firing) OVER (PARTITION BY {_list([*self._window, _SLOT])})"
-        newest = _query(f"WITH again AS (SELECT *, {self._slot('')} AS {_SLOT} FROM several) {query}", several=panes.filter(among))
+        newest_of = f"SELECT * FROM again QUALIFY firing = max(firing) OVER (PARTITION BY {_list([*self._window, _SLOT])})"
+        newest = query(f"WITH again AS (SELECT *, {self._slot('')} AS {_SLOT} FROM several) {newest_of}", several=panes.filter(among))
         return pa.concat_tables([panes.filter(pc.invert(among)), newest.select(panes.column_names).cast(panes.schema)])
 
     def among(self, rows: pa.Table, windows: pa.Table) -> pa.Array:
         """For each of `rows`, whether `windows` has a row of its window (of a process function: of its key and timestamp)."""
         names = [*self._window, "timestamp"] if self.identity is Identity.RUN else self._window
         numbered = rows.select(names).append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
-        query = f"SELECT rows.{_NUMBER} FROM rows SEMI JOIN windows ON {_same(names, 'rows', 'windows')}"
+        sql = f"SELECT rows.{_NUMBER} FROM rows SEMI JOIN windows ON {_same(names, 'rows', 'windows')}"
         found = np.zeros(rows.num_rows, bool)
-        found[_query(query, rows=numbered, windows=windows.select(names)).column(_NUMBER).to_numpy()] = True
+        found[query(sql, rows=numbered, windows=windows.select(names)).column(_NUMBER).to_numpy()] = True
         return pa.array(found)
 
     def fresh(self, corrections: pa.Table) -> pa.Table:
@@ -125,14 +125,14 @@ class Publication:
         columns = [name for name in self.columns if name != "window_date"]
         taken = {name: f"new.{_name(name)}" for name in self.shape.result_names} | {"run_seq": "seq"}
         fresh = ", ".join(f"{taken.get(name, _name(name))} AS {_name(name)}" for name in columns)
-        query = f"""
+        sql = f"""
             WITH before AS (SELECT *, {self._slot("run_seq")} AS {_SLOT} FROM published),
             named AS (SELECT corrections.*, {self._slot("names.seq")} AS {_SLOT} FROM corrections LEFT JOIN names USING (run_id))
             SELECT {_list(columns)} FROM before WHERE NOT EXISTS (SELECT 1 FROM named WHERE {_same(self._identity, "before", "named")})
             UNION ALL SELECT {fresh} FROM corrections WHERE op <> 'withdraw'
             ORDER BY {_list([name for name in [*self._identity, "firing"] if name != _SLOT])}
         """
-        rows = _query(query, corrections=corrections, published=published, names=names)
+        rows = query(sql, corrections=corrections, published=published, names=names)
         return rows.append_column("window_date", days_of(rows))
 
     @property
@@ -244,13 +244,6 @@ def days_of(rows: pa.Table) -> pa.ChunkedArray:
 def dates_of(rows: pa.Table) -> set[date | None]:
     """The days of `rows`, each once."""
     return set(days_of(rows).unique().to_pylist())
-
-
-def _query(query: str, **tables: pa.Table) -> pa.Table:
-    with duckdb.connect() as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
-        return connection.sql(query).to_arrow_table()
 
 
 def _name(column: str) -> str:

@@ -34,7 +34,7 @@ from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
 from jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
 from jobs.tables.overrides import OverridesReader, honoured_before
 from jobs.tables.schemas import Shape, staged_tables
-from jobs.tables.staging import declaration_of, pack, read_staged, stack, write_staged
+from jobs.tables.staging import declaration_of, pack, stack, staged, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
@@ -357,7 +357,7 @@ class StageOfSlice:
         return written
 
     def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]], noted: list[validation.Check]) -> list[validation.Check]:
-        panes = read_staged(self.tables, "panes", files["panes"])
+        panes = staged(self.tables, "panes", files["panes"])
         open_before = 0 if self.parent.owner is None else self.parent.owner.windows_open
         checks = [
             *validation.check_panes(self.pipeline.expect, panes),

@@ -12,11 +12,12 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-import duckdb
 import pyarrow as pa
+import pyarrow.dataset as pads
 
 from jobs.pipelines import Expectation
 from jobs.pipelines.errors import PipelineError
+from jobs.tables.sql import query
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
 _SAMPLES = 5
@@ -83,7 +84,7 @@ _COMPARED: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], bool]
 )
 
 
-def check_panes(expectations: Sequence[Expectation], panes: pa.Table) -> list[Check]:
+def check_panes(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset) -> list[Check]:
     """Judge the panes other than withdrawn ones. Over no panes every expectation passes; nulls are ignored unless `not_null` asks.
 
     Raises:
@@ -125,7 +126,7 @@ def load_judge() -> None:
     import great_expectations  # noqa: F401 - the import is the work
 
 
-def _metrics(expectations: Sequence[Expectation], panes: pa.Table) -> dict[str, Any]:
+def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset) -> dict[str, Any]:
     """`checked_i`, `unexpected_i`, `low_i`, `high_i`, `sample_i` of each expectation i, from one aggregate over the panes."""
     terms: list[str] = []
     parameters: list[Any] = []
@@ -135,17 +136,13 @@ def _metrics(expectations: Sequence[Expectation], panes: pa.Table) -> dict[str, 
         broken, values = _broken(item, column, kind)
         checked = "count(*)" if item.kind == "not_null" else f"count({column})"
         shown = column if any(is_plain(kind) for is_plain in _PLAIN) else f"{column}::VARCHAR"
-        sample = f"list({shown} ORDER BY {column}) FILTER (WHERE {broken})" if item.kind != "not_null" else "NULL"
+        sample = f"min_by({shown}, {column}, {_SAMPLES}) FILTER (WHERE {broken})" if item.kind != "not_null" else "NULL"
         terms.append(
-            f"{checked} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, ({sample})[1:{_SAMPLES}] AS "
+            f"{checked} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, {sample} AS "
             f"sample_{number}, min({column})::VARCHAR AS low_{number}, max({column})::VARCHAR AS high_{number}"
         )
         parameters += values if item.kind == "not_null" else values * 2
-    query = f"SELECT {', '.join(terms)} FROM panes WHERE kind <> 'withdrawn'"
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.register("panes", panes)
-        [row] = connection.sql(query, params=parameters).to_arrow_table().to_pylist()
+    [row] = query(f"SELECT {', '.join(terms)} FROM panes WHERE kind <> 'withdrawn'", parameters, panes=panes).to_pylist()
     return dict(row)
 
 

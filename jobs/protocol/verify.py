@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileType
@@ -23,6 +22,7 @@ from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
 from jobs.tables.delta import filesystem
 from jobs.tables.ledger import RUN_KINDS, LedgerRow
 from jobs.tables.schemas import SNAPSHOT_TABLES
+from jobs.tables.sql import query
 from jobs.tables.staging import declaration_of, read_staged, stack
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -152,12 +152,8 @@ def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str) -> 
 
 
 def _difference(name: str, recorded: pa.Table, replayed: pa.Table) -> TableDifference | None:
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.register("recorded", recorded)
-        connection.register("replayed", replayed)
-        gone = connection.sql("SELECT * FROM recorded EXCEPT ALL SELECT * FROM replayed").to_arrow_table()
-        new = connection.sql("SELECT * FROM replayed EXCEPT ALL SELECT * FROM recorded").to_arrow_table()
+    gone = query("SELECT * FROM recorded EXCEPT ALL SELECT * FROM replayed", recorded=recorded, replayed=replayed)
+    new = query("SELECT * FROM replayed EXCEPT ALL SELECT * FROM recorded", recorded=recorded, replayed=replayed)
     if not gone.num_rows and not new.num_rows:
         return None
     [example] = (gone if gone.num_rows else new).slice(0, 1).to_pylist()

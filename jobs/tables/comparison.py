@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from jobs.errors import UsageError
+from jobs.tables.sql import query
 from jobs.tables.warehouse import Warehouse
 
 _WINDOW = ("window_start", "window_end", "timestamp")
@@ -67,7 +67,7 @@ class Comparison:
         listed = ", ".join(map(_name, window))
         same = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*window, _ROW])
         equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in self.results)
-        query = f"""
+        sql = f"""
             WITH a AS ({self._numbered("published_left", listed)}), b AS ({self._numbered("published_right", listed)})
             SELECT {_struct({name: f"coalesce(a.{_name(name)}, b.{_name(name)})" for name in self.keys})} AS "key",
                 {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in _WINDOW)}, coalesce(a.{_ROW}, b.{_ROW}) AS "row",
@@ -78,10 +78,7 @@ class Comparison:
             WHERE a.{_ROW} IS NULL OR b.{_ROW} IS NULL OR NOT ({equal})
             ORDER BY {", ".join(_WINDOW)}, "key", "row"
         """
-        with duckdb.connect() as connection:
-            connection.register("published_left", self.left)
-            connection.register("published_right", self.right)
-            return list(connection.sql(query).to_arrow_table().to_pylist())
+        return list(query(sql, published_left=self.left, published_right=self.right).to_pylist())
 
     def _numbered(self, table: str, window: str) -> str:
         rank = f"row_number() OVER (PARTITION BY {window} ORDER BY firing, run_seq, ordinal) AS {_ROW}"

@@ -6,8 +6,9 @@ Arrow tables in, plain rows out. Knows neither runs nor branches.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import duckdb
 import pyarrow as pa
+
+from jobs.tables.sql import query
 
 _WINDOW = ("window_start", "window_end")
 # Snapshot table -> what its rows are called, whether they have the pipeline's key, and the other columns that name a row.
@@ -46,7 +47,7 @@ def _differing(left: pa.Table, right: pa.Table, named: Sequence[str]) -> list[tu
     same = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*named, "__copy"])
     equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in values)
     first = sorted(named, key=lambda name: name not in _WINDOW)
-    query = f"""
+    sql = f"""
         WITH a AS ({_numbered("snapshot_left", named, values)}), b AS ({_numbered("snapshot_right", named, values)})
         SELECT CASE WHEN a.__copy IS NOT NULL THEN {_struct("a", [*named, *values])} END AS "left",
             CASE WHEN b.__copy IS NOT NULL THEN {_struct("b", [*named, *values])} END AS "right"
@@ -54,10 +55,7 @@ def _differing(left: pa.Table, right: pa.Table, named: Sequence[str]) -> list[tu
         WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({equal or "true"})
         ORDER BY {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)}) NULLS FIRST" for name in first)}
     """
-    with duckdb.connect() as connection:
-        connection.register("snapshot_left", left)
-        connection.register("snapshot_right", right)
-        return [(row["left"], row["right"]) for row in connection.sql(query).to_arrow_table().to_pylist()]
+    return [(row["left"], row["right"]) for row in query(sql, snapshot_left=left, snapshot_right=right).to_pylist()]
 
 
 def _numbered(table: str, named: Sequence[str], values: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from jobs.tables.attempts import AttemptsReader
@@ -62,6 +63,14 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
     """
     path = f"run_id={run_id}/{part}-{uuid.uuid4().hex[:8]}.parquet"
     return write_file(uri, path, rows, {"run_id": run_id})
+
+
+def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
+    """Rows of files that a run has just staged, without run_id, for who looks at some columns of many."""
+    folder = tables[name]
+    schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
+    kind, files = pads.ParquetFileFormat(), filesystem(folder.uri)
+    return pads.FileSystemDataset([kind.make_fragment(path, files) for path in paths], schema, kind, files)
 
 
 def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:

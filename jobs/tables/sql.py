@@ -1,0 +1,29 @@
+"""SQL over Arrow tables in memory, by the one DuckDB of this process. Times are UTC.
+
+Knows no table by name. To make a database costs more than most queries do; queries share nothing of it.
+"""
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+
+def query(sql: str, parameters: Sequence[Any] = (), **tables: pa.Table | pads.Dataset) -> pa.Table:
+    """The rows of a query over `tables`, which it knows by their names here."""
+    with _database(os.getpid()).cursor() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return connection.sql(sql, params=list(parameters) or None).to_arrow_table()
+
+
+@cache
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """One a process: its threads don't live on in a fork."""
+    connection = duckdb.connect()
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    return connection

@@ -49,14 +49,16 @@ class Results:
     def summary(self, keys: Iterable[Key]) -> list[dict[str, Any]]:
         """One row a key that has runs: medians, and how they compare with Spark's own on the same rows and with Flink's rows per second.
 
-        `wall_ratio` is wall time by that of spark_native (less is better); `per_cpu_ratio` is rows per CPU second by those of flink (more
-        is better); None where there is none to compare with.
+        `wall_ratio` is wall time by that of spark_native (less is better), `committed_ratio` the same of the time until the ledger is
+        committed; `per_cpu_ratio` is rows per CPU second by those of flink (more is better); None where there is none to compare with.
         """
         rows = [self._median(key) for key in keys if self._lines[key]]
         for row in rows:
             same = {other["contender"]: other for other in rows if other["workload"] == row["workload"] and other["rows"] == row["rows"]}
             anchor, flink = same.get(ANCHOR), same.get("flink")
             row["wall_ratio"] = round(row["wall_s"] / anchor["wall_s"], 2) if anchor and anchor["wall_s"] else None
+            until = row["committed_s"]
+            row["committed_ratio"] = round(until / anchor["wall_s"], 2) if until and anchor and anchor["wall_s"] else None
             row["per_cpu_ratio"] = round(flink["cpu_s"] / row["cpu_s"], 2) if flink and row["cpu_s"] else None
         return rows
 
@@ -64,6 +66,7 @@ class Results:
         runs = self._lines[key]
         middle = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
         rows = runs[-1]["rows"]
+        committed = [run["committed_s"] for run in runs if run.get("committed_s")]
         predictions = [run["predicted_s"] for run in runs if run.get("predicted_s")]
         predicted = median(predictions) if predictions else None
         checks = sorted({run["check"] for run in runs if run.get("check")})
@@ -72,6 +75,7 @@ class Results:
             "contender": key.contender,
             "rows": rows,
             **middle,
+            "committed_s": median(committed) if committed else None,
             "rows_per_s": round(rows / middle["wall_s"]) if middle["wall_s"] else None,
             "rows_per_cpu_s": round(rows / middle["cpu_s"]) if middle["cpu_s"] else None,
             "engine": runs[-1].get("engine"),

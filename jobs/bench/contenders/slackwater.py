@@ -1,4 +1,7 @@
-"""The project itself: one slice, from the pinned source to the committed ledger and the published table, in a warm Spark session."""
+"""The project itself: one slice, from the pinned source to the committed ledger and the published table, in a warm Spark session.
+
+Seconds until the ledger is committed are noted beside those until the published table has followed.
+"""
 
 import shutil
 from typing import Any
@@ -8,6 +11,7 @@ from jobs.bench.workloads import WORKLOADS
 from jobs.pipelines import registry
 from jobs.protocol.catch_up import CatchUp, Request
 from jobs.protocol.prediction import from_calibration
+from jobs.protocol.run import wall_clock
 from jobs.protocol.trial import calibrate
 from jobs.tables.warehouse import Warehouse
 
@@ -43,8 +47,11 @@ class Slackwater:
     def _replay(self, case: Case, from_ms: int, to_ms: int) -> dict[str, Any]:
         request = Request(case.workload.pipeline, to_ms, from_ms, engine=self._engine)
         work = CatchUp.on_spark(request, str(case.folder), PIPELINES, lambda line: None)
+        started = wall_clock()
         [row] = work.run()
-        return {"rows": row.rows_read, "engine": row.engine, "phases": row.phase_seconds, "task_mb": work.staged[0].memory_mb}
+        assert row.committed_at is not None
+        facts = {"rows": row.rows_read, "engine": row.engine, "phases": row.phase_seconds, "task_mb": work.staged[0].memory_mb}
+        return {**facts, "committed_s": round((row.committed_at - started).total_seconds(), 3)}
 
 
 class LastEighth(Slackwater):

@@ -195,6 +195,16 @@ def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
     assert row["wall_ratio"] is None and row["per_cpu_ratio"] == 1.0
 
 
+def test_the_time_until_the_commit_is_compared_beside_the_whole(tmp_path: Path) -> None:
+    results, ours, anchor = Results(tmp_path), Key("a", 100, "slackwater", ""), Key("a", 100, "spark_native", "")
+    for wall in (4.0, 6.0, 5.0):
+        results.add(ours, {"wall_s": wall, "committed_s": wall - 3, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
+    results.add(anchor, {"wall_s": 4.0, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
+    row, other = results.summary([ours, anchor])
+    assert (row["committed_s"], row["committed_ratio"], row["wall_ratio"]) == (2.0, 0.5, 1.25)
+    assert (other["committed_s"], other["committed_ratio"]) == (None, None)
+
+
 def test_workloads_and_growth_are_drawn_into_one_picture(tmp_path: Path) -> None:
     numbers = {"wall_s": 1.0, "cpu_s": 2.0, "peak_mb": 3.0}
     rows = [{"workload": "a", "contender": name, "rows": 10, **numbers} for name in ("slackwater", "duckdb")]

@@ -42,6 +42,11 @@ class FixedWindows:
     def _rest(self) -> int:
         return self.size_ms % self.slide_ms
 
+    @property
+    def have_gaps(self) -> bool:
+        """Whether there are times that no window holds."""
+        return self.size_ms < self.slide_ms
+
     def slices(self, times_ms: Longs) -> Longs:
         """int64[n]: the slice of each time."""
         since = times_ms - self.offset_ms

@@ -5,6 +5,8 @@ Arrays of 64-bit integers in, the same out. No key, no window and no aggregate i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,7 +19,8 @@ _FREE_ENTRIES: Final = 1 << 16
 _ENTRIES_PER_ROW: Final = 6
 
 
-class Groups(NamedTuple):
+@dataclass(frozen=True)
+class Groups:
     """Each row's group.
 
     Attributes:
@@ -33,29 +36,65 @@ class Groups(NamedTuple):
         """Every row a group of its own."""
         return cls(np.arange(rows, dtype=np.int64), rows)
 
+    @cached_property
+    def counts(self) -> Longs:
+        """int64[size]: the rows of each group."""
+        return np.bincount(self.codes, minlength=self.size)
 
-def group_values(values: Longs) -> tuple[Groups, Longs]:
-    """Groups of equal values, and each group's value: ascending where the values lie close together, else in order of appearance."""
+
+class Coded(NamedTuple):
+    """Each row's value as a small number, which need not have been given to any row.
+
+    Attributes:
+        codes: int64[n] from 0 to size - 1.
+        size: how many numbers there may be.
+        there: those that some row has, ascending.
+    """
+
+    codes: Longs
+    size: int
+    there: Longs
+
+    @classmethod
+    def of(cls, codes: Longs, size: int) -> Coded:
+        """Codes from 0 to size - 1."""
+        is_there = np.zeros(size, np.bool_)
+        is_there[codes] = True
+        return cls(codes, size, np.flatnonzero(is_there))
+
+    def numbered(self, numbers: Longs) -> Longs:
+        """int64[n]: what stands in `numbers` at the place that each row's code has in `there`."""
+        table = np.empty(self.size, np.int64)
+        table[self.there] = numbers
+        return table[self.codes]
+
+
+def code_values(values: Longs) -> tuple[Coded, Longs]:
+    """Codes of values, and the value of each that is there: ascending where the values lie close together, else in order of appearance."""
     if not len(values):
-        return Groups(values, 0), values
+        return Coded(values, 0, values), values
     least = int(values.min())
     span = int(values.max()) - least + 1
     if span > _ENTRIES_PER_ROW * len(values) + _FREE_ENTRIES:
         encoded = pa.array(values).dictionary_encode()
         distinct: Longs = encoded.dictionary.to_numpy()
-        return Groups(encoded.indices.to_numpy().astype(np.int64), len(distinct)), distinct
-    codes = values - least
-    is_there = np.zeros(span, np.bool_)
-    is_there[codes] = True
-    there = np.flatnonzero(is_there)
-    if len(there) < span:
-        number = np.cumsum(is_there) - 1
-        codes = number[codes]
-    return Groups(codes, len(there)), there + least
+        return Coded(encoded.indices.to_numpy().astype(np.int64), len(distinct), np.arange(len(distinct))), distinct
+    coded = Coded.of(values - least, span)
+    return coded, coded.there + least
 
 
-def group_pairs(first: Longs, second: Longs) -> tuple[Groups, Longs, Longs]:
-    """Groups of rows equal in both columns, and each group's two values."""
+def group_values(values: Longs) -> tuple[Groups, Longs]:
+    """Groups of equal values, and each group's value: ascending where the values lie close together, else in order of appearance."""
+    coded, distinct = code_values(values)
+    size = len(coded.there)
+    return Groups(coded.codes if size == coded.size else coded.numbered(np.arange(size)), size), distinct
+
+
+def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tuple[Groups, Longs, Longs]:
+    """Groups of rows equal in both columns, and each group's two values. Rows at `outside`, if there are any, make one more group together,
+    the last; it has no values."""
+    if outside is not None and len(outside):
+        return _group_inside(first, second, outside)
     if not len(first):
         return Groups(first, 0), first, second
     least, low = int(first.min()), int(second.min())
@@ -64,8 +103,24 @@ def group_pairs(first: Longs, second: Longs) -> tuple[Groups, Longs, Longs]:
         (one, ones), (other, others) = group_values(first), group_values(second)
         groups, at, beside = group_pairs(one.codes, other.codes)
         return groups, ones[at], others[beside]
-    groups, packed = group_values((first - least) * width + (second - low))
+    packed = (first - least) * width
+    packed += second - low
+    groups, packed = group_values(packed)
     return groups, packed // width + least, packed % width + low
+
+
+def _group_inside(first: Longs, second: Longs, outside: Longs) -> tuple[Groups, Longs, Longs]:
+    is_inside = np.ones(len(first), np.bool_)
+    is_inside[outside] = False
+    some = int(np.argmax(is_inside))
+    if not is_inside[some]:
+        return Groups(np.zeros(len(first), np.int64), 1), first[:0], second[:0]
+    # As copies of one that is inside they widen no range and make no group, and nothing is moved.
+    first, second = first.copy(), second.copy()
+    first[outside], second[outside] = first[some], second[some]
+    groups, ones, others = group_pairs(first, second)
+    groups.codes[outside] = groups.size  # nobody else has these codes
+    return Groups(groups.codes, groups.size + 1), ones, others
 
 
 def run_starts(*columns: Longs) -> Longs:

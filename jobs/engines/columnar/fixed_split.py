@@ -32,13 +32,22 @@ class FixedSplit:
 
     def split(self, elements: Elements) -> Split:
         slices = self.windows.slices(elements.events)
-        is_behind = self.windows.earliest_last_instants(slices) <= elements.watermarks
-        is_behind |= self.windows.windows_per_slice(slices) == 0
-        behind = np.flatnonzero(is_behind)
+        behind = self._behind(elements, slices)
         split = self._judge(elements, slices, behind)
         split.parts[CELLS] = self._cells(elements, slices, behind)
         split.counts["rows_accepted"] += len(slices) - len(behind)
         return split
+
+    def _behind(self, elements: Elements, slices: Longs) -> Longs:
+        """The rows that the watermark has passed in some window of theirs, or that no window holds."""
+        passed = elements.events <= elements.watermarks  # a window ends after every element in it
+        if self.windows.have_gaps:
+            passed |= self.windows.windows_per_slice(slices) == 0
+        rows = np.flatnonzero(passed)
+        candidates = slices[rows]
+        is_behind = self.windows.earliest_last_instants(candidates) <= elements.watermarks[rows]
+        is_behind |= self.windows.windows_per_slice(candidates) == 0
+        return rows[is_behind]
 
     def _judge(self, elements: Elements, slices: Longs, behind: Longs) -> Split:
         """Of elements that are behind for some window: those that a window still takes, and those that none does."""
@@ -58,24 +67,13 @@ class FixedSplit:
 
     def _cells(self, elements: Elements, slices: Longs, behind: Longs) -> Part:
         """Partial aggregates by key and slice of the rows that are not behind."""
-        groups, keys, slices = group_pairs(elements.keys, slices)
-        if len(behind):
-            # They go to a group of their own, which is cut off afterwards: cheaper than leaving them out of every column.
-            codes = groups.codes.copy()
-            codes[behind] = groups.size
-            groups = Groups(codes, groups.size + 1)
-        counts = np.bincount(groups.codes, minlength=groups.size)
-        kept = np.flatnonzero(counts[: len(keys)])
+        groups, keys, slices = group_pairs(elements.keys, slices, behind)
         first, last = self._arrivals(groups, slices, elements.clocks)
-        columns = {
-            SLICE: pa.array(slices),
-            **{name: pa.array(values[: len(keys)]) for name, values in ((ELEMENTS, counts), (FIRST, first), (LAST, last))},
-        }
+        own = slice(len(keys))  # the group of those that are behind comes last
+        columns = {SLICE: slices, ELEMENTS: groups.counts[own], FIRST: first[own], LAST: last[own]}
         for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
-            accumulators = aggregate.partial(elements.rows, groups)
-            columns |= {name: column.slice(0, len(keys)) for name, column in zip(names, accumulators, strict=True)}
-        part = Part(keys, pa.table(columns))
-        return part if len(kept) == len(keys) else Part(keys[kept], part.rows.take(pa.array(kept)))
+            columns |= {name: column[own] for name, column in zip(names, aggregate.partial(elements.rows, groups), strict=True)}
+        return Part(keys, pa.table(columns))
 
     def _arrivals(self, groups: Groups, slices: Longs, clocks: Longs) -> tuple[Longs, Longs]:
         """First and last arrival of each group; where all of its windows are closed by the slice's end nobody will ask, and they are 0."""

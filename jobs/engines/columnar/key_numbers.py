@@ -4,15 +4,17 @@ Hashing and key groups are the business of `jobs.engines.keys`.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.engines.columnar.families import Part
 from jobs.engines.keys import Keys
 from windowing.columnar.columns import Longs
-from windowing.columnar.groups import group_pairs, group_values
+from windowing.columnar.groups import Coded, Groups, code_values, group_pairs
 from windowing.key_groups import KeyGroupRange
 
 KEY_GROUP = "key_group"
@@ -34,26 +36,31 @@ class KeyNumbers:
     @classmethod
     def of_batch(cls, rows: pa.Table, keys: Keys) -> "KeyNumbers":
         """Number the keys of source rows, ascending by key group."""
-        numbers, example = _number(rows.select(keys.names))
-        distinct = rows.select(keys.names).take(pa.array(example))
+        coded, distinct = _coded(rows.select(keys.names))
         groups = np.asarray(keys.groups(distinct), np.int32)
-        order = np.argsort(groups.astype(np.int16), kind="stable")  # there are at most 2^15 groups, and short integers sort by radix
-        return cls(numbers, distinct.add_column(0, KEY_GROUP, pa.array(groups)))._renumbered(order)
+        return cls._ordered(coded, distinct.add_column(0, KEY_GROUP, pa.array(groups)), _by_group(groups))
 
     @classmethod
     def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
         """Number the keys of rows that have their group beside them, in the order of a snapshot: by group, then by key columns."""
-        numbers, example = _number(columns.select(keys.names))
-        distinct = columns.take(pa.array(example))
-        distinct = pa.table({name: plain(distinct.column(name)) for name in distinct.column_names})
-        order = pc.sort_indices(distinct, sort_keys=[(name, "ascending") for name in (KEY_GROUP, *keys.names)])
-        return cls(numbers, distinct)._renumbered(order.to_numpy().astype(np.int64))
+        coded, distinct = _coded(columns.select(keys.names))
+        groups = np.zeros(coded.size, np.int64)
+        groups[coded.codes] = columns.column(KEY_GROUP).to_numpy()
+        groups = groups[coded.there]
+        key = distinct.column(0)
+        if distinct.num_columns == 1 and pa.types.is_integer(key.type):
+            order = np.argsort(key.to_numpy(), kind="stable")
+        else:
+            order = pc.sort_indices(distinct, sort_keys=[(name, "ascending") for name in keys.names]).to_numpy().astype(np.int64)
+        order = order[_by_group(groups[order])]
+        return cls._ordered(coded, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
 
-    def _renumbered(self, order: Longs) -> "KeyNumbers":
-        """The same keys; number i is what order[i] was."""
-        renumbered = np.empty(len(order), np.int64)
-        renumbered[order] = np.arange(len(order))
-        return KeyNumbers(renumbered[self.numbers], self.distinct.take(pa.array(order)))
+    @classmethod
+    def _ordered(cls, coded: Coded, distinct: pa.Table, order: Longs) -> "KeyNumbers":
+        """The key that stands at order[i] among those that are there has the number i."""
+        numbers = np.empty(len(order), np.int64)
+        numbers[order] = np.arange(len(order))
+        return cls(coded.numbered(numbers), distinct.take(pa.array(order)))
 
     @property
     def groups(self) -> Longs:
@@ -61,27 +68,37 @@ class KeyNumbers:
         return self.distinct.column(KEY_GROUP).to_numpy().astype(np.int64)
 
 
-def _number(columns: pa.Table) -> tuple[Longs, Longs]:
-    """(each row's key, a row of each key)."""
-    integers = [_integers(column) for column in columns.columns]
-    groups, _ = group_values(integers[0])
-    for column in integers[1:]:
-        groups, _, _ = group_pairs(groups.codes, group_values(column)[0].codes)
+def _by_group(groups: npt.NDArray[Any]) -> Longs:
+    """Stable. There are at most 2^15 groups, and short integers sort by radix."""
+    return np.argsort(groups.astype(np.int16), kind="stable")
+
+
+def _coded(columns: pa.Table) -> tuple[Coded, pa.Table]:
+    """(each row's key as a code, the key columns at each code that is there), without dictionaries."""
+    coded, values = _coded_column(columns.column(0))
+    if columns.num_columns == 1:
+        return coded, pa.table({columns.column_names[0]: values})
+    groups = Groups(coded.codes, coded.size)
+    for column in columns.columns[1:]:
+        groups, _, _ = group_pairs(groups.codes, _coded_column(column)[0].codes)
     example = np.zeros(groups.size, np.int64)
     example[groups.codes] = np.arange(len(groups.codes))
-    return groups.codes, example
+    rows = columns.take(pa.array(example))
+    distinct = pa.table({name: plain(column) for name, column in zip(rows.column_names, rows.columns, strict=True)})
+    return Coded(groups.codes, groups.size, np.arange(groups.size)), distinct
 
 
-def _integers(column: pa.ChunkedArray) -> Longs:
-    """Equal integers for equal values."""
+def _coded_column(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:
     kind = column.type
-    if pa.types.is_date32(kind):
-        column = column.cast(pa.int32())
-    elif not pa.types.is_integer(kind):
-        column = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
-        column = column.unify_dictionaries()
-        return np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in column.chunks)])
-    return column.cast(pa.int64()).to_numpy()
+    if pa.types.is_integer(kind) or pa.types.is_date32(kind):
+        number = pa.int32() if pa.types.is_date32(kind) else kind
+        coded, values = code_values(column.cast(number).cast(pa.int64()).to_numpy())
+        return coded, pa.array(values).cast(number).cast(kind)
+    encoded = (column if pa.types.is_dictionary(kind) else column.dictionary_encode()).unify_dictionaries()
+    codes = np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in encoded.chunks)])
+    dictionary = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], plain(encoded).type)
+    coded = Coded.of(codes, len(dictionary))
+    return coded, dictionary if len(coded.there) == coded.size else dictionary.take(pa.array(coded.there))
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -93,13 +110,12 @@ def with_keys(part: Part, distinct: pa.Table) -> pa.Table:
     """The rows of `part`, sorted by key, with their keys beside them: integers as they are, others as dictionaries."""
     rows, keys = part.rows, part.keys
     first, beyond = (int(keys[0]), int(keys[-1]) + 1) if len(keys) else (0, 0)
-    own, places = distinct.slice(first, beyond - first), pa.array((keys - first).astype(np.int32))
-    for name in own.column_names:
-        values = own.column(name).combine_chunks()
+    own, places = distinct.slice(first, beyond - first), keys - first
+    for name, values in zip(own.column_names, own.columns, strict=True):
         if pa.types.is_integer(values.type):
-            column = values.take(places).cast(pa.int64())
+            column = pa.array(values.to_numpy().astype(np.int64)[places])
         else:
-            column = pa.DictionaryArray.from_arrays(places, values)
+            column = pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), values.combine_chunks())
         rows = rows.append_column(_PREFIX + name, column)
     return rows
 

@@ -13,7 +13,7 @@ from windowing.columnar.groups import Groups, sum_of_groups
 def count_values(column: pa.ChunkedArray, groups: Groups) -> Longs:
     """How many values of each group are not null."""
     if not column.null_count:
-        return np.bincount(groups.codes, minlength=groups.size)
+        return groups.counts
     return np.bincount(groups.codes[np.asarray(column.is_valid())], minlength=groups.size)
 
 
@@ -38,7 +38,7 @@ class ColumnarCount:
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         if self._column is None:
-            return [pa.array(np.bincount(groups.codes, minlength=groups.size))]
+            return [pa.array(groups.counts)]
         return [pa.array(count_values(rows.column(self._column), groups))]
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:

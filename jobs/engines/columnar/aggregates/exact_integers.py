@@ -34,7 +34,7 @@ class _ExactSumming(ABC):
 
     @abstractmethod
     def _digits_of(self, values: pa.Array) -> list[Longs]:
-        """The digits of values without nulls."""
+        """The digits of values without nulls; highest ones that are all zero may be left out."""
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         column = rows.column(self._column)
@@ -59,7 +59,7 @@ class _ExactSumming(ABC):
 
     def _sum(self, digits: list[Longs], groups: Groups) -> list[Longs]:
         if _fits(digits):
-            return [sum_of_groups(digits[0], groups), *(np.zeros(groups.size, np.int64) for _ in digits[1:])]
+            return [sum_of_groups(digits[0], groups), *(np.zeros(groups.size, np.int64) for _ in range(self.digits - 1))]
         return limbs.to_digits(limbs.sum_limbs(limbs.of_digits(digits), groups), self.digits)
 
     def _numbers(self, accumulators: Columns) -> tuple[list[Longs], Longs]:
@@ -90,8 +90,7 @@ class ColumnarInteger(_ExactSumming):
     digits = 2
 
     def _digits_of(self, values: pa.Array) -> list[Longs]:
-        numbers = values.cast(pa.int64()).to_numpy()
-        return [numbers, np.zeros(len(numbers), np.int64)]
+        return [values.cast(pa.int64()).to_numpy()]
 
     def results(self, accumulators: Columns) -> pa.Array:
         (low, high), counts = self._numbers(accumulators)
@@ -140,7 +139,7 @@ class ColumnarDecimal(_ExactSumming):
 
     def _digits_of(self, values: pa.Array) -> list[Longs]:
         low, high = decimal_digits(values.cast(pa.decimal128(38, self._scale)))
-        return [low, high, np.zeros(len(low), np.int64)]
+        return [low, high]
 
     def results(self, accumulators: Columns) -> pa.Array:
         totals, counts = self._totals(accumulators)

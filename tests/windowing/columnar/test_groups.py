@@ -21,3 +21,18 @@ def test_pairs_are_grouped_by_both_values(rows: list[tuple[int, int, int]]) -> N
     assert [pairs[code] for code in groups.codes.tolist()] == [(one, other) for one, other, _ in rows]
     for summary, reduce in ((least_of_groups, min), (greatest_of_groups, max), (sum_of_groups, sum)):
         assert summary(values, groups).tolist() == [reduce(members[pair]) for pair in pairs]
+
+
+@given(st.lists(st.tuples(LONG, LONG, st.booleans()), max_size=30))
+def test_rows_outside_make_one_more_group_and_change_no_other(rows: list[tuple[int, int, bool]]) -> None:
+    first, second = (np.array([row[place] for row in rows], np.int64) for place in (0, 1))
+    is_outside = np.array([row[2] for row in rows], bool)
+    groups, ones, others = group_pairs(first, second, np.flatnonzero(is_outside))
+    pairs = list(zip(ones.tolist(), others.tolist(), strict=True))
+    inside = [(one, other) for one, other, is_out in rows if not is_out]
+    assert sorted(pairs) == sorted(set(inside))
+    assert groups.size == len(pairs) + any(is_outside)
+    assert [code if code == len(pairs) else pairs[code] for code in groups.codes.tolist()] == [
+        len(pairs) if is_out else (one, other) for one, other, is_out in rows
+    ]
+    assert groups.counts.tolist() == [*(inside.count(pair) for pair in pairs), *([sum(is_outside)] if any(is_outside) else [])]

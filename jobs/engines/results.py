@@ -67,19 +67,26 @@ def hashed(output: ContentHash, state: ContentHash) -> pa.Table:
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """`rows` with every column of the table but run_id, in its order, so that a hash covers what a reader sees."""
+    """`rows` with every column of the table but run_id, in its order, so that a hash covers what a reader sees. Dictionaries stay."""
     columns = {
-        field.name: rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        field.name: _of_type(rows.column(field.name), field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
         for field in schema
         if field.name != "run_id"
     }
     return pa.table(columns)
 
 
+def _of_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    is_encoded = pa.types.is_dictionary(column.type) and column.type.value_type == kind
+    return column if is_encoded else column.cast(kind)
+
+
 def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, part: int = 0) -> pa.Table:
     """Few rows of table `name` go to the driver, many stay here as a file of the table, written by a part of range `number`."""
     if rows.num_rows < replay.file_rows:
-        return named(name, rows)
+        return named(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))
     written = write_staged(replay.target(name), replay.run_id, f"range-{number:05d}-{part}", conform(rows, schema))
     columns = [{"table": name, **vars(written)}]
     columns[0]["partition"] = list(written.partition.items())

@@ -53,8 +53,11 @@ def filesystem(uri: str) -> pafs.FileSystem:
     return pafs.SubTreeFileSystem(uri.removeprefix("file://"), pafs.LocalFileSystem())
 
 
-def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | None]) -> WrittenFile:
+def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | None], as_differences: Sequence[str] = ()) -> WrittenFile:
     """Write `table` (without its partition columns) as the Parquet file `path` below the folder `uri`. Commits nothing.
+
+    Integers and times in `as_differences` are stored as such; other columns with a dictionary as long as that pays. A column of the
+    table may itself be a dictionary; readers do not see it.
 
     Raises:
         WarehouseNotWritable: the folder can't be written.
@@ -63,7 +66,14 @@ def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | 
     try:
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
         with files.open_output_stream(path) as sink:
-            pq.write_table(table, sink, compression="zstd")
+            pq.write_table(
+                table,
+                sink,
+                compression="zstd",
+                use_dictionary=[name for name in table.column_names if name not in as_differences],
+                column_encoding=dict.fromkeys(as_differences, "DELTA_BINARY_PACKED"),
+                store_schema=False,
+            )
     except OSError as error:
         raise not_writable(uri, error) from error
     return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, Statistics().add(table).to_json())

@@ -35,8 +35,10 @@ def watermarks(values: Longs) -> pa.Array:
 
 
 def constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
-    """The same value in every row."""
-    return pa.repeat(pa.scalar(value, kind), rows)
+    """The same value in every row; a text as a dictionary of it alone."""
+    if value is None or not pa.types.is_string(kind):
+        return pa.repeat(pa.scalar(value, kind), rows)
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array([value], kind))
 
 
 def _of_keys(distinct: pa.Table, keys: Longs) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.tables.attempts import Attempt, AttemptsWriter
@@ -84,3 +86,27 @@ def test_two_files_of_one_part_do_not_overwrite_each_other(tables: Tables) -> No
 def test_no_files_are_an_empty_table_without_the_run(tables: Tables) -> None:
     rows = read_staged(tables, "panes", ())
     assert rows.num_rows == 0 and rows.schema.names == tables["panes"].schema.names[1:]
+
+
+def test_how_staged_rows_are_encoded_is_no_readers_business(tables: Tables) -> None:
+    """Differences for what hardly repeats, dictionaries that differ from chunk to chunk for texts: rows as they were, in plain types."""
+    folder, rows = tables["timers"], 10_000
+    moments = pa.array([MOMENT.replace(microsecond=i) for i in range(rows)], folder.schema.field("time").type)
+
+    def texts(value: str, count: int) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([value]))
+
+    staged = pa.table(
+        {
+            "key_group": pa.array([i // 100 for i in range(rows)], pa.int32()),
+            "origin": pa.chunked_array([texts("EWR", 4_000), texts("LGA", rows - 4_000)]),
+            "time": moments,
+        }
+    )
+    plain = staged.set_column(1, "origin", pa.array(["EWR"] * 4_000 + ["LGA"] * (rows - 4_000)))
+    written = write_staged(folder.uri, "r1", "range-0", staged)
+    path = f"{folder.uri}/{written.path}"
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    assert [name in group.column(number).encodings for number, name in ((0, "RLE_DICTIONARY"), (2, "DELTA_BINARY_PACKED"))] == [True, True]
+    assert pq.ParquetFile(path).read() == plain
+    assert duckdb.sql(f"SELECT key_group, origin, time FROM '{path}'").to_arrow_table().cast(plain.schema) == plain

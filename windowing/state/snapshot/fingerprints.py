@@ -88,6 +88,8 @@ def _words_of_column(column: pa.Array) -> tuple[Words | np.uint64, Words | np.ui
         return nothing, nothing
     if pa.types.is_dictionary(kind):
         first, second = (np.broadcast_to(words, len(column.dictionary)) for words in _words_of_column(column.dictionary))
+        if len(first) == 1 and not column.null_count:
+            return first[0], second[0]
         return _taken(first, column.indices), _taken(second, column.indices)
     if pa.types.is_boolean(kind):
         word = np.where(np.asarray(column.fill_null(False)), np.uint64(_TAGS["t"]), np.uint64(_TAGS["f"]))

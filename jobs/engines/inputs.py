@@ -271,6 +271,18 @@ def check_roles(source: DeltaSource, schema: pa.Schema, others: Sequence[str]) -
 _PARTITIONING = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 
 
+class ColumnStatistics(NamedTuple):
+    """What a file says of a column of a batch.
+
+    Attributes:
+        is_complete: it holds no null.
+        bounds: no value is less than the first or greater than the second; times as integers of the column's unit. None: not known.
+    """
+
+    is_complete: bool
+    bounds: tuple[int, int] | None
+
+
 @dataclass(frozen=True)
 class SourceBatch:
     """Rows of the source as a map task receives them.
@@ -281,6 +293,7 @@ class SourceBatch:
         may_hold_unread: whether rows that arrived before the slice, or without an arrival time, are this run's; else an earlier run's.
         read_to_ms: those that arrived before then, and those without an arrival time, are an earlier run's all the same; None: none are.
         whole_rows: all wanted columns of the rows at some ascending positions, where `rows` lacks some.
+        statistics: what the file says of a column. Of some columns it may be asked alone, where `rows` lacks them: those are complete.
     """
 
     rows: pa.Table
@@ -288,17 +301,39 @@ class SourceBatch:
     may_hold_unread: bool
     read_to_ms: int | None = None
     whole_rows: Callable[[npt.NDArray[np.int64]], pa.Table] | None = None
+    statistics: Callable[[str], ColumnStatistics] | None = None
 
     def whole(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         """All wanted columns of the rows at ascending `positions`."""
         return self.rows.take(pa.array(positions)) if self.whole_rows is None else self.whole_rows(positions)
 
+    def is_complete(self, name: str) -> bool:
+        """Whether the column holds no null."""
+        if name in self.rows.column_names or self.statistics is None:
+            return bool(self.rows.column(name).null_count == 0)
+        return self.statistics(name).is_complete
 
-def read(uri: str, file: InputFile, schema: pa.Schema, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> pa.Table:
-    """`columns` of one file or of some of its row groups, in that order, partition columns filled in."""
+    def bounds(self, time: str) -> tuple[int, int]:
+        """Two times, in the column's unit, that all of a column without nulls lie between; of a batch that has rows."""
+        known = None if self.statistics is None else self.statistics(time).bounds
+        if known is not None:
+            return known
+        values = self.rows.column(time).cast(pa.int64()).to_numpy()
+        return int(values.min()), int(values.max())
+
+
+def read(
+    uri: str,
+    file: InputFile,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    row_groups: Sequence[int] | None = None,
+    metadata: pq.FileMetaData | None = None,
+) -> pa.Table:
+    """`columns` of some row groups of one file, in that order, partition columns filled in. `metadata`: the file's, if it was read."""
     partition = dict(file.partition)
     with filesystem(uri).open_input_file(file.path) as data:
-        parquet = pq.ParquetFile(data, coerce_int96_timestamp_unit="us")
+        parquet = pq.ParquetFile(data, metadata=metadata, coerce_int96_timestamp_unit="us")
         there = set(parquet.schema_arrow.names)
         stored = [name for name in columns if name in there and name not in partition]
         wanted = range(parquet.num_row_groups) if row_groups is None else row_groups

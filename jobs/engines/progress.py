@@ -4,7 +4,7 @@ The pass judges rows exactly as the replay does, so an unusable row touches no p
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.inputs import to_datetime, to_ms
+from jobs.engines.inputs import SourceBatch, to_datetime, to_ms
 from jobs.engines.overrides import identifying_columns
 from jobs.engines.rows import ARRIVAL, EVENT, Judge, columns_of_condition
 from jobs.engines.transport import Batches, SliceScan, Transport
 from jobs.tables import schemas
+from windowing.columnar.columns import Longs
 from windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress, TickAggregates, Timeline, watermark_timeline
 from windowing.watermarks import WatermarkStrategy
 
@@ -98,14 +99,15 @@ class AggregateTicks:
     judge: Judge
 
     def __call__(self, batches: Batches) -> Iterable[tuple[int, pa.Table]]:
-        strategy, column = self.judge.pipeline.watermarks, self.judge.pipeline.source.source_partition
+        interval_ms, column = max(self.judge.pipeline.watermarks.interval_ms, 1), self.judge.pipeline.source.source_partition
         for batch in batches:
-            elements = self.judge.prepare(batch, quarantine=False).elements
+            elements, arrivals, events, per_ms = self._elements(batch)
             if not elements.num_rows:
                 continue
             codes, names = _coded_partitions(elements, column)
-            arrivals = np.maximum(elements.column(ARRIVAL).to_numpy(), self.judge.from_ms)  # a folded row counts as of the slice's start
-            ticks = TickAggregates.of_elements(codes, arrivals, elements.column(EVENT).to_numpy(), interval_ms=max(strategy.interval_ms, 1))
+            if batch.may_hold_unread:
+                arrivals = np.maximum(arrivals, self.judge.from_ms * per_ms)  # a folded row counts as of the slice's start
+            ticks = TickAggregates.of_elements(codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms)
             yield (
                 0,
                 pa.table(
@@ -117,11 +119,25 @@ class AggregateTicks:
                 ),
             )
 
+    def _elements(self, batch: SourceBatch) -> tuple[pa.Table, Longs, Longs, int]:
+        """(usable rows, their arrivals, their event times, how many units of these times make a millisecond)."""
+        if not self.judge.takes_all(batch):
+            elements = self.judge.prepare(batch, quarantine=False).elements
+            return elements, elements.column(ARRIVAL).to_numpy(), elements.column(EVENT).to_numpy(), 1
+        source = self.judge.pipeline.source
+        arrivals, events = (_microseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time))
+        return batch.rows, arrivals, events, 1000
 
-def _coded_partitions(rows: pa.Table, column: str | None) -> tuple[np.ndarray, pa.Array]:
-    """(the number of each row's source partition, their names)."""
+
+def _microseconds(times: pa.ChunkedArray) -> Longs:
+    whole: Longs = times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64()).to_numpy()
+    return whole
+
+
+def _coded_partitions(rows: pa.Table, column: str | None) -> tuple[Longs | int, pa.Array]:
+    """(the number of each row's source partition, or that of all; their names)."""
     if column is None:
-        return np.zeros(rows.num_rows, np.int64), pa.array([ONE_PARTITION])
+        return 0, pa.array([ONE_PARTITION])
     names = partition_names(rows, column).dictionary_encode().combine_chunks()
     return names.indices.to_numpy(), names.dictionary
 
@@ -133,18 +149,19 @@ def partition_names(rows: pa.Table, column: str | None) -> pa.ChunkedArray:
     return pc.fill_null(rows.column(column).cast(pa.string()), ONE_PARTITION)
 
 
-def columns_of_pass(judge: Judge) -> tuple[str, ...]:
-    """The columns that the pass reads."""
+def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
+    """The same rows with the columns that the pass reads: of keys it asks no more than whether they are null."""
     source = judge.pipeline.source
-    judged = (*judge.pipeline.keys, *columns_of_condition(judge.pipeline))
     told_by = identifying_columns(judge.pipeline) if judge.overrides.moved else ()
-    wanted = (*judged, source.event_time, source.arrival_time, source.source_partition, *told_by)
-    return tuple(dict.fromkeys(name for name in wanted if name))
+    read = {source.event_time, source.arrival_time, source.source_partition, *columns_of_condition(judge.pipeline), *told_by} - {None}
+    columns = tuple(name for name in scan.columns if name in read or name in judge.pipeline.keys)
+    return replace(scan, columns=columns, may_lack=tuple(name for name in judge.pipeline.keys if name not in read))
 
 
 def timeline_of(transport: Transport, scan: SliceScan, judge: Judge, before: Progress) -> tuple[Timeline, Progress]:
     """The timeline of the slice that `scan` reads, and the progress after it. One small job."""
-    return timeline_from(transport.gather(scan, AggregateTicks(judge)), judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
+    parts = transport.gather(scan_of_pass(scan, judge), AggregateTicks(judge))
+    return timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
 
 
 def timeline_from(

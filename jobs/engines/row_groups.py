@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.engines.inputs import InputFile, SourceBatch, read
+from jobs.engines.inputs import ColumnStatistics, InputFile, SourceBatch, read
 from jobs.tables.delta import filesystem
 
 ROWS_AT_ONCE = 1_000_000  # a larger batch takes longer for each row: its columns do not stay near the processor
@@ -28,27 +28,55 @@ class SourceFile:
     schema: pa.Schema
 
     @cached_property
+    def _metadata(self) -> pq.FileMetaData:
+        with filesystem(self.uri).open_input_file(self.file.path) as data:
+            return pq.read_metadata(data)
+
+    @cached_property
     def _sizes(self) -> list[int]:
         """Rows of each row group."""
-        with filesystem(self.uri).open_input_file(self.file.path) as data:
-            metadata = pq.read_metadata(data)
-        return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        return [self._metadata.row_group(number).num_rows for number in range(self._metadata.num_row_groups)]
 
-    def batches(self, columns: Sequence[str], first: Sequence[str] | None, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[SourceBatch]:
+    def batches(
+        self, columns: Sequence[str], first: Sequence[str] | None, may_lack: Sequence[str] = (), rows_at_once: int = ROWS_AT_ONCE
+    ) -> Iterator[SourceBatch]:
         """The file in pieces of whole row groups, about `rows_at_once` rows each. Of every row the columns `first` are read (None: all);
-        the rest of `columns` when they are asked for."""
+        the rest of `columns` when they are asked for. Those in `may_lack` are not, where the file says that they hold no null."""
         file = self.file
-        eager = tuple(columns) if first is None else tuple(name for name in columns if name in first)
         for groups in self._pieces(rows_at_once):
-            rows = read(self.uri, file, self.schema, eager, groups)
-            is_whole = len(eager) == len(columns)
-            rest = None if is_whole else _WholeRows(self, tuple(columns), groups)
-            yield SourceBatch(rows, file.path, file.may_hold_unread, file.read_to_ms, rest)
+            statistics = _Statistics(self, groups)
+            lacked = {name for name in may_lack if statistics(name).is_complete}
+            eager = tuple(name for name in columns if (first is None or name in first) and name not in lacked)
+            rows = read(self.uri, file, self.schema, eager, groups, self._metadata)
+            rest = None if len(eager) == len(columns) else _WholeRows(self, tuple(columns), groups)
+            yield SourceBatch(rows, file.path, file.may_hold_unread, file.read_to_ms, rest, statistics)
 
-    def _pieces(self, rows_at_once: int) -> Iterator[list[int] | None]:
-        if self.file.rows is not None and self.file.rows <= rows_at_once:
-            yield None
-            return
+    def statistics(self, name: str, groups: Sequence[int]) -> ColumnStatistics:
+        """What the footer says of a column in these row groups; nothing of partition columns, whose values stand in the log."""
+        place = None if name in dict(self.file.partition) else self._places.get(name)
+        chunks = [] if place is None else [self._metadata.row_group(group).column(place).statistics for group in groups]
+        if not chunks or any(chunk is None for chunk in chunks):
+            return ColumnStatistics(False, None)
+        is_complete = all(chunk.has_null_count and chunk.null_count == 0 for chunk in chunks)
+        if not self._is_stored_as_read(name) or not all(chunk.has_min_max for chunk in chunks):
+            return ColumnStatistics(is_complete, None)
+        return ColumnStatistics(is_complete, (min(chunk.min_raw for chunk in chunks), max(chunk.max_raw for chunk in chunks)))
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where in a row group each column is."""
+        return {self._metadata.schema.column(number).path: number for number in range(self._metadata.num_columns)}
+
+    @cached_property
+    def _stored(self) -> pa.Schema:
+        return self._metadata.schema.to_arrow_schema()
+
+    def _is_stored_as_read(self, name: str) -> bool:
+        """Whether a column's bounds are integers that mean in the file what they do in a batch."""
+        stored, read_as = self._stored.field(name).type, self.schema.field(name).type
+        return pa.types.is_timestamp(stored) and pa.types.is_timestamp(read_as) and stored.unit == read_as.unit
+
+    def _pieces(self, rows_at_once: int) -> Iterator[list[int]]:
         piece: list[int] = []
         held = 0
         for number, size in enumerate(self._sizes):
@@ -59,18 +87,28 @@ class SourceFile:
             held += size
         yield piece
 
-    def rows(self, columns: Sequence[str], groups: Sequence[int] | None, positions: npt.NDArray[np.int64]) -> pa.Table:
+    def rows(self, columns: Sequence[str], groups: Sequence[int], positions: npt.NDArray[np.int64]) -> pa.Table:
         """`columns` of the rows at ascending `positions`, counted from the first of `groups`."""
-        numbers = list(range(len(self._sizes))) if groups is None else list(groups)
-        ends = np.cumsum([self._sizes[number] for number in numbers])
+        ends = np.cumsum([self._sizes[number] for number in groups])
         owners = np.searchsorted(ends, positions, side="right")
         used = np.unique(owners)
-        sizes = np.array([self._sizes[numbers[owner]] for owner in used], np.int64)
+        sizes = np.array([self._sizes[groups[owner]] for owner in used], np.int64)
         shifts = np.cumsum(sizes) - sizes  # where each used row group begins in what is read
-        table = read(self.uri, self.file, self.schema, columns, [numbers[owner] for owner in used])
+        table = read(self.uri, self.file, self.schema, columns, [groups[owner] for owner in used], self._metadata)
         begins = ends[used] - sizes
         place = np.searchsorted(used, owners)
         return table.take(pa.array(positions - begins[place] + shifts[place]))
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """Statistics of the columns of one batch."""
+
+    file: SourceFile
+    groups: list[int]
+
+    def __call__(self, name: str) -> ColumnStatistics:
+        return self.file.statistics(name, self.groups)
 
 
 @dataclass(frozen=True)
@@ -79,7 +117,7 @@ class _WholeRows:
 
     file: SourceFile
     columns: tuple[str, ...]
-    groups: list[int] | None
+    groups: list[int]
 
     def __call__(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         return self.file.rows(self.columns, self.groups, positions)

@@ -85,13 +85,13 @@ class Judge:
         rows = batch.rows
         arrival, no_arrival = in_milliseconds(rows.column(source.arrival_time))
         event, no_event = in_milliseconds(rows.column(source.event_time))
-        if self._takes_all(batch, arrival, event):
+        if self.takes_all(batch):
             elements = rows.append_column(ARRIVAL, pa.array(arrival)).append_column(EVENT, pa.array(event))
             return Prepared(elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int8)))
         moved_to, is_moved = self.overrides.apply(self.pipeline, rows, arrival, event, ~no_arrival & ~no_event)
         in_slice = ~no_arrival & (moved_to >= np.where(is_moved, self.from_ms, self._first(batch))) & (moved_to < self.to_ms)
         reason = np.zeros(rows.num_rows, np.int8)
-        for number, broken in reversed(list(enumerate(self._broken(rows, arrival, event, no_event), 1))):
+        for number, broken in reversed(list(enumerate(self._broken(batch, arrival, event, no_event), 1))):
             reason[broken] = number
         reason[no_arrival] = len(_REASONS)
         concerned = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
@@ -105,18 +105,26 @@ class Judge:
         lost = self._quarantine(batch, unusable, reason)
         return Prepared(elements, lost, int(np.count_nonzero(filtered)), int(folded), np.flatnonzero(usable))
 
-    def _takes_all(self, batch: SourceBatch, arrival: Int64s, event: Int64s) -> bool:
+    def takes_all(self, batch: SourceBatch) -> bool:
         """Whether the greatest and least times show that every row is an element, as in most batches."""
-        source = self.pipeline.source
-        named = (*self.pipeline.keys, source.arrival_time, source.event_time)
-        if not len(arrival) or self.overrides.moved or self.pipeline.condition is not None:
+        arrival, event = self.pipeline.source.arrival_time, self.pipeline.source.event_time
+        if not batch.rows.num_rows or self.overrides.moved or self.pipeline.condition is not None:
             return False
-        if any(batch.rows.column(name).null_count for name in named):
+        if not all(batch.is_complete(name) for name in (arrival, event, *self.pipeline.keys)):
             return False
+        (first, last), (earliest, latest) = (_bounds_in_milliseconds(batch, name) for name in (arrival, event))
         back, forth = _reach(self.pipeline)
-        is_in_slice = int(arrival.min()) >= self._first(batch) and int(arrival.max()) < self.to_ms
-        is_in_range = int(event.min()) >= _EARLIEST_MS + back and int(event.max()) <= _LATEST_MS - forth
-        return is_in_slice and is_in_range and int((event - arrival).max()) <= self.pipeline.max_ahead_ms
+        is_in_slice = self._first(batch) <= first and last < self.to_ms
+        is_in_range = _EARLIEST_MS + back <= earliest and latest <= _LATEST_MS - forth
+        if not (is_in_slice and is_in_range):
+            return False
+        return latest - first <= self.pipeline.max_ahead_ms or self._none_is_ahead(batch)
+
+    def _none_is_ahead(self, batch: SourceBatch) -> bool:
+        """Whether no event time is too far after its row's arrival, row by row."""
+        source = self.pipeline.source
+        (arrival, _), (event, _) = (in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time))
+        return int((event - arrival).max()) <= self.pipeline.max_ahead_ms
 
     def _wanted(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
         """Where the pipeline's condition is true; everywhere without one."""
@@ -129,10 +137,11 @@ class Judge:
             return self.from_ms
         return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
 
-    def _broken(self, rows: pa.Table, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]) -> list[npt.NDArray[np.bool_]]:
-        no_key = np.zeros(rows.num_rows, np.bool_)
+    def _broken(self, batch: SourceBatch, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]) -> list[npt.NDArray[np.bool_]]:
+        no_key = np.zeros(batch.rows.num_rows, np.bool_)
         for name in self.pipeline.keys:
-            no_key |= np.asarray(rows.column(name).is_null())
+            if not batch.is_complete(name):
+                no_key |= np.asarray(batch.rows.column(name).is_null())
         back, forth = _reach(self.pipeline)
         beyond = ~no_event & ((event > _LATEST_MS - forth) | (event < _EARLIEST_MS + back))
         ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
@@ -175,9 +184,19 @@ def _reach(pipeline: Pipeline) -> tuple[int, int]:
     return max(window, pipeline.watermarks.out_of_orderness_ms + 1), window + pipeline.allowed_lateness_ms
 
 
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
+    """As the batch's bounds of a column of times, floored."""
+    least, greatest = batch.bounds(name)
+    per_second = _PER_SECOND[batch.rows.column(name).type.unit]
+    return least * 1000 // per_second, greatest * 1000 // per_second
+
+
 def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
     """A timestamp column as milliseconds, floored, and where it is null (there the number means nothing)."""
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+    per_second = _PER_SECOND[column.type.unit]
     missing = np.asarray(column.is_null()) if column.null_count else np.zeros(len(column), np.bool_)
     numbers = column.cast(pa.int64())
     known = np.asarray(numbers.fill_null(0) if column.null_count else numbers)

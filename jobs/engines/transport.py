@@ -34,7 +34,8 @@ _CHUNK_BYTES = 256 << 20
 class SliceScan:
     """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's version,
     what live runs have read at newer versions than that, and the changed arrivals that the run honours. Of `columns` those in `first` are
-    wanted of every row, and the rest only of some; None: all. About `rows_at_once` rows are read together.
+    wanted of every row, and the rest only of some; None: all. Of those in `may_lack` nothing is wanted but whether they hold nulls.
+    About `rows_at_once` rows are read together.
 
     `why_not_direct` decides who reads: the task itself, or Spark's own scan of the same pinned version.
     """
@@ -51,6 +52,7 @@ class SliceScan:
     overrides: Overrides = field(default_factory=Overrides)
     first: tuple[str, ...] | None = None
     rows_at_once: int = ROWS_AT_ONCE
+    may_lack: tuple[str, ...] = ()
 
     def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
         """The files, in their order, in groups of about equal size, at least one group: of about GROUP_BYTES, and as many as keep
@@ -77,7 +79,8 @@ class SliceScan:
     def read(self, group: Sequence[InputFile]) -> Batches:
         """The files of `group` as batches, large ones in pieces."""
         for file in group:
-            yield from SourceFile(self.source.uri, file, self.source.schema).batches(self.columns, self.first, self.rows_at_once)
+            source = SourceFile(self.source.uri, file, self.source.schema)
+            yield from source.batches(self.columns, self.first, self.may_lack, self.rows_at_once)
 
 
 class Transport(Protocol):

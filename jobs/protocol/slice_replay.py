@@ -4,7 +4,7 @@ Reads the source and the parent's snapshot. Records nothing, and writes only whe
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from jobs.engines.inputs import PinnedSource, pin, to_datetime
 from jobs.engines.inputs import to_ms as to_ms_of
 from jobs.engines.operator.spilling import state_memory_mb
 from jobs.engines.overrides import Moved, Overrides
-from jobs.engines.progress import Progress, columns_of_pass, timeline_of
+from jobs.engines.progress import Progress, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge
 from jobs.engines.task_memory import ranges_for, rows_at_once, rows_sent
@@ -163,8 +163,7 @@ class SliceReplay:
 
     def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
         """The watermarks of the slice, and the progress after it."""
-        judge = Judge.of(self.pipeline, scan)
-        return timeline_of(transport, replace(scan, columns=columns_of_pass(judge)), judge, before)
+        return timeline_of(transport, scan, Judge.of(self.pipeline, scan), before)
 
     def replay(
         self,

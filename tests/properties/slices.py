@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from jobs.engines.inputs import EPOCH, InputFile, PinnedSource, to_datetime
 from jobs.engines.operator import OperatorEngine
-from jobs.engines.progress import Progress, columns_of_pass, timeline_of
+from jobs.engines.progress import Progress, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge
 from jobs.engines.transport import InProcess, SliceScan, Transport
@@ -234,11 +234,10 @@ class _Replaying:
             if self.latenesses is not None:
                 pipeline = replace(pipeline, allowed_lateness=timedelta(milliseconds=self.latenesses[number]))
             judge = Judge.of(pipeline, scan)
-            narrow = replace(scan, columns=columns_of_pass(judge))
             if is_close:
                 timeline, progress = final_timeline(to_ms, progress)
             else:
-                timeline, progress = timeline_of(self.transport, narrow, judge, progress)
+                timeline, progress = timeline_of(self.transport, scan, judge, progress)
             progress = Progress.from_table(progress.to_table("r"))
             parallelism = ranges[number % len(ranges)]
             run_id = f"r{number}"

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from windowing.columnar.columns import Booleans, Longs, freeze_columns, longs, same_columns
-from windowing.columnar.groups import greatest_of_groups, group_pairs
+from windowing.columnar.groups import greatest_of_groups, group_pairs, run_starts
 from windowing.errors import TimelineError
+
+# Runs of elements of one partition and tick are worth aggregating before all that are equal when they are this long on average.
+_ROWS_PER_RUN: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +44,29 @@ class TickAggregates:
         return len(self.partitions)
 
     @classmethod
-    def of_elements(cls, partitions: ArrayLike, arrivals_ms: ArrayLike, event_times_ms: ArrayLike, *, interval_ms: int) -> TickAggregates:
-        """Aggregate the usable elements of one task, in any order. Called where the elements are, so that only this travels."""
+    def of_elements(
+        cls, partitions: ArrayLike, arrivals: ArrayLike, event_times: ArrayLike, *, interval_ms: int, per_ms: int = 1
+    ) -> TickAggregates:
+        """Aggregate the usable elements of one task, in any order. Called where the elements are, so that only this travels.
+
+        Args:
+            partitions: int64[n], or the one code that all elements have.
+            arrivals, event_times: int64[n], in units of which `per_ms` make a millisecond; what comes out is floored to milliseconds.
+        """
         check_interval(interval_ms)
-        elements = cls(longs(partitions), longs(event_times_ms), longs(arrivals_ms))
-        ticks, names, _ = group_pairs(elements.partitions, elements.last_arrival_ms // interval_ms)
-        return cls(names, greatest_of_groups(elements.max_event_ms, ticks), greatest_of_groups(elements.last_arrival_ms, ticks))
+        codes, events, latest = longs(partitions), longs(event_times), longs(arrivals)
+        numbers = latest // (interval_ms * per_ms)
+        if np.ndim(partitions):
+            starts = run_starts(codes, numbers)
+        else:
+            codes, starts = np.broadcast_to(codes, events.shape), run_starts(numbers)
+        if len(starts) * _ROWS_PER_RUN <= len(events) == len(latest):  # elements in order of arrival, or nearly so
+            codes, numbers = codes[starts], numbers[starts]
+            events, latest = np.maximum.reduceat(events, starts), np.maximum.reduceat(latest, starts)
+        elements = cls(codes, events, latest)
+        ticks, names, _ = group_pairs(elements.partitions, numbers)
+        greatest = (greatest_of_groups(times, ticks) // per_ms for times in (events, latest))
+        return cls(names, *greatest)
 
     @classmethod
     def concatenate(cls, parts: Iterable[TickAggregates]) -> TickAggregates:

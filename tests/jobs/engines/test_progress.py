@@ -1,18 +1,23 @@
 """Source progress survives the table, and the pass over a slice says the same however its rows are spread over tasks."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.inputs import SourceBatch, to_datetime
-from jobs.engines.progress import AggregateTicks, Progress, columns_of_pass, moment, partition_names, timeline_from
+from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, to_datetime
+from jobs.engines.inputs import to_ms as to_ms_of
+from jobs.engines.overrides import Moved, Overrides
+from jobs.engines.progress import AggregateTicks, Progress, moment, partition_names, scan_of_pass, timeline_from
 from jobs.engines.rows import Judge
+from jobs.engines.transport import InProcess, SliceScan
 from jobs.pipelines import DeltaSource, Pipeline, count
 from jobs.tables.schemas import SOURCE_PROGRESS, TIME
 from windowing import TumblingEventTimeWindows, WatermarkStrategy
@@ -155,9 +160,69 @@ def test_source_partitions_are_named_by_their_text(values: list[Any], kind: pa.D
     assert partition_names(rows, "p").to_pylist() == names
 
 
-def test_the_pass_reads_no_column_but_keys_times_and_partition() -> None:
-    assert columns_of_pass(Judge(declared(), 0, 1)) == ("k", "e", "a", "p")
-    assert columns_of_pass(Judge(declared(partition=None), 0, 1)) == ("k", "e", "a")
+def pass_over(pipeline: Pipeline, overrides: Overrides | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(columns that the pass may read, those of which it asks for nulls alone)."""
+    names = ("row", "x", "a", "e", "p", "k", "extra")
+    source = PinnedSource("", 0, pa.schema([]), None)
+    scan = SliceScan(source, (), names, "a", 0, 1, 0, overrides=overrides or Overrides())
+    narrow = scan_of_pass(scan, Judge.of(pipeline, scan))
+    return narrow.columns, narrow.may_lack
+
+
+def test_the_pass_reads_times_partition_and_condition_and_asks_whether_keys_are_null() -> None:
+    assert pass_over(declared()) == (("a", "e", "p", "k"), ("k",))
+    assert pass_over(declared(partition=None)) == (("a", "e", "k"), ("k",))
+    assert pass_over(declared(partition="k")) == (("a", "e", "k"), ())
+    assert pass_over(replace(declared(), key_by=["k", "p"], where="extra > 1")) == (("a", "e", "p", "k", "extra"), ("k",))
+    assert pass_over(replace(declared(), where="k = 'x'")) == (("a", "e", "p", "k"), ())
+    assert pass_over(declared(), Overrides((Moved("00", 0, 0),))) == (("row", "a", "e", "p", "k"), ())
+
+
+@settings(max_examples=60)
+@given(st.data(), st.sampled_from([None, "p"]), st.integers(0, 2))
+def test_files_say_of_ticks_what_their_rows_say(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, partition: str | None, start: int
+) -> None:
+    """In order of arrival or not, with null keys or without; files that lie within the slice are aggregated in microseconds."""
+    row = st.tuples(st.integers(0, 4 * MINUTE * 1000), st.integers(-MINUTE, MINUTE).map(lambda ms: ms * 1000 - 1), st.sampled_from("kkkn"))
+    rows = data.draw(st.lists(row, min_size=1, max_size=40))
+    rows = sorted(rows) if data.draw(st.booleans()) else rows
+    is_clean, folder = data.draw(st.booleans()), tmp_path_factory.mktemp("file")
+    arrivals, delays, kinds = zip(*rows, strict=True)
+    table = pa.table(
+        {
+            "a": pa.array([START * 1000 + arrival for arrival in arrivals]).cast(TIME),
+            "e": pa.array([START * 1000 + arrival - delay for arrival, delay in zip(arrivals, delays, strict=True)]).cast(TIME),
+            "p": pa.array([None if arrival % 3 else "odd" for arrival in arrivals], pa.string()),
+            "k": pa.array([None if kind == "n" and not is_clean else "k" for kind in kinds], pa.string()),
+        }
+    )
+    pq.write_table(table, folder / "part.parquet", row_group_size=data.draw(st.integers(1, 40)))
+    pipeline = replace(
+        declared(partition), watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(timedelta(minutes=1))
+    )
+    file, source = InputFile("part.parquet", (), len(rows), 1, data.draw(st.booleans())), PinnedSource(str(folder), 0, table.schema, None)
+    from_ms, to_ms = START + start * MINUTE, START + 5 * MINUTE
+    scan = SliceScan(source, (file,), tuple(table.column_names), "a", from_ms, to_ms, START)
+    judge = Judge.of(pipeline, scan)
+    narrow = scan_of_pass(scan, judge)
+
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for part in InProcess().gather(narrow, AggregateTicks(judge)):
+        for name, event, last in zip(*(column.to_pylist() for column in part.columns), strict=True):
+            before = found.get((name, last // MINUTE), (event, last))
+            found[name, last // MINUTE] = (max(event, before[0]), max(last, before[1]))
+
+    expected: dict[tuple[str, int], tuple[int, int]] = {}
+    for row in table.to_pylist():
+        arrival, event = to_ms_of(row["a"]), to_ms_of(row["e"])
+        if row["k"] is None or (arrival < from_ms and not file.may_hold_unread) or event > arrival + pipeline.max_ahead_ms:
+            continue
+        seen = max(arrival, from_ms)
+        name = "" if partition is None or row["p"] is None else row["p"]
+        before = expected.get((name, seen // MINUTE), (event, seen))
+        expected[name, seen // MINUTE] = (max(event, before[0]), max(seen, before[1]))
+    assert found == expected
 
 
 def test_a_moment_is_none_before_the_first_watermark() -> None:

@@ -1,6 +1,7 @@
 """A file that is read in pieces gives the rows of the whole file, and single rows with all of their columns."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +29,44 @@ def source_file(folder: Path, rows: int, group: int, known: bool = True) -> tupl
 @pytest.mark.parametrize(("rows", "at_once", "expected"), [(10, 100, [10]), (10, 4, [3, 3, 4]), (10, 6, [6, 4]), (0, 5, [0])])
 def test_pieces_are_whole_row_groups_up_to_a_size(tmp_path: Path, rows: int, at_once: int, expected: list[int], known: bool) -> None:
     file, whole = source_file(tmp_path, rows, 3, known)
-    pieces = list(file.batches(SCHEMA.names, None, at_once))
+    pieces = list(file.batches(SCHEMA.names, None, (), at_once))
     assert [piece.rows.num_rows for piece in pieces] == expected
     assert pa.concat_tables([piece.rows for piece in pieces]).equals(whole)
+
+
+NOON = 1_357_041_600_000_000
+
+
+def file_of(folder: Path, stored: pa.Table, schema: pa.Schema, **options: Any) -> SourceFile:
+    """A file of two row groups of three rows each."""
+    pq.write_table(stored, folder / "part.parquet", row_group_size=3, **options)
+    return SourceFile(str(folder), InputFile("part.parquet", (("day", "x"),), 6, 1, False), schema)
+
+
+def test_a_column_of_which_only_nulls_matter_is_read_where_the_file_may_hold_some(tmp_path: Path) -> None:
+    stored = pa.table({"a": [1, 2, 3, 4, 5, 6], "b": ["u", "v", "w", None, "y", "z"]})
+    names, may_lack = SCHEMA.names, ("a", "b", "day", "new")
+    pieces = list(file_of(tmp_path, stored, SCHEMA).batches(names, None, may_lack, 3))
+    assert [piece.rows.column_names for piece in pieces] == [["day", "new"], ["day", "b", "new"]]
+    assert [[piece.is_complete(name) for name in names] for piece in pieces] == [[True, True, True, False], [True, True, False, False]]
+    assert pieces[1].whole(np.array([0, 2])).to_pylist() == [
+        {"a": 4, "day": "x", "b": None, "new": None},
+        {"a": 6, "day": "x", "b": "z", "new": None},
+    ]
+    [untold] = file_of(tmp_path, stored, SCHEMA, write_statistics=False).batches(names, None, may_lack)
+    assert untold.rows.column_names == names
+    assert [untold.is_complete(name) for name in names] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("statistics", [True, False])
+def test_times_lie_between_bounds_in_the_unit_in_which_they_are_read(tmp_path: Path, unit: str, statistics: bool) -> None:
+    moments = pa.array([NOON + 1000 * number for number in (4, -7, 5, 0, 9, 2)]).cast(pa.timestamp("us", tz="UTC"))
+    schema = pa.schema([("t", pa.timestamp("us", tz="UTC"))])
+    stored = pa.table({"t": moments.cast(pa.timestamp(unit, tz="UTC"))})
+    file = file_of(tmp_path, stored, schema, write_statistics=statistics, version="2.6")
+    assert [piece.bounds("t") for piece in file.batches(["t"], None, (), 3)] == [(NOON - 7000, NOON + 5000), (NOON, NOON + 9000)]
+    assert next(file.batches(["t"], None)).bounds("t") == (NOON - 7000, NOON + 9000)
 
 
 @given(st.integers(1, 30), st.integers(1, 7), st.integers(1, 40), st.data())
@@ -40,7 +76,7 @@ def test_whole_rows_are_those_of_the_file(
 ) -> None:
     file, whole = source_file(tmp_path_factory.mktemp("file"), rows, group)
     start = 0
-    for piece in file.batches(SCHEMA.names, ("a",), at_once):
+    for piece in file.batches(SCHEMA.names, ("a",), (), at_once):
         size = piece.rows.num_rows
         chosen = data.draw(st.sets(st.integers(0, size - 1), min_size=1))
         positions = np.array(sorted(chosen), np.int64)

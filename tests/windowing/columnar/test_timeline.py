@@ -108,6 +108,20 @@ def test_partial_aggregates_of_several_tasks_give_the_same_timeline(replay, task
     assert watermark_timeline(parts, strategy=strategy, from_ms=from_ms, to_ms=to_ms) == run(elements, strategy, from_ms, to_ms)
 
 
+@given(st.lists(st.integers(-50_000, 50_000), min_size=1, max_size=60), st.sampled_from([None, 1, 2]), st.booleans(), st.integers(1, 30))
+def test_ticks_are_those_of_the_floored_times(micros: list[int], partitions: int | None, is_sorted: bool, interval: int) -> None:
+    arrivals = sorted(micros) if is_sorted else micros
+    events = [7 * arrival % 4001 - 2000 for arrival in arrivals]
+    codes = [5 if partitions is None else number % partitions for number in range(len(arrivals))]
+    ticks = TickAggregates.of_elements(5 if partitions is None else codes, arrivals, events, interval_ms=interval, per_ms=1000)
+    expected: dict[tuple[int, int], tuple[int, int]] = {}
+    for code, arrival, event in zip(codes, (arrival // 1000 for arrival in arrivals), (event // 1000 for event in events), strict=True):
+        before = expected.get((code, arrival // interval), (event, arrival))
+        expected[code, arrival // interval] = (max(event, before[0]), max(arrival, before[1]))
+    columns = (ticks.partitions.tolist(), ticks.max_event_ms.tolist(), ticks.last_arrival_ms.tolist())
+    assert sorted(zip(*columns, strict=True)) == sorted((code, event, last) for (code, _), (event, last) in expected.items())
+
+
 @given(replays())
 def test_an_element_sees_the_watermark_of_the_newest_tick_end_at_or_before_its_arrival(replay) -> None:
     elements, bound, idle_timeout, interval, from_ms, to_ms = replay

@@ -265,9 +265,9 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
     order = pipeline.source.order_by
     if order is not None:
         keys.append((order, "ascending", "at_start"))
-    elements = elements.take(pc.sort_indices(elements, sort_keys=keys))
-    if elements.num_rows < 2:
+    if elements.num_rows < 2 or _rises(elements, [name for name, *_ in keys]):
         return elements
+    elements = elements.take(pc.sort_indices(elements, sort_keys=keys))
     alike = _equal_to_previous(elements.column(ARRIVAL))
     if order is not None:
         alike &= _equal_to_previous(elements.column(order))
@@ -282,6 +282,19 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
     positions = np.arange(elements.num_rows)
     positions[tied] = tied[ranked]
     return elements.take(pa.array(positions))
+
+
+def _rises(elements: pa.Table, names: list[str]) -> bool:
+    """Whether each row is greater in these columns than the one before, as the rows of a log are: then they are in order."""
+    rises = np.zeros(elements.num_rows - 1, np.bool_)
+    are_equal = ~rises
+    for name in names:
+        here, before = elements.column(name).slice(1), elements.column(name).slice(0, elements.num_rows - 1)
+        rises |= are_equal & np.asarray(pc.greater(here, before).fill_null(False))
+        are_equal &= np.asarray(pc.equal(here, before).fill_null(False))
+        if not bool(np.all(rises | are_equal)):
+            return False
+    return bool(np.all(rises))
 
 
 def _equal_to_previous(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

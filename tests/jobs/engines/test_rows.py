@@ -367,6 +367,12 @@ class TestOrder:
         elements = elements_of([(0, None, "a", 0)] * 3).set_column(4, "o", pa.array([two, None, one], kind))
         assert in_order(ordered, elements).column("tag").to_pylist() == [1, 2, 0]
 
+    @pytest.mark.parametrize("rows", [[(0, 1.0), (0, 2.0), (1, 0.0)], [(0, 1.0), (1, None), (2, math.nan)]])
+    def test_rows_that_are_in_order_are_not_sorted(self, rows: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        elements = elements_of([(arrival, order, "a", 0) for arrival, order in rows])
+        monkeypatch.setattr("jobs.engines.rows.pc.sort_indices", lambda *_, **__: pytest.fail("they were sorted"))
+        assert in_order(ordered, elements).equals(elements)
+
     def test_no_elements_are_in_order(self) -> None:
         assert in_order(ordered, elements_of([])).num_rows == 0
 

@@ -25,7 +25,7 @@ from jobs.pipelines.errors import PipelineError
 from jobs.protocol.shapes import shape_of
 from jobs.tables.schemas import TIME, table_schemas
 from jobs.tables.staging import stack
-from windowing import CountTrigger, GlobalWindows, PurgingTrigger, WatermarkStrategy
+from windowing import ContinuousEventTimeTrigger, CountTrigger, GlobalWindows, PurgingTrigger, WatermarkStrategy
 from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
 from windowing.conformance.declarations import assigner_from_json, trigger_from_json
 from windowing.conformance.player import Mismatch, PlayReport
@@ -202,7 +202,10 @@ class _Replaying:
         )
 
     def _elements(self) -> list[Json]:
-        is_timeless = isinstance(self.pipeline.window, GlobalWindows)
+        trigger = self.pipeline.effective_trigger
+        inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
+        # The global window takes elements without a timestamp; only one trigger of those that are played looks at it.
+        is_timeless = isinstance(self.pipeline.window, GlobalWindows) and not isinstance(inner, ContinuousEventTimeTrigger)
         elements = []
         for number, step in enumerate(self.steps):
             [(kind, question), *_] = step.items()

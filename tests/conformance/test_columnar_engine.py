@@ -23,10 +23,10 @@ PLAYED = {
     "window_tumbling": 190,
     "window_sliding": 160,
     "window_session": 242,
-    "window_global_count": 42,
-    "window_edge_cases": 52,
-    "window_functions": 50,
-    "window_triggers": 22,
+    "window_global_count": 79,
+    "window_edge_cases": 64,
+    "window_functions": 60,
+    "window_triggers": 83,
     "window_flink_tests": 4,
 }
 

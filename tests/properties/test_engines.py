@@ -4,16 +4,25 @@ import datetime
 import decimal
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.operator import OperatorEngine
 from jobs.pipelines import approx_distinct, approx_quantile, count, count_distinct, first, last, max_, mean, min_, stddev, sum, variance
+from jobs.protocol.close import NeverEnds, refuse_endless
 from tests.model import records as model
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, TICK, cuts_of, left
-from windowing import CountTrigger, GlobalWindows, PurgingTrigger
+from windowing import (
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    GlobalWindows,
+    NeverTrigger,
+    PurgingTrigger,
+)
 
 SELECT = {
     "n": count(),
@@ -120,11 +129,31 @@ def test_engines_leave_the_same_and_may_change_between_runs(replay, data):
     check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data)
 
 
-@given(replays(), st.integers(1, 4), st.booleans(), st.data())
-@settings(max_examples=20)
-def test_engines_leave_the_same_of_counted_windows(replay, size, purging, data):
+COUNTED = st.builds(CountTrigger, max_count=st.integers(0, 4))
+CONTINUOUS = st.builds(ContinuousEventTimeTrigger, interval_ms=st.sampled_from([7, 40, 200]))
+
+AT_THE_END = st.sampled_from([NeverTrigger(), EndOfStreamTrigger(), EventTimeTrigger()])
+
+
+@st.composite
+def purging_or_not(draw, triggers):
+    trigger = draw(triggers)
+    return PurgingTrigger.of(trigger) if draw(st.booleans()) else trigger
+
+
+@given(replays(), purging_or_not(COUNTED | CONTINUOUS), st.data())
+@settings(max_examples=30)
+def test_engines_leave_the_same_of_triggers_that_fire_early(replay, trigger, data):
     rules, events = replay
-    trigger = PurgingTrigger.of(CountTrigger.of(size)) if purging else CountTrigger.of(size)
+    assume(not isinstance(rules.assigner, model.Session))
+    latenesses = data.draw(st.none() | st.lists(st.sampled_from([0, 1, 30, 200]), min_size=6, max_size=6), label="latenesses")
+    check_engines(replace(pipeline_of(rules, False), trigger=trigger), rules, events, data, latenesses)
+
+
+@given(replays(), purging_or_not(COUNTED | CONTINUOUS | AT_THE_END), st.data())
+@settings(max_examples=20)
+def test_engines_leave_the_same_of_global_windows(replay, trigger, data):
+    rules, events = replay
     declared = {"window": GlobalWindows.create(), "trigger": trigger, "allowed_lateness": datetime.timedelta(0)}
     check_engines(replace(pipeline_of(rules, False), **declared), rules, events, data)
 
@@ -137,7 +166,17 @@ def test_engines_leave_the_same_when_the_lateness_changes_between_runs(replay, d
     check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data, latenesses)
 
 
+def ends(pipeline):
+    """Whether the final watermark leaves no firing to come; a close refuses what would fire for ever."""
+    try:
+        refuse_endless(pipeline)
+    except NeverEnds:
+        return False
+    return True
+
+
 def check_engines(pipeline, rules, events, data, latenesses=None):
+    closes = latenesses is None and ends(pipeline) and data.draw(st.booleans(), label="closes")
     cuts = data.draw(cuts_of(rules), label="cuts")
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=1, max_size=2), label="ranges")
     file_rows = data.draw(st.sampled_from([1, 3, 1000]), label="file_rows")
@@ -150,7 +189,7 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
 
     def run(engines, memory=(1024,)):
         replayed = replay_pipeline(
-            pipeline, events, rules, cuts, ranges, file_rows, appears, latenesses, engines=engines, state_memory=memory
+            pipeline, events, rules, cuts, ranges, file_rows, appears, latenesses, engines=engines, state_memory=memory, closes=closes
         )
         return seen(replayed)
 

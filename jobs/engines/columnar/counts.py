@@ -1,128 +1,101 @@
-"""Global windows with a count trigger in the columnar engine, also inside a purging one (countWindow of Flink): the family.
+"""Windows with a count trigger in the columnar engine, also inside a purging one (countWindow of Flink): the family. A trigger that never
+fires is one that counts for ever.
 
-Elements fire by their place, so they travel as they are and are aggregated where all of a key have come together.
+Elements fire by their place, so they travel as they are and are aggregated where all of a window have come together.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.contents import combined, restored_accumulators
-from jobs.engines.columnar.families import NONE, Elements, Merged, OpenWindows, Panes, Part, Setting, Split, join_each, take_each
+from jobs.engines.columnar.element_windows import ElementWindows, Lives, fixed_windows, open_windows, timers_at, travelling
+from jobs.engines.columnar.families import NONE, Elements, Merged, Panes, Part, Setting, Split, take_each
 from jobs.engines.columnar.firing import results_of
-from jobs.engines.columnar.late_order import in_order_of_arrival
-from jobs.engines.columnar.tables import milliseconds
-from jobs.engines.rows import ARRIVAL, EVENT
-from windowing import CountTrigger, PurgingTrigger
-from windowing.columnar.columns import Longs
+from jobs.engines.columnar.trigger_states import trigger_texts
+from windowing import CountTrigger, NeverTrigger, PurgingTrigger
+from windowing.columnar.columns import Booleans
 from windowing.columnar.count_windows import CountedWindows, CountFirings, replay_counts
-from windowing.columnar.groups import Groups
-from windowing.state.snapshot.json_values import JsonValues
-from windowing.state.snapshot.named_values import dump_states
-from windowing.state.snapshot.window_rows import UNFIRED
+from windowing.columnar.timeline import NEVER
 from windowing.triggers.counting import COUNT
-from windowing.windows import GLOBAL_WINDOW
-
-_ELEMENTS = "elements"
 
 
 @dataclass(frozen=True)
 class CountFamily:
-    """Exact for the count trigger, purging or not."""
+    """Exact for the count trigger and for the one that never fires, purging or not."""
 
     setting: Setting
 
     @property
     def max_count(self) -> int:
-        """Elements a firing."""
+        """Elements a firing; as in Flink, each element fires when none is asked for."""
         trigger = self.setting.pipeline.effective_trigger
         inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
+        if isinstance(inner, NeverTrigger):
+            return NEVER
         assert isinstance(inner, CountTrigger)
-        return inner.max_count
+        return max(inner.max_count, 1)
 
     def split(self, elements: Elements) -> Split:
-        """Every element is accepted, and travels."""
-        rows = elements.rows.select([*self.setting.read, ARRIVAL, EVENT])
-        return Split({_ELEMENTS: Part(elements.keys, rows)}, None, {"rows_accepted": rows.num_rows})
+        return travelling(self.setting, elements)
 
     def merge(self, received: Mapping[str, Part], parked: Part) -> Merged:
-        keys, rows = in_order_of_arrival(self.setting, received[_ELEMENTS])
-        clocks = self.setting.clocks(rows.column(ARRIVAL).to_numpy())
-        before = self._restored(parked)
+        windows = ElementWindows.of(self.setting, received, parked)
+        clocks = windows.clocks[windows.elements]
         fired, after, contents = replay_counts(
-            before, keys, clocks, max_count=self.max_count, accumulates=not self.setting.purges, never=NONE
+            self._restored(windows), windows.windows, clocks, max_count=self.max_count, accumulates=not self.setting.purges, never=NONE
         )
-        of_elements = [aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates]
-        held = combined(self.setting, contents, join_each([restored_accumulators(parked.rows, self.setting), of_elements]))
+        held = windows.holds(contents)
+        is_timed, stays = windows.spans.cleanups != NEVER, windows.stays()
+        fired_windows = windows.windows[fired.positions]
+        watermarks = self.setting.timeline.at_arrival(clocks[fired.positions])
+        is_late = is_timed[fired_windows] & (windows.spans.last_instants[fired_windows] <= watermarks)
+        first_kind = "count" if fixed_windows(self.setting) is None else "early"
+        cleaned = windows.spans.take(np.flatnonzero(stays & is_timed))
         counts = {
-            "windows_opened": len(after.keys) - len(before.keys),
-            "windows_fired": len(fired.positions),
-            "windows_open": len(after.keys),
+            **windows.counts(),
+            "windows_fired": int(np.count_nonzero(~is_late)),
+            "windows_refired": int(np.count_nonzero(is_late)),
+            "elements_never_fired": int(after.counts[~stays].sum()),
+            "timers_pending": len(cleaned.keys),
         }
-        return Merged([self._panes(fired, keys, clocks, held)], self._parked(after, held), [], counts)
+        panes = [self._panes(kind, windows, fired, rows, held) for kind, rows in ((first_kind, ~is_late), ("late", is_late))]
+        return Merged(panes, open_windows(windows, self._lives(after), held), [timers_at("cleanup", cleaned, cleaned.cleanups)], counts)
 
-    def _restored(self, parked: Part) -> CountedWindows:
-        rows = parked.rows
-        elements, firings = (rows.column(name).to_numpy() for name in ("elements", "firings"))
-        return CountedWindows(
-            parked.keys,
-            elements - firings * self.max_count,
-            elements,
-            firings,
-            milliseconds(rows.column("last_fired_at")),
-            milliseconds(rows.column("first_arrival")),
-            milliseconds(rows.column("last_arrival")),
-            np.zeros(rows.num_rows, np.int64),
-        )
+    def _restored(self, windows: ElementWindows) -> CountedWindows:
+        elements, firings, last_fired, first, last = windows.parked_columns()
+        counts = elements - firings * self.max_count
+        return CountedWindows(windows.known, counts, elements, firings, last_fired, first, last, np.zeros(len(elements), np.int64))
 
-    def _panes(self, fired: CountFirings, keys: Longs, clocks: Longs, held: list[Columns]) -> Panes:
-        at = fired.positions
-        nowhere = np.full(len(at), NONE)
+    def _panes(self, kind: str, windows: ElementWindows, fired: CountFirings, chosen: Booleans, held: list[Columns]) -> Panes:
+        """The firings of one kind."""
+        positions, firings, elements, contents = (column[chosen] for column in fired)
+        spans = windows.spans.take(windows.windows[positions])
+        clocks = windows.clocks[windows.elements[positions]]
         return Panes(
-            "count",
-            keys[at],
-            nowhere,
-            nowhere,
-            fired.firings,
-            results_of(self.setting, take_each(held, fired.contents), keys[at], nowhere, nowhere),
-            fired.elements,
-            self.setting.timeline.at_arrival(clocks[at]),
-            nowhere,
-            clocks[at],
+            kind,
+            spans.keys,
+            spans.starts,
+            spans.ends,
+            firings,
+            results_of(self.setting, take_each(held, contents), spans.keys, spans.starts, spans.ends),
+            elements,
+            self.setting.timeline.at_arrival(clocks),
+            np.full(len(positions), NONE),
+            clocks,
         )
 
-    def _parked(self, windows: CountedWindows, held: list[Columns]) -> OpenWindows:
-        nowhere = np.full(len(windows.keys), NONE)
-        is_empty = windows.contents < 0
-        return OpenWindows(
-            windows.keys,
-            nowhere,
-            nowhere,
-            windows.elements,
-            windows.firings,
-            windows.last_fired_at,
-            nowhere,
-            nowhere,
-            windows.first_arrivals,
-            windows.last_arrivals,
-            take_each(held, windows.contents[~is_empty]),
-            is_empty,
-            self._trigger_states(windows),
+    def _lives(self, after: CountedWindows) -> Lives:
+        counts = after.counts
+        remembered = np.full(len(counts), NONE) if self.max_count == NEVER else np.where(counts > 0, counts, NONE)
+        return Lives(
+            after.elements,
+            after.firings,
+            after.last_fired_at,
+            np.full(len(counts), NONE),
+            after.first_arrivals,
+            after.last_arrivals,
+            after.contents,
+            trigger_texts(COUNT, remembered, after.elements, after.firings, counts),
         )
-
-    def _trigger_states(self, windows: CountedWindows) -> pa.Array:
-        """What the trigger remembers of each window, as the snapshot codec writes it: one text for each distinct state."""
-        cases, numbers = np.unique(np.stack([windows.counts, windows.firings > 0]), axis=1, return_inverse=True)
-        texts = [_trigger_text(count, bool(has_fired)) for count, has_fired in cases.T.tolist()]
-        return pa.array(texts, pa.string()).take(pa.array(numbers.reshape(-1)))
-
-
-def _trigger_text(count: int, has_fired: bool) -> str | None:
-    """The trigger's count, and how many elements have been in no firing where the firings do not say."""
-    states = {COUNT.name: {COUNT.kind: count}} if count else {}
-    if count and has_fired:
-        states[UNFIRED] = {"elements": count}
-    return dump_states(JsonValues(), states, None, GLOBAL_WINDOW)

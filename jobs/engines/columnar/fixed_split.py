@@ -33,7 +33,7 @@ class FixedSplit:
     def split(self, elements: Elements) -> Split:
         slices = self.windows.slices(elements.events)
         behind = self._behind(elements, slices)
-        split = self._judge(elements, slices, behind)
+        split = self.judge(elements, slices, behind)
         split.parts[CELLS] = self._cells(elements, slices, behind)
         split.counts["rows_accepted"] += len(slices) - len(behind)
         return split
@@ -49,7 +49,7 @@ class FixedSplit:
         is_behind |= self.windows.windows_per_slice(candidates) == 0
         return rows[is_behind]
 
-    def _judge(self, elements: Elements, slices: Longs, behind: Longs) -> Split:
+    def judge(self, elements: Elements, slices: Longs, behind: Longs) -> Split:
         """Of elements that are behind for some window: those that a window still takes, and those that none does."""
         windows, slices, watermarks = self.windows, slices[behind], elements.watermarks[behind]
         newest = windows.newest_windows(slices)

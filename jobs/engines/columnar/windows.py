@@ -6,16 +6,20 @@ A new family is added to `_FAMILIES`; what is in none stays with the operator en
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jobs.engines.columnar.continuous import ContinuousFamily
 from jobs.engines.columnar.counts import CountFamily
 from jobs.engines.columnar.families import Family, Setting
 from jobs.engines.columnar.fixed_windows import FixedFamily
 from jobs.engines.columnar.sessions import SessionFamily
 from jobs.pipelines import Pipeline
 from windowing import (
+    ContinuousEventTimeTrigger,
     CountTrigger,
+    EndOfStreamTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    NeverTrigger,
     PurgingTrigger,
     SlidingEventTimeWindows,
     Trigger,
@@ -23,25 +27,30 @@ from windowing import (
 )
 
 _MOST_WINDOWS_PER_ELEMENT = 1000
+_LONGEST_INTERVAL_MS = 1 << 62  # no time in a table and an interval wrap when they are added
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """Assigners and a trigger, or a purging one around it, of exactly these classes: a subclass is a user's code."""
+    """Assigners and triggers, or a purging one around them, of exactly these classes: a subclass is a user's code."""
 
     assigners: tuple[type, ...]
-    trigger: type
+    triggers: tuple[type, ...]
     family: Callable[[Setting], Family]
 
     def takes(self, trigger: Trigger) -> bool:
         """Whether the family runs windows with this trigger."""
-        return type(trigger.trigger if type(trigger) is PurgingTrigger else trigger) is self.trigger
+        return type(trigger.trigger if type(trigger) is PurgingTrigger else trigger) in self.triggers
 
 
+_FIXED = (TumblingEventTimeWindows, SlidingEventTimeWindows)
 _FAMILIES = (
-    _Entry((TumblingEventTimeWindows, SlidingEventTimeWindows), EventTimeTrigger, FixedFamily),
-    _Entry((EventTimeSessionWindows,), EventTimeTrigger, SessionFamily),
-    _Entry((GlobalWindows,), CountTrigger, CountFamily),
+    _Entry(_FIXED, (EventTimeTrigger,), FixedFamily),
+    _Entry((EventTimeSessionWindows,), (EventTimeTrigger,), SessionFamily),
+    _Entry((*_FIXED, GlobalWindows), (CountTrigger,), CountFamily),
+    _Entry((GlobalWindows,), (NeverTrigger,), CountFamily),
+    _Entry((*_FIXED, GlobalWindows), (ContinuousEventTimeTrigger,), ContinuousFamily),
+    _Entry((GlobalWindows,), (EndOfStreamTrigger, EventTimeTrigger), ContinuousFamily),
 )
 
 
@@ -55,6 +64,9 @@ def why_not(pipeline: Pipeline) -> str | None:
     size, slide = (getattr(pipeline.window, name, 1) for name in ("size_ms", "slide_ms"))
     if size > _MOST_WINDOWS_PER_ELEMENT * slide:
         return f"each element has {size // slide:,} windows, and columns hold one row for each"
+    trigger = pipeline.effective_trigger
+    if getattr(getattr(trigger, "trigger", trigger), "interval_ms", 0) > _LONGEST_INTERVAL_MS:
+        return f"{_named(trigger)} adds intervals to times until they wrap"
     return None
 
 

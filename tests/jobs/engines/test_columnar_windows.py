@@ -10,9 +10,12 @@ from jobs.pipelines import DeltaSource, Pipeline, count
 from windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,
+    EndOfStreamTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    NeverTrigger,
+    ProcessingTimeTrigger,
     PurgingTrigger,
     SlidingEventTimeWindows,
     Trigger,
@@ -37,20 +40,28 @@ def test_windows_of_event_time_have_a_form(window: Any, trigger: Trigger | None)
     assert reason(window, trigger) is None
 
 
-@pytest.mark.parametrize("trigger", [CountTrigger.of(3), PurgingTrigger.of(CountTrigger.of(3))])
-def test_counted_global_windows_have_a_form(trigger: Trigger) -> None:
+@pytest.mark.parametrize("window", [TUMBLING, SlidingEventTimeWindows.of(HOUR, HOUR / 4), GLOBAL])
+@pytest.mark.parametrize("trigger", [CountTrigger.of(3), ContinuousEventTimeTrigger.of(HOUR)])
+@pytest.mark.parametrize("outer", [lambda trigger: trigger, PurgingTrigger.of])
+def test_windows_that_fire_early_have_a_form(window: Any, trigger: Trigger, outer: Any) -> None:
+    assert reason(window, outer(trigger)) is None
+
+
+@pytest.mark.parametrize("trigger", [None, NeverTrigger(), EndOfStreamTrigger(), EventTimeTrigger()])
+def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
     assert reason(GLOBAL, trigger) is None
 
 
 @pytest.mark.parametrize(
     ("window", "trigger", "said"),
     [
-        (GLOBAL, None, "NeverTrigger has no columnar form on GlobalWindows"),
+        (GLOBAL, ProcessingTimeTrigger(), "ProcessingTimeTrigger has no columnar form on GlobalWindows"),
         (
-            TUMBLING,
+            SESSIONS,
             PurgingTrigger.of(CountTrigger.of(3)),
-            "PurgingTrigger of CountTrigger has no columnar form on TumblingEventTimeWindows",
+            "PurgingTrigger of CountTrigger has no columnar form on EventTimeSessionWindows",
         ),
+        (TUMBLING, ContinuousEventTimeTrigger(interval_ms=2**63 - 1), "ContinuousEventTimeTrigger adds intervals to times until they wrap"),
         (SESSIONS, ContinuousEventTimeTrigger.of(HOUR), "ContinuousEventTimeTrigger has no columnar form on EventTimeSessionWindows"),
         (TumblingProcessingTimeWindows.of(HOUR), None, "TumblingProcessingTimeWindows has no columnar form"),
     ],

@@ -10,7 +10,7 @@ from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.operator import OperatorEngine
 from jobs.engines.planner import EngineNotExact, choose, why_not_columnar
 from jobs.examples.departures import departures
-from windowing import CountTrigger, SlidingEventTimeWindows, TimeEvictor
+from windowing import ProcessingTimeTrigger, SlidingEventTimeWindows, TimeEvictor
 
 SCHEMA = pa.schema(
     [
@@ -40,7 +40,7 @@ def test_the_operator_engine_may_be_asked_for():
     ("changes", "reason"),
     [
         ({"order_mode": "heap"}, "order_mode='heap' keeps the history of a heap"),
-        ({"trigger": CountTrigger.of(3)}, "CountTrigger"),
+        ({"trigger": ProcessingTimeTrigger()}, "ProcessingTimeTrigger"),
         ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "an evictor sees elements one by one"),
         ({"window": SlidingEventTimeWindows.of(timedelta(days=1), timedelta(seconds=1))}, "86,400 windows"),
     ],

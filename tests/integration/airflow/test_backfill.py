@@ -1,4 +1,4 @@
-"""Three days of January by `airflow backfill create`, against the model; then what must change nothing; then a day restated.
+"""Three days of January by `airflow backfill create`, against the model; then everything that must change nothing.
 
 One story on one Airflow, told in the order of the file: each test goes on where the one before it ended.
 """
@@ -7,20 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from tests.integration.airflow.conftest import Airflow, Task, await_, start
 from tests.model.brute_force import replay
-from tests.model.flights import departures_rules, flights, ms
-from tests.model.records import Event
+from tests.model.flights import departures_rules, flights
 
 FROM, TO, NEXT_DAY = "2013-01-01", "2013-01-04", "2013-01-05"
 RUNS = [f"backfill__2013-01-0{day}T00:00:00+00:00" for day in (2, 3, 4)]  # Airflow names a run by the end of its interval
@@ -55,8 +51,8 @@ def published(warehouse: Path) -> dict[tuple[str, datetime], tuple[int, float, f
     return found
 
 
-def expected(to: str = TO, as_is: Callable[[Event], Event] = lambda event: event) -> dict[tuple[str, datetime], tuple[int, float, float]]:
-    outcome = replay([as_is(event) for event in flights(FROM, to)], departures_rules(FROM, to))
+def expected(to: str = TO) -> dict[tuple[str, datetime], tuple[int, float, float]]:
+    outcome = replay(flights(FROM, to), departures_rules(FROM, to))
     return {
         (str(pane.key), datetime.fromtimestamp(pane.window.start / 1000, tz=UTC)): tuple(
             pane.results[name]
@@ -137,49 +133,6 @@ def test_a_replay_that_is_killed_changes_nothing_and_its_next_try_does_all_of_it
         "announce": Task("success", 1),
     }
     assert published(warehouse) == expected(NEXT_DAY)
-
-
-def test_a_day_that_was_corrected_is_restated_and_published_at_once(airflow: Airflow, warehouse: Path) -> None:
-    before, seq = published(warehouse), newest(warehouse)["seq"]
-    double_delays(warehouse)
-    airflow.script("run", "airflow", "dags", "unpause", "departures__restate")
-    conf = {"from": "2013-01-02T00:00:00Z", "to": "2013-01-03T00:00:00Z", "reason": "delays were halved"}
-    run = airflow.ask("dags/departures__restate/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"]
-    assert airflow.ended("departures__restate", run) == "success", airflow.log("departures__restate", run, "restate")
-    assert airflow.tasks("departures__restate", run) == {name: Task("success", 1) for name in ("restate", "conclude", "announce")}
-    after = published(warehouse)
-    assert after == expected(NEXT_DAY, corrected) != before
-    head = newest(warehouse)
-    assert (head["kind"], head["branch"]) == ("publish", "main")
-    corrections = DeltaTable(warehouse / "departures" / "corrections").to_pyarrow_table().to_pylist()
-    found = [row for row in corrections if row["seq"] > seq]
-    assert {(row["origin"], row["window_start"]) for row in found} == {window for window in after if after[window] != before.get(window)}
-    assert {row["window_start"].date().isoformat() for row in found} == {day for day, told in airflow.events() if told == head["seq"]}
-
-
-def corrected(event: Event) -> Event:
-    """The flights that arrived on the second of January, twice as late as they were said to be."""
-    is_of_day = ms("2013-01-02") <= event.arrival < ms("2013-01-03")
-    delay = event.values["dep_delay"]
-    return event._replace(values={**event.values, "dep_delay": delay * 2}) if is_of_day and delay is not None else event
-
-
-def double_delays(warehouse: Path) -> None:
-    """The same in the source."""
-    uri = str(warehouse / "sources" / "departures")
-    rows = DeltaTable(uri).to_pyarrow_dataset().to_table()
-    day = [pa.scalar(datetime(2013, 1, number, tzinfo=UTC), rows.schema.field("arrival_time").type) for number in (2, 3)]
-    of_day = rows.filter(pc.and_(pc.greater_equal(rows["arrival_time"], day[0]), pc.less(rows["arrival_time"], day[1])))
-    delays = pc.multiply(of_day["dep_delay"], 2).cast(rows.schema.field("dep_delay").type)
-    doubled = of_day.set_column(rows.schema.get_field_index("dep_delay"), rows.schema.field("dep_delay"), delays)
-    predicate = "arrival_time >= '2013-01-02T00:00:00Z' AND arrival_time < '2013-01-03T00:00:00Z'"
-    write_deltalake(uri, doubled, mode="overwrite", predicate=predicate)
-
-
-def newest(warehouse: Path) -> dict[str, Any]:
-    """The newest row of the ledger."""
-    rows = DeltaTable(warehouse / "departures" / "runs").to_pyarrow_table().to_pylist()
-    return max(rows, key=lambda row: row["seq"])
 
 
 def jvm_of_a_claimed_slice(warehouse: Path) -> int | None:

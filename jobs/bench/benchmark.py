@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jobs.bench import checks
+from jobs.bench import checks, nexmark
 from jobs.bench.cases import Case
 from jobs.bench.contenders import CONTENDERS, flink
 from jobs.bench.growth import growth_cases
@@ -34,7 +34,7 @@ class Benchmark:
     """What `slackwater bench` was asked for.
 
     Attributes:
-        only: names of workloads, ``growth``, or both.
+        only: names of workloads, ``growth``, ``nexmark``.
         rows: of each workload.
         engine: instead of the planner's choice for the project.
         contenders: which of them; None for all that this machine can run.
@@ -53,7 +53,7 @@ class Benchmark:
     results: Results = field(init=False)
 
     def __post_init__(self) -> None:
-        known = (*WORKLOADS, "growth")
+        known = (*WORKLOADS, "growth", nexmark.NAME)
         for name in self.only:
             if name not in known:
                 raise UsageError(f"no workload is called {name!r}; there are {', '.join(known)}.", name=name)
@@ -70,6 +70,8 @@ class Benchmark:
         for name in self.only:
             if name == "growth":
                 yield from ((case, OWN[:1]) for case in growth_cases(self.rows, self.work))
+            elif name == nexmark.NAME:
+                yield from ((case, OWN[:1]) for case in nexmark.nexmark_cases(self.rows, self.work))
             else:
                 yield Case(name, WORKLOADS[name], self.rows, self.work), self._contenders(name)
 

@@ -1,6 +1,5 @@
 """One case of a benchmark: a workload with a number of rows, and the folder where its source stands for all contenders."""
 
-import itertools
 import json
 import shutil
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.bench.pipelines import SOURCE
-from jobs.bench.workloads import START_MS, TICK_MS, Workload, rows_of
+from jobs.bench.workloads import TICK_MS, Workload, parts_of
 from jobs.tables.delta import Folder, write_file
 
 FILES = 8
@@ -39,7 +37,7 @@ class Case:
 
     @property
     def source(self) -> Path:
-        return self.folder / SOURCE
+        return self.folder / self.workload.source
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -52,17 +50,18 @@ class Case:
         if (self.folder / "facts.json").exists():
             return
         shutil.rmtree(self.folder, ignore_errors=True)
-        rows = rows_of(self.workload, self.rows)
-        folder = Folder(str(self.source), rows.schema)
-        folder.ensure()
-        bounds = [rows.num_rows * i // FILES for i in range(FILES + 1)]
-        parts = [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
-        folder.commit_files([write_file(folder.uri, f"part-{i}.parquet", part, {}) for i, part in enumerate(parts)])
-        arrivals = rows.column("arrival_time").cast(pa.int64())
-        last, cut = (arrivals[position].as_py() // 1000 for position in (-1, bounds[7]))
+        written, count, cut, last = [], 0, 0, 0
+        for number, part in enumerate(parts_of(self.workload, self.rows, FILES)):
+            folder = Folder(str(self.source), part.schema)
+            folder.ensure()
+            written.append(write_file(folder.uri, f"part-{number}.parquet", part, {}))
+            arrivals = part.column("arrival_time").cast(pa.int64())
+            cut, last = (arrivals[position].as_py() // 1000 for position in (0, -1))
+            count += part.num_rows
+        folder.commit_files(written)
         facts = {
-            "rows": rows.num_rows,
-            "from_ms": START_MS,
+            "rows": count,
+            "from_ms": self.workload.start_ms,
             "to_ms": (last // TICK_MS + 1) * TICK_MS,
             "cut_ms": cut // TICK_MS * TICK_MS,
             "source_bytes": sum(file.stat().st_size for file in self.source.glob("*.parquet")),

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 
+from jobs.bench import nexmark
 from jobs.bench.cases import Case
 from jobs.bench.contenders.duckdb_group_by import query
 from jobs.bench.contenders.transform_with_state import ROWS
@@ -33,7 +34,8 @@ def check(case: Case, contender: str, run: dict[str, Any]) -> str:
     with duckdb.connect() as connection:
         if contender == "flink":
             return _check_flink(case, run["panes"], connection)
-        connection.execute(f"CREATE VIEW source AS SELECT * FROM read_parquet({case.files()!r})")
+        columns, rows = nexmark.columns(case.workload), nexmark.rows(case.workload)
+        connection.execute(f"CREATE VIEW source AS SELECT {columns} FROM read_parquet({case.files()!r}) WHERE {rows}")
         if contender == "transform_with_state":
             return _check_stream(case, connection)
         if not contender.startswith("slackwater"):
@@ -101,9 +103,13 @@ def _on_time(workload: Workload) -> str:
 def _register(case: Case, connection: Any) -> None:
     """The project's live panes, parked windows and late rows."""
     tables = Inspection.of(case.workload.pipeline, str(case.folder))
-    connection.register("panes", tables.live("panes"))
-    connection.register("parked", tables.snapshot("window_state", None))
-    connection.register("late", tables.live("late_events"))
+    for name, rows in (
+        ("panes", tables.live("panes")),
+        ("parked", tables.snapshot("window_state", None)),
+        ("late", tables.live("late_events")),
+    ):
+        connection.register(f"{name}_left", rows)
+        connection.execute(f"CREATE VIEW {name} AS SELECT {nexmark.columns_left(case.workload, name)} FROM {name}_left")
 
 
 def _check_flink(case: Case, found: int, connection: Any) -> str:

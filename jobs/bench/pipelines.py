@@ -3,12 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from jobs.bench.workloads import BOUND_MS, START_MS, TICK_MS, WORKLOADS, Workload
+from jobs.bench.workloads import BOUND_MS, EVENTS, START_MS, TICK_MS, WORKLOADS, Workload
 from jobs.pipelines import DeltaSource, Pipeline, count, sum
 from windowing import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
 from windowing.assigners import WindowAssigner
-
-SOURCE = "sources/events"
 
 
 def _window(workload: Workload) -> WindowAssigner:
@@ -23,7 +21,7 @@ def _window(workload: Workload) -> WindowAssigner:
 def _pipeline(workload: Workload) -> Pipeline:
     return Pipeline(
         name=workload.pipeline,
-        source=DeltaSource(SOURCE, event_time="event_time", arrival_time="arrival_time", order_by="row"),
+        source=DeltaSource(EVENTS, event_time="event_time", arrival_time="arrival_time", order_by="row"),
         watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)).with_interval(
             timedelta(milliseconds=TICK_MS)
         ),

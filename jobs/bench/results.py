@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from jobs.bench.nexmark import published_flink
+
 FILE = "results.jsonl"
 ANCHOR = "spark_native"
 
@@ -65,7 +67,7 @@ class Results:
     def _median(self, key: Key) -> dict[str, Any]:
         runs = self._lines[key]
         middle = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
-        rows = runs[-1]["rows"]
+        rows, published = runs[-1]["rows"], published_flink(key.workload)
         committed = [run["committed_s"] for run in runs if run.get("committed_s")]
         predictions = [run["predicted_s"] for run in runs if run.get("predicted_s")]
         predicted = median(predictions) if predictions else None
@@ -78,6 +80,7 @@ class Results:
             "committed_s": median(committed) if committed else None,
             "rows_per_s": round(rows / middle["wall_s"]) if middle["wall_s"] else None,
             "rows_per_cpu_s": round(rows / middle["cpu_s"]) if middle["cpu_s"] else None,
+            "published_flink": None if published is None else round(published * 1000),
             "engine": runs[-1].get("engine"),
             "phases": runs[-1].get("phases"),
             "task_mb": max((run.get("task_mb") or 0 for run in runs), default=0) or None,

@@ -3,8 +3,10 @@
 Whole columns of numpy and Arrow; knows no contender and no window but its length.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal
 
@@ -13,8 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.engines.inputs import to_ms
+from jobs.examples.auctions import EVERY_MS, events_arrived
+from jobs.examples.auctions import SOURCE as NEXMARK
+from jobs.examples.auctions import START as NEXMARK_START
+
 START_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 TICK_MS, BOUND_MS = 1_000, 3_000
+EVENTS = "sources/events"
 TIME = pa.timestamp("us", tz="UTC")
 Int64s = npt.NDArray[np.int64]
 
@@ -30,6 +38,7 @@ class Workload:
         late_share, late_by_ms: how many rows arrive late, and by how much; the others come within 2 s, in about their order.
         hot_share: how many rows have key 0.
         text_keys: keys are strings.
+        query: which query of Nexmark it is; its rows are the events of that model, and only windows and lateness above hold.
     """
 
     name: str
@@ -45,6 +54,17 @@ class Workload:
     late_share: float = 0.008
     hot_share: float = 0.0
     text_keys: bool = False
+    query: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where the pipeline reads, below the warehouse."""
+        return NEXMARK if self.query else EVENTS
+
+    @property
+    def start_ms(self) -> int:
+        """Where its lineage begins."""
+        return to_ms(NEXMARK_START) if self.query else START_MS
 
 
 _MINUTE = Workload("b", "1 M keys, tumbling 1 min", "bench_b", 1_000_000, 600, "tumbling", 60_000, 60_000, 60_000, (30_000, 150_000))
@@ -62,6 +82,17 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
         )
     }
 )
+
+
+def parts_of(workload: Workload, rows: int, parts: int) -> Iterator[pa.Table]:
+    """About `rows` rows in order of arrival, in equal parts."""
+    if workload.query:
+        bounds = [NEXMARK_START + timedelta(milliseconds=EVERY_MS * (rows * i // parts)) for i in range(parts + 1)]
+        yield from (events_arrived(start, end) for start, end in pairwise(bounds))
+        return
+    whole = rows_of(workload, rows)
+    ends = [whole.num_rows * i // parts for i in range(parts + 1)]
+    yield from (whole.slice(start, end - start) for start, end in pairwise(ends))
 
 
 def rows_of(workload: Workload, rows: int, seed: int = 1) -> pa.Table:

@@ -13,7 +13,7 @@ COLUMNS = (
 
 
 @click.command("bench")
-@click.option("--only", metavar="NAMES", default="a,b,c,d,e,f,g", show_default=True, help="workloads a to g, and growth, by commas")
+@click.option("--only", metavar="NAMES", default="a,b,c,d,e,f,g", show_default=True, help="workloads a to g, growth and nexmark, by commas")
 @click.option("--contenders", metavar="NAMES", help="by commas; all that this machine can run, unless named")
 @click.option("--rows", type=click.IntRange(1_000), default=20_000_000, show_default=True, help="rows of each workload")
 @click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")

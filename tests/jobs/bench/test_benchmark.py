@@ -19,16 +19,20 @@ from jobs.bench.benchmark import OWN, REPETITIONS, Benchmark
 from jobs.bench.cases import FILES, Case
 from jobs.bench.checks import ResultsDiffer
 from jobs.bench.contenders.duckdb_group_by import DuckDb, query
-from jobs.bench.contenders.slackwater import PIPELINES
+from jobs.bench.contenders.slackwater import PIPELINES, Slackwater
 from jobs.bench.measure import measured
+from jobs.bench.nexmark import QUERIES
 from jobs.bench.plots import plot
 from jobs.bench.results import Key, Results
 from jobs.bench.worker import ContenderFailed
-from jobs.bench.workloads import WORKLOADS
+from jobs.bench.workloads import WORKLOADS, Workload
 from jobs.engines.transport import InProcess
 from jobs.errors import UsageError
+from jobs.protocol import catch_up
 from jobs.protocol.catch_up import CatchUp, Request, runner_for
+from jobs.tables.inspection import Inspection
 from tests.integration.command import slackwater
+from tests.integration.conftest import great_expectations as great_expectations
 
 BUSY = "import time; end = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
 
@@ -216,7 +220,7 @@ def test_workloads_and_growth_are_drawn_into_one_picture(tmp_path: Path) -> None
 
 
 def test_an_unknown_workload_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no workload is called 'z'; there are a, b, c, d, e, f, g, growth"):
+    with pytest.raises(UsageError, match="no workload is called 'z'; there are a, b, c, d, e, f, g, growth, nexmark"):
         Benchmark(["z"], 10_000, None, tmp_path)
     with pytest.raises(UsageError, match="no contender is called 'spork'; there are slackwater"):
         Benchmark(["a"], 10_000, None, tmp_path, contenders=["spork"])
@@ -252,3 +256,27 @@ def test_a_small_benchmark_runs_whole(tmp_path: Path) -> None:
     assert {"workload", "contender", "rows", "wall_s", "cpu_s", "peak_mb"} <= set(rows["slackwater"])
     assert rows["slackwater"]["check"] == "1,000 keys equal"
     assert all(row["runs"] == REPETITIONS for row in rows.values())
+
+
+@pytest.mark.parametrize("workload", QUERIES, ids=lambda workload: workload.query)
+def test_what_we_leave_of_nexmark_passes_and_what_lacks_a_window_does_not(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, great_expectations: None
+) -> None:
+    monkeypatch.setattr(catch_up, "spark_transport", lambda app: InProcess)
+    case = Case(workload.name, workload, 6_000, tmp_path)
+    case.make()
+    contender = Slackwater(None)
+    contender.prepare(case)
+    assert contender.run(case)["rows"] == case.facts["rows"]
+    assert checks.check(case, "slackwater", {}).endswith("equal")
+    read = Inspection.live
+
+    def without_first(tables: Inspection, name: str) -> pa.Table:
+        rows = read(tables, name)
+        if name != "panes":
+            return rows
+        return rows.filter(pa.compute.not_equal(rows["window_start"], pa.compute.min(rows["window_start"])))
+
+    monkeypatch.setattr(Inspection, "live", without_first)
+    with pytest.raises(ResultsDiffer):
+        checks.check(case, "slackwater", {})

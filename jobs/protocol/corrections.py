@@ -102,11 +102,9 @@ class Publication:
     def among(self, rows: pa.Table, windows: pa.Table) -> pa.Array:
         """For each of `rows`, whether `windows` has a row of its window (of a process function: of its key and timestamp)."""
         names = [*self._window, "timestamp"] if self.identity is Identity.RUN else self._window
-        numbered = rows.select(names).append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
         sql = f"SELECT rows.{_NUMBER} FROM rows SEMI JOIN windows ON {_same(names, 'rows', 'windows')}"
-        found = np.zeros(rows.num_rows, bool)
-        found[query(sql, rows=numbered, windows=windows.select(names)).column(_NUMBER).to_numpy()] = True
-        return pa.array(found)
+        found = query(sql, rows=_numbered(rows.select(names)), windows=windows.select(names))
+        return _marked(found, rows.num_rows)
 
     def fresh(self, corrections: pa.Table) -> pa.Table:
         """Rows of `published` that the corrections of one ledger row bring, which are all that they do where they only insert."""
@@ -122,18 +120,22 @@ class Publication:
         Args:
             names: (run_id, seq) of the ledger rows that withdrawn rows of process functions came from.
         """
-        columns = [name for name in self.columns if name != "window_date"]
-        taken = {name: f"new.{_name(name)}" for name in self.shape.result_names} | {"run_seq": "seq"}
-        fresh = ", ".join(f"{taken.get(name, _name(name))} AS {_name(name)}" for name in columns)
-        sql = f"""
-            WITH before AS (SELECT *, {self._slot("run_seq")} AS {_SLOT} FROM published),
-            named AS (SELECT corrections.*, {self._slot("names.seq")} AS {_SLOT} FROM corrections LEFT JOIN names USING (run_id))
-            SELECT {_list(columns)} FROM before WHERE NOT EXISTS (SELECT 1 FROM named WHERE {_same(self._identity, "before", "named")})
-            UNION ALL SELECT {fresh} FROM corrections WHERE op <> 'withdraw'
-            ORDER BY {_list([name for name in [*self._identity, "firing"] if name != _SLOT])}
-        """
-        rows = query(sql, corrections=corrections, published=published, names=names)
-        return rows.append_column("window_date", days_of(rows))
+        replaced = corrections.filter(pc.not_equal(corrections.column("op"), "insert"))
+        if replaced.num_rows:
+            names_of = [*self._window, "timestamp", "ordinal", "firing"]
+            sql = f"""
+                WITH before AS (SELECT *, {self._slot("run_seq")} AS {_SLOT} FROM published),
+                named AS (SELECT replaced.*, {self._slot("names.seq")} AS {_SLOT} FROM replaced LEFT JOIN names USING (run_id))
+                SELECT before.{_NUMBER} FROM before SEMI JOIN named ON {_same(self._identity, "before", "named")}
+            """
+            gone = query(
+                sql,
+                published=_numbered(published.select([*names_of, "run_seq"])),
+                replaced=replaced.select([*names_of, "run_id"]),
+                names=names,
+            )
+            published = published.filter(pc.invert(_marked(gone, published.num_rows)))
+        return pa.concat_tables([published, self.fresh(corrections).cast(published.schema)])
 
     @property
     def columns(self) -> list[str]:
@@ -224,6 +226,17 @@ class Publication:
             FROM gone
             ORDER BY {_list([*element, "op", "ordinal"])}
         """
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    return rows.append_column(_NUMBER, pa.array(np.arange(rows.num_rows)))
+
+
+def _marked(numbers: pa.Table, count: int) -> pa.Array:
+    """For each of `count` rows, whether its number is there."""
+    found = np.zeros(count, bool)
+    found[numbers.column(_NUMBER).to_numpy()] = True
+    return pa.array(found)
 
 
 def _constant(value: Any, count: int, kind: pa.DataType) -> pa.Array:

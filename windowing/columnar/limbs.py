@@ -6,6 +6,8 @@ Row i of an array int64[n, k] is the integer Σ limb[i, j] · 2^(32 j). Normalis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -79,6 +81,20 @@ def normalise(limbs: Longs) -> Longs:
     return limbs
 
 
+def squared(limbs: Longs) -> Longs:
+    """The square of each integer, normalised."""
+    magnitudes, dropped = _magnitudes(limbs)
+    digits = magnitudes.astype(np.uint64)
+    squares = np.zeros((len(limbs), 2 * (dropped + digits.shape[1]) + 1), np.int64)
+    for one in range(digits.shape[1]):
+        for other in range(digits.shape[1]):
+            product = digits[:, one] * digits[:, other]
+            place = 2 * dropped + one + other
+            squares[:, place] += (product & np.uint64(_MASK)).astype(np.int64)
+            squares[:, place + 1] += (product >> np.uint64(BITS)).astype(np.int64)
+    return normalise(squares)
+
+
 def to_integers(limbs: Longs) -> list[int]:
     """Python's integers."""
     totals: Any = np.zeros(len(limbs), object)
@@ -102,31 +118,33 @@ def to_longs(limbs: Longs) -> Longs:
     return longs
 
 
-def to_doubles(limbs: Longs, exponent: int, divisors: Longs | None = None) -> Doubles:
+def to_doubles(limbs: Longs, exponent: int, divisors: Sequence[Longs | int] = ()) -> Doubles:
     """limbs · 2^exponent / divisors, each the nearest double (ties to even), infinite beyond the greatest; no zero is negative.
 
     Args:
         limbs: normalised.
-        exponent: at least -1074.
-        divisors: 1 to 2^31 - 1.
+        exponent: any.
+        divisors: 1 to 2^31 - 1 each, all to be divided by.
     """
     signs = np.where(limbs[:, -1] < 0, -1, 1)
-    digits = normalise(limbs * signs[:, None])
-    lead = 2
+    digits, dropped = _magnitudes(limbs)
+    exponent_of_digits = exponent + BITS * dropped
+    lead = 2 + len(divisors)  # digits behind the point, so that the quotient has 64 significant bits
     is_inexact = np.zeros(len(limbs), np.bool_)
-    if divisors is not None:
-        lead = 4  # digits behind the point, so that the quotient has 64 significant bits
-        digits, is_inexact = _divide(np.concatenate([np.zeros((len(limbs), lead), np.int64), digits], axis=1), divisors)
-    else:
-        digits = np.concatenate([np.zeros((len(limbs), lead), np.int64), digits], axis=1)
-    rounded: Doubles = signs * _nearest(digits, exponent - BITS * lead, is_inexact) + 0.0
-    if divisors is not None:
-        for row in np.flatnonzero((np.abs(rounded) < _TINY) & (limbs != 0).any(axis=1)):
-            rounded[row] = to_integers(limbs[row : row + 1])[0] / (int(divisors[row]) << -exponent) + 0.0
+    digits = np.concatenate([np.zeros((len(limbs), lead), np.int64), digits], axis=1)
+    for divisor in divisors:
+        digits, has_rest = _divide(digits, divisor)
+        is_inexact |= has_rest
+    rounded: Doubles = signs * _nearest(digits, exponent_of_digits - BITS * lead, is_inexact) + 0.0
+    if divisors or exponent < -UNIT_BITS:
+        for row in np.flatnonzero((np.abs(rounded) < _TINY) & (limbs != 0).any(axis=1)).tolist():
+            divided = to_integers(limbs[row : row + 1])[0] << max(exponent, 0)
+            divisor = prod(int(np.broadcast_to(each, len(limbs))[row]) for each in divisors)
+            rounded[row] = divided / (divisor << max(-exponent, 0)) + 0.0
     return rounded
 
 
-def _divide(digits: Longs, divisors: Longs) -> tuple[Longs, Booleans]:
+def _divide(digits: Longs, divisors: Longs | int) -> tuple[Longs, Booleans]:
     """Quotients of non-negative integers, rounded down, and where there is a remainder."""
     quotients = np.empty_like(digits)
     remainders = np.zeros(len(digits), np.int64)
@@ -150,6 +168,14 @@ def _nearest(digits: Longs, exponent: int, is_inexact: Booleans) -> Doubles:
     with np.errstate(over="ignore"):
         nearest: Doubles = np.ldexp(leading.astype(np.float64), exponent + BITS * (top - 2) + lengths.astype(np.int64))
     return nearest
+
+
+def _magnitudes(limbs: Longs) -> tuple[Longs, int]:
+    """Absolute values, without columns that are zero everywhere at either end, and how many low ones were dropped; one is left."""
+    digits = normalise(limbs * np.where(limbs[:, -1] < 0, -1, 1)[:, None])
+    used = np.flatnonzero(digits.any(axis=0))
+    first, last = (int(used[0]), int(used[-1])) if len(used) else (0, 0)
+    return digits[:, first : last + 1], first
 
 
 def of_digits(digits: list[Longs]) -> Longs:

@@ -17,7 +17,7 @@ from jobs.engines.accumulators.accumulator import OneByOne, Part
 
 HASH_BITS = 64
 _MASK = 2**64 - 1
-_SPARSE = 3  # bytes of an entry: register (2, big-endian), rank (1)
+SPARSE = 3  # bytes of an entry: register (2, big-endian), rank (1)
 
 Registers: TypeAlias = dict[int, int] | bytearray
 
@@ -67,14 +67,14 @@ def estimate(histogram: Mapping[int, int], precision: int) -> int:
     untouched = histogram.get(0, 0) / registers
     if untouched == 1:
         return 0
-    raised = registers * _tau(1 - histogram.get(most + 1, 0) / registers)
+    raised = registers * tau(1 - histogram.get(most + 1, 0) / registers)
     for rank in range(most, 0, -1):
         raised = 0.5 * (raised + histogram.get(rank, 0))
-    raised += registers * _sigma(untouched)
+    raised += registers * sigma(untouched)
     return round(registers * registers / (2 * math.log(2) * raised))
 
 
-def _sigma(x: float) -> float:
+def sigma(x: float) -> float:
     """x + Σ x^(2^k)·2^(k−1), k from 1, for 0 ≤ x < 1."""
     total, weight = x, 1.0
     while True:
@@ -85,7 +85,7 @@ def _sigma(x: float) -> float:
             return total
 
 
-def _tau(x: float) -> float:
+def tau(x: float) -> float:
     """(1 − x − Σ (1 − x^(2^−k))²·2^−k) / 3, k from 1."""
     if x in (0.0, 1.0):
         return 0.0
@@ -101,7 +101,7 @@ def _tau(x: float) -> float:
 def encode_registers(registers: Registers, precision: int) -> bytes:
     """Canonical bytes: a byte a register, or, where that is shorter, the touched ones in order, 3 bytes each (number big-endian, rank)."""
     touched = list(registers.items()) if isinstance(registers, dict) else [(i, rank) for i, rank in enumerate(registers) if rank]
-    if len(touched) * _SPARSE < 1 << precision:
+    if len(touched) * SPARSE < 1 << precision:
         return b"".join(number.to_bytes(2, "big") + bytes([rank]) for number, rank in sorted(touched))
     return bytes(registers) if isinstance(registers, bytearray) else bytes(registers.get(i, 0) for i in range(1 << precision))
 
@@ -110,7 +110,7 @@ def decode_registers(data: bytes, precision: int) -> Registers:
     """The inverse of `encode_registers`."""
     if len(data) == 1 << precision:
         return bytearray(data)
-    return {int.from_bytes(data[i : i + 2], "big"): data[i + 2] for i in range(0, len(data), _SPARSE)}
+    return {int.from_bytes(data[i : i + 2], "big"): data[i + 2] for i in range(0, len(data), SPARSE)}
 
 
 class ApproxDistinct(OneByOne):
@@ -136,7 +136,7 @@ class ApproxDistinct(OneByOne):
             registers[number] = max(registers[number], rank)
             return registers
         registers[number] = max(registers.get(number, 0), rank)
-        if len(registers) * _SPARSE < 1 << self.precision:
+        if len(registers) * SPARSE < 1 << self.precision:
             return registers
         return bytearray(registers.get(i, 0) for i in range(1 << self.precision))
 

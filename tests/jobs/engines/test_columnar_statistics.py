@@ -2,8 +2,10 @@
 
 import math
 import pickle
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,26 @@ from hypothesis import strategies as st
 
 from jobs.engines.accumulators import Accumulator, bind, bind_select
 from jobs.engines.accumulators.histograms import bucket_of
-from jobs.engines.accumulators.hyperloglog import hash_of
+from jobs.engines.accumulators.hyperloglog import estimate, hash_of
 from jobs.engines.accumulators.operands import operands
-from jobs.engines.columnar.aggregates import ColumnarAggregate, Columns, bind_columnar
-from jobs.engines.columnar.aggregates.sketches import buckets_of, hashes_of
+from jobs.engines.columnar.aggregates import ColumnarAggregate, Columns, OverflowAtRow, bind_columnar
+from jobs.engines.columnar.aggregates.sketches import buckets_of, estimates, hashes_of
 from jobs.engines.python_values import to_arrow, to_python
 from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.pipelines import Aggregate, DeltaSource, Pipeline, approx_distinct, approx_quantile, count_distinct, first, last, stddev, variance
+from jobs.pipelines import (
+    Aggregate,
+    DeltaSource,
+    Pipeline,
+    approx_distinct,
+    approx_quantile,
+    count_distinct,
+    first,
+    last,
+    mean,
+    stddev,
+    variance,
+)
+from jobs.pipelines import sum as sum_
 from jobs.tables.schemas import TIME
 from tests.jobs.engines.accumulating import NUMBERS, VALUES
 from windowing import TumblingEventTimeWindows, WatermarkStrategy
@@ -28,7 +43,7 @@ from windowing.columnar.groups import Groups
 
 SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {**VALUES, "boolean": (pa.bool_(), st.booleans())}
 EVERY = [
-    *((make("x"), kind) for make in (variance, stddev) for kind in NUMBERS),
+    *((make("x"), kind) for make in (sum_, mean, variance, stddev) for kind in NUMBERS),
     *((count_distinct("x"), kind) for kind in SOME),
     *((approx_distinct("x", precision=4), kind) for kind in SOME),
     *((approx_quantile("x", 0.3, relative_error=0.2), kind) for kind in NUMBERS),
@@ -54,6 +69,15 @@ def as_scalar(accumulator: Accumulator, states: list[Any]) -> list[pa.Array]:
     return [to_arrow(values, kind) for values, (_, kind) in zip(encoded, accumulator.parts, strict=True)]
 
 
+def overflow_of(accumulator: Accumulator, row: tuple[int, Any]) -> tuple[int, str] | None:
+    """The row and its error, if it has no result."""
+    try:
+        accumulator.result(row[1])
+    except ArithmeticError as error:
+        return row[0], str(error)
+    return None
+
+
 def check(columnar: ColumnarAggregate, columns: Columns, accumulator: Accumulator, states: list[Any]) -> None:
     """Parts and results are those of the scalar accumulators, also after having been parked."""
     assert [column.type for column in columns] == [kind for _, kind in columnar.columns]
@@ -61,6 +85,12 @@ def check(columnar: ColumnarAggregate, columns: Columns, accumulator: Accumulato
         for part, expected in zip(columnar.encode(found), as_scalar(accumulator, states), strict=True):
             assert part.type == expected.type
             assert repr(part.to_pylist()) == repr(expected.to_pylist())
+        overflow = next(filter(None, map(partial(overflow_of, accumulator), enumerate(states))), None)
+        if overflow is not None:
+            with pytest.raises(OverflowAtRow) as raised:
+                columnar.results(found)
+            assert (raised.value.row, str(raised.value.error)) == overflow
+            continue
         results = columnar.results(found)
         assert results.type == accumulator.result_type
         assert repr(results.to_pylist()) == repr(
@@ -155,6 +185,14 @@ def test_a_column_of_values_hashes_as_its_values(kind: str, data: st.DataObject)
     values = pa.array(data.draw(st.lists(some, max_size=20)), column_type)
     expected = list(map(hash_of(column_type), to_python(pa.chunked_array([values]))))
     assert hashes_of(values).tolist() == expected
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.integers(0, 61), min_size=16, max_size=16), min_size=1, max_size=4))
+def test_registers_of_every_rank_are_estimated_as_one_sketch_is(sketches: list[list[int]]) -> None:
+    of_rank = [np.array([row for row, ranks in enumerate(sketches) for rank in ranks if rank == wanted], np.int64) for wanted in range(62)]
+    untouched = np.array([ranks.count(0) for ranks in sketches], np.int64)
+    assert estimates(of_rank, untouched, 4).tolist() == [estimate(Counter(ranks), 4) for ranks in sketches]
 
 
 def test_squares_of_far_doubles_are_exact() -> None:

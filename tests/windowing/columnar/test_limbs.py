@@ -44,7 +44,7 @@ def test_doubles_are_summed_exactly_and_rounded_once(values: list[float], diviso
     assert limbs.to_integers(total)[0] * unit == exact
     for rounded, wanted in (
         (limbs.to_doubles(total, limbs.BITS * base - limbs.UNIT_BITS), exact),
-        (limbs.to_doubles(total, limbs.BITS * base - limbs.UNIT_BITS, np.array([divisor])), exact / divisor),
+        (limbs.to_doubles(total, limbs.BITS * base - limbs.UNIT_BITS, [np.array([divisor])]), exact / divisor),
     ):
         assert rounded[0] == _nearest(wanted)
         assert not (rounded[0] == 0 and math.copysign(1, rounded[0]) < 0)

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines import exact_sums
 from jobs.engines.columnar.aggregates.counts import count_values, running_sum
-from jobs.engines.columnar.aggregates.limb_columns import pack_limbs, unpack_limbs
+from jobs.engines.columnar.aggregates.limb_columns import decode_exact, encode_exact, pack_limbs, unpack_limbs
 from jobs.engines.columnar.aggregates.protocol import Columns, Parts
 from windowing.columnar import limbs
 from windowing.columnar.columns import Longs
@@ -62,22 +61,16 @@ class ColumnarDouble:
 
     def encode(self, accumulators: Columns) -> Columns:
         numbers, base, specials, counts = _read(accumulators)
-        flags = sum((found > 0) << place for place, found in enumerate(specials))
-        shift = limbs.BITS * base
-        exact = [
-            exact_sums.encode(exact_sums.ExactSum(total << shift, flag))
-            for total, flag in zip(limbs.to_integers(numbers), np.asarray(flags).tolist(), strict=True)
-        ]
-        return [pa.array(self._rounded(numbers, base, specials, None)), pa.array(exact, pa.binary()), pa.array(counts)]
+        flags = np.sum([(found > 0) << place for place, found in enumerate(specials)], axis=0)
+        exact = encode_exact(numbers, limbs.BITS * base, flags)
+        return [pa.array(self._rounded(numbers, base, specials, None)), exact, pa.array(counts)]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
-        sums = [exact_sums.decode(data) for data in parts[1].to_pylist()]
-        flags = np.array([total.specials for total in sums], np.int64)
-        specials = [flags >> place & 1 for place in range(len(_SPECIALS))]
-        return _columns(limbs.of_integers([total.scaled for total in sums]), 0, specials, parts[2].to_numpy())
+        numbers, base, flags = decode_exact(parts[1], 0)
+        return _columns(numbers, base, [flags >> place & 1 for place in range(len(_SPECIALS))], parts[2].to_numpy())
 
     def _rounded(self, numbers: Longs, base: int, specials: Sequence[Longs], divisors: Longs | None) -> np.ndarray:
-        sums = limbs.to_doubles(numbers, limbs.BITS * base - limbs.UNIT_BITS, divisors)
+        sums = limbs.to_doubles(numbers, limbs.BITS * base - limbs.UNIT_BITS, () if divisors is None else [divisors])
         is_nan, is_positive, is_negative = (found > 0 for found in specials)
         sums[is_positive], sums[is_negative] = np.inf, -np.inf
         sums[is_nan | (is_positive & is_negative)] = np.nan

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from jobs.engines.accumulators.sums import DecimalSum, IntegerSum
 from jobs.engines.columnar.aggregates.counts import count_values, running_sum
+from jobs.engines.columnar.aggregates.limb_columns import decode_integers, encode_integers
 from jobs.engines.columnar.aggregates.protocol import Columns, OverflowAtRow, Parts
 from windowing.columnar import limbs
-from windowing.columnar.columns import Longs
+from windowing.columnar.columns import Booleans, Longs
 from windowing.columnar.groups import Groups, sum_of_groups
 
 _LONG = 1 << 63
@@ -108,12 +109,11 @@ class ColumnarInteger(_ExactSumming):
         divisors = np.maximum(counts, 1)
         if not high.any() and (not len(low) or (int(low.max()) < _DOUBLE and int(low.min()) > -_DOUBLE)):
             return low / divisors
-        return limbs.to_doubles(limbs.of_digits([low, high]), 0, divisors)
+        return limbs.to_doubles(limbs.of_digits([low, high]), 0, [divisors])
 
     def encode(self, accumulators: Columns) -> Columns:
-        (low, high), _ = self._numbers(accumulators)
-        words = np.stack([low, high - (low < 0)], axis=1)
-        return [pa.Array.from_buffers(pa.decimal128(38, 0), len(words), [None, pa.py_buffer(words)]), accumulators[-1]]
+        digits, _ = self._numbers(accumulators)
+        return [_decimals(digits, 0), accumulators[-1]]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
         low, high = decimal_digits(parts[0])
@@ -142,32 +142,46 @@ class ColumnarDecimal(_ExactSumming):
         return [low, high]
 
     def results(self, accumulators: Columns) -> pa.Array:
-        totals, counts = self._totals(accumulators)
+        digits, counts = self._numbers(accumulators)
         if self._is_mean:
-            unit = 10**self._scale
-            return pa.array([total / (count * unit) if count else None for total, count in zip(totals, counts, strict=True)], pa.float64())
-        results = []
-        for row, accumulator in enumerate(zip(counts, totals, strict=True)):
+            divisors: list[Longs | int] = [np.maximum(counts, 1), *powers_of_ten(self._scale)]
+            return _where(pa.array(limbs.to_doubles(limbs.of_digits(digits), 0, divisors)), counts)
+        for row in np.flatnonzero(_may_be_too_wide(digits)).tolist():
             try:
-                results.append(self._scalar.result(accumulator))
+                self._scalar.result((int(counts[row]), _integer(digits, row)))
             except ArithmeticError as error:
                 raise OverflowAtRow(row, error) from error
-        return pa.array(results, self._scalar.result_type)
+        return _where(_decimals(digits, self._scale), counts)
 
     def encode(self, accumulators: Columns) -> Columns:
-        totals, counts = self._totals(accumulators)
-        parts = [self._scalar.encode(accumulator) for accumulator in zip(counts, totals, strict=True)]
-        columns = list(zip(*parts, strict=True)) or [(), (), ()]
-        return [pa.array(values, kind) for values, (_, kind) in zip(columns, self._scalar.parts, strict=True)]
+        digits, _ = self._numbers(accumulators)
+        is_wide = np.zeros(len(digits[0]), np.bool_)
+        for row in np.flatnonzero(_may_be_too_wide(digits)).tolist():
+            is_wide[row] = self._scalar.encode((0, _integer(digits, row)))[0] is None
+        readable = pc.if_else(pa.array(is_wide), pa.scalar(None, self._scalar.result_type), _decimals(digits, self._scale))
+        return [readable, encode_integers(limbs.of_digits(digits)), accumulators[-1]]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
-        rows = zip(*(part.to_pylist() for part in parts), strict=True)
-        decoded = [self._scalar.decode(row) for row in rows]
-        if not decoded:
-            return self._columns([np.zeros(0, np.int64)] * self.digits, np.zeros(0, np.int64))
-        totals = limbs.of_integers([total for _, total in decoded])
-        return self._columns(limbs.to_digits(totals, self.digits), np.array([count for count, _ in decoded], np.int64))
+        return self._columns(limbs.to_digits(decode_integers(parts[1]), self.digits), parts[2].to_numpy())
 
-    def _totals(self, accumulators: Columns) -> tuple[list[int], list[int]]:
-        digits, counts = self._numbers(accumulators)
-        return limbs.to_integers(limbs.of_digits(digits)), counts.tolist()
+
+def powers_of_ten(exponent: int) -> list[int]:
+    """Divisors that make up 10^exponent, none of more than 31 bits."""
+    return [10 ** min(9, exponent - done) for done in range(0, exponent, 9)]
+
+
+def _decimals(digits: list[Longs], scale: int) -> pa.Array:
+    """Sums of which the lowest two digits are enough."""
+    low, high = digits[:2]
+    words = np.stack([low, high - (low < 0)], axis=1)
+    return pa.Array.from_buffers(pa.decimal128(38, scale), len(words), [None, pa.py_buffer(words)])
+
+
+def _may_be_too_wide(digits: list[Longs]) -> Booleans:
+    """Whether a sum may have more than 38 decimal digits; some that don't are among them."""
+    limit = 10**38 >> 64
+    return (digits[1] >= limit) | (digits[1] <= -limit) | (digits[2] != 0)
+
+
+def _integer(digits: list[Longs], row: int) -> int:
+    return sum(int(digit[row]) << (64 * place) for place, digit in enumerate(digits))

@@ -3,17 +3,17 @@
 Which register or bucket a value goes into, and what they say, is defined in `jobs.engines.accumulators`.
 """
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobs.engines.accumulators.histograms import BUCKET, INFINITY_BUCKET, LEAST_EXPONENT, NAN_BUCKET, ApproxQuantile, middle, octave
-from jobs.engines.accumulators.hyperloglog import HASH_BITS, ApproxDistinct, decode_registers, encode_registers, estimate, hash_of
+from jobs.engines.accumulators.hyperloglog import HASH_BITS, SPARSE, ApproxDistinct, hash_of, sigma, tau
 from jobs.engines.columnar.aggregates.lists import flattened, listed
 from jobs.engines.columnar.aggregates.protocol import Columns, Parts
 from windowing.columnar import maps
@@ -79,13 +79,14 @@ class ColumnarApproxQuantile(_Mapped):
     def results(self, accumulators: Columns) -> pa.Array:
         entries = _entries(accumulators[0])
         counts = np.bincount(entries.rows, weights=entries.values, minlength=len(accumulators[0])).astype(np.int64)
-        quantile = self._scalar.quantile
-        positions = np.array([math.floor(quantile * (count - 1)) for count in counts.tolist()], np.int64)
-        before = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
+        totals, of_totals = np.unique(counts, return_inverse=True)
+        positions = np.array([math.floor(self._scalar.quantile * (total - 1)) for total in totals.tolist()], np.int64)[of_totals]
+        before = np.cumsum(counts) - counts
         found = np.searchsorted(np.cumsum(entries.values), positions + before, side="right")
         buckets = entries.keys[np.minimum(found, max(len(entries.keys) - 1, 0))] if len(entries.keys) else np.zeros(len(counts), np.int64)
-        stands_for = {bucket: middle(bucket, self._scalar.buckets) for bucket in np.unique(buckets).tolist()}
-        return pa.array([stands_for[b] if n else None for b, n in zip(buckets.tolist(), counts.tolist(), strict=True)], pa.float64())
+        kinds, numbers = np.unique(buckets, return_inverse=True)
+        stands_for = np.array([middle(bucket, self._scalar.buckets) for bucket in kinds.tolist()], np.float64)
+        return pc.if_else(pa.array(counts > 0), pa.array(stands_for[numbers]), pa.scalar(None, pa.float64()))
 
     def encode(self, accumulators: Columns) -> Columns:
         return accumulators
@@ -111,13 +112,6 @@ class ColumnarApproxDistinct(_Mapped):
     def __init__(self, column: str, scalar: ApproxDistinct) -> None:
         super().__init__(column)
         self._scalar = scalar
-        self._estimate: Callable[[tuple[tuple[int, int], ...]], int] = lru_cache(1 << 16)(self._estimate_of)
-
-    def _estimate_of(self, histogram: tuple[tuple[int, int], ...]) -> int:
-        return estimate(dict(histogram), self._scalar.precision)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ColumnarApproxDistinct, (self._column, self._scalar)
 
     def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
         hashes = hashes_of(values)
@@ -127,27 +121,64 @@ class ColumnarApproxDistinct(_Mapped):
 
     def results(self, accumulators: Columns) -> pa.Array:
         entries, rows = _entries(accumulators[0]), len(accumulators[0])
-        ranks = maps.folded(entries.rows, entries.values, np.ones(len(entries.rows), np.int64), Fold.SUM)
-        histograms: list[list[tuple[int, int]]] = [[] for _ in range(rows)]
-        for row, rank, count in zip(*(column.tolist() for column in ranks), strict=True):
-            histograms[row].append((rank, count))
-        untouched = ((1 << self._scalar.precision) - np.bincount(entries.rows, minlength=rows)).tolist()
-        return pa.array([self._estimate(((0, n), *h)) for n, h in zip(untouched, histograms, strict=True)], pa.int64())
+        precision, most = self._scalar.precision, HASH_BITS - self._scalar.precision
+        by_rank = np.argsort(entries.values.astype(np.int8), kind="stable")
+        bounds = np.searchsorted(entries.values[by_rank], np.arange(most + 3)).tolist()
+        of_rank = [entries.rows[by_rank[start:end]] for start, end in itertools.pairwise(bounds)]
+        untouched = (1 << precision) - np.bincount(entries.rows, minlength=rows)
+        return pa.array(estimates(of_rank, untouched, precision))
 
     def encode(self, accumulators: Columns) -> Columns:
-        precision = self._scalar.precision
-        maps_ = [{item["bucket"]: item["count"] for item in items} for items in accumulators[0].to_pylist()]
-        return [pa.array([encode_registers(registers, precision) for registers in maps_], pa.binary())]
+        entries, rows = _entries(accumulators[0]), len(accumulators[0])
+        size = 1 << self._scalar.precision
+        counts = np.bincount(entries.rows, minlength=rows)
+        is_sparse = counts * SPARSE < size
+        offsets = np.zeros(rows + 1, np.int32)
+        np.cumsum(np.where(is_sparse, counts * SPARSE, size), out=offsets[1:])
+        data = np.zeros(int(offsets[-1]), np.uint8)
+        places = np.arange(len(entries.rows)) - (np.cumsum(counts) - counts)[entries.rows]
+        begins, sparse = offsets[entries.rows].astype(np.int64), is_sparse[entries.rows]
+        at = (begins + places * SPARSE)[sparse]
+        for byte, values in enumerate((entries.keys >> 8, entries.keys & 255, entries.values)):
+            data[at + byte] = values[sparse]
+        data[(begins + entries.keys)[~sparse]] = entries.values[~sparse]
+        return [pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
-        rows, keys, values = [], [], []
-        for row, data in enumerate(parts[0].to_pylist()):
-            registers = decode_registers(data, self._scalar.precision)
-            touched = sorted(registers.items()) if isinstance(registers, dict) else [(i, rank) for i, rank in enumerate(registers) if rank]
-            rows += [row] * len(touched)
-            keys += [number for number, _ in touched]
-            values += [rank for _, rank in touched]
-        return _columns(Entries(*(np.array(column, np.int64) for column in (rows, keys, values))), len(parts[0]))
+        registers = parts[0]
+        lengths = pc.binary_length(registers).to_numpy().astype(np.int64)
+        data = np.frombuffer(b"".join(registers.to_pylist()), np.uint8).astype(np.int64)
+        begins = np.cumsum(lengths) - lengths
+        is_dense = lengths == 1 << self._scalar.precision
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        places = np.arange(len(data)) - begins[owners]
+        dense = np.flatnonzero(is_dense[owners] & (data > 0))
+        sparse = np.flatnonzero(~is_dense[owners] & (places % SPARSE == 0))
+        rows = np.append(owners[dense], owners[sparse])
+        keys = np.append(places[dense], (data[sparse] << 8) + data[np.minimum(sparse + 1, len(data) - 1)])
+        values = np.append(data[dense], data[np.minimum(sparse + 2, len(data) - 1)])
+        order = np.argsort(rows, kind="stable")
+        return _columns(Entries(rows[order], keys[order], values[order]), len(lengths))
+
+
+def estimates(of_rank: Sequence[Longs], untouched: Longs, precision: int) -> Longs:
+    """`estimate` for each of many rows: of_rank[k] names the row of each register of rank k, `untouched` counts those of none."""
+    registers, most = 1 << precision, HASH_BITS - precision
+    greatest = np.bincount(of_rank[most + 1], minlength=len(untouched))
+    raised = registers * _of_each(tau, 1 - greatest / registers)
+    for rank in range(most, 0, -1):
+        raised = 0.5 * (raised + np.bincount(of_rank[rank], minlength=len(untouched)))
+    is_empty = untouched == registers
+    raised += registers * _of_each(sigma, np.where(is_empty, 0.0, untouched / registers))
+    with np.errstate(divide="ignore"):
+        found = np.rint(registers * registers / (2 * math.log(2) * raised))
+    return np.where(is_empty, 0, found).astype(np.int64)
+
+
+def _of_each(function: Callable[[float], float], values: np.ndarray) -> np.ndarray:
+    """The function of each value, of which few are different."""
+    distinct, numbers = np.unique(values, return_inverse=True)
+    return np.array(list(map(function, distinct.tolist())), np.float64)[numbers]
 
 
 def hashes_of(values: pa.Array) -> np.ndarray:

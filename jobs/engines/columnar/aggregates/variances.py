@@ -1,37 +1,41 @@
 """Variance and standard deviation on whole columns: the exact sum of the column beside the exact sum of its squares.
 
-A square is a sum of products that doubles hold exactly, so squares are summed as doubles are; firings are rounded one by one.
+Squares are sums of limbs as sums of doubles are; a firing is rounded once.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from math import prod
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from jobs.engines import exact_sums
 from jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
 from jobs.engines.columnar.aggregates.exact_doubles import ColumnarDouble
-from jobs.engines.columnar.aggregates.exact_integers import ColumnarDecimal, ColumnarInteger
-from jobs.engines.columnar.aggregates.limb_columns import pack_limbs, unpack_limbs
+from jobs.engines.columnar.aggregates.exact_integers import ColumnarDecimal, ColumnarInteger, decimal_digits, powers_of_ten
+from jobs.engines.columnar.aggregates.limb_columns import decode_exact, encode_exact, pack_limbs, unpack_limbs
 from jobs.engines.columnar.aggregates.protocol import ColumnarAggregate, Columns, Parts
-from windowing.columnar import limbs
+from windowing.columnar import limb_bytes, limbs
 from windowing.columnar.columns import Longs
 from windowing.columnar.groups import Groups
 
 Scalar = IntegerVariance | DecimalVariance | DoubleVariance
-_FAR = 17  # limbs by which very great and very small doubles are moved before they are squared
-_GREAT, _SMALL = 2.0**512, 2.0**-448
+_BELOW = 34  # limbs below 2^-1074 that the least square needs
 
 
 class ColumnarVariance:
     """Accumulator: that of the sum, its count last, before it the squares in limbs of 2^(32 base - 1074)."""
 
-    def __init__(self, column: str, scalar: Scalar) -> None:
+    def __init__(self, column: str, scalar: Scalar, is_root: bool) -> None:
         self._column = column
         self._scalar = scalar
+        self._is_root = is_root
         self._sum: ColumnarAggregate
+        self._divisors: list[int] = []  # of the squares, which are those of integers of the last digit
         if isinstance(scalar, DecimalVariance):
             self._sum = ColumnarDecimal(column, is_mean=False, scale=scalar.scale)
+            self._divisors = powers_of_ten(2 * scalar.scale)
         else:
             self._sum = (ColumnarInteger if isinstance(scalar, IntegerVariance) else ColumnarDouble)(column, is_mean=False)
         *sums, count = self._sum.columns
@@ -40,32 +44,29 @@ class ColumnarVariance:
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         column = rows.column(self._column)
         codes, values = groups.codes[np.asarray(column.is_valid())], column.drop_null()
-        squares = self._squares(values)
-        shared = min(base for _, base, _ in squares)
-        width = max(base - shared + numbers.shape[1] for numbers, base, _ in squares)
-        wide = np.zeros((sum(len(numbers) for numbers, _, _ in squares), width), np.int64)
-        owners, first = np.empty(len(wide), np.int64), 0
-        for numbers, base, at in squares:
-            wide[first : first + len(numbers), base - shared : base - shared + numbers.shape[1]] = numbers
-            owners[first : first + len(numbers)] = codes[at]
-            first += len(numbers)
-        return self._with(self._sum.partial(rows, groups), limbs.sum_limbs(wide, Groups(owners, groups.size)), shared)
+        squares, base, at = self._squares(values)
+        return self._with(self._sum.partial(rows, groups), limbs.sum_limbs(squares, Groups(codes[at], groups.size)), base)
 
-    def _squares(self, values: pa.ChunkedArray) -> list[tuple[Longs, int, Longs]]:
-        """Limbs and base of numbers whose sum is that of the squares, and the position in `values` of the value that each comes from."""
-        if isinstance(self._scalar, IntegerVariance):
-            return [_sum_terms(_terms_of_longs(values.cast(pa.int64()).to_numpy()), 0, np.arange(len(values)))]
+    def _squares(self, values: pa.ChunkedArray) -> tuple[Longs, int, Longs]:
+        """Limbs and base of the squares of values, and which: those that are finite."""
+        if isinstance(self._scalar, DoubleVariance):
+            doubles = values.cast(pa.float64()).to_numpy()
+            at = np.flatnonzero(np.isfinite(doubles))
+            fractions, exponents = np.frexp(doubles[at])
+            numbers = limbs.of_longs((fractions * 2.0**53).astype(np.int64))
+            bits = 2 * (exponents.astype(np.int64) - 53) + limbs.UNIT_BITS + limbs.BITS * _BELOW
+        else:
+            at = np.arange(len(values))
+            numbers = self._integers(values)
+            bits = np.full(len(at), limbs.UNIT_BITS + limbs.BITS * _BELOW)
+        squares, base = limb_bytes.shifted_up(limbs.squared(numbers), bits)
+        return squares, base - _BELOW, at
+
+    def _integers(self, values: pa.ChunkedArray) -> Longs:
+        """The values of a column of integers, or in units of the last digit."""
         if isinstance(self._scalar, DecimalVariance):
-            squared = [self._scalar.add((0, 0, 0), value)[2] << limbs.UNIT_BITS for value in values.to_pylist()]
-            return [(limbs.of_integers(squared), 0, np.arange(len(squared)))]
-        numbers = values.cast(pa.float64()).to_numpy()
-        sizes = np.abs(numbers)
-        is_great, is_small = np.isfinite(sizes) & (sizes >= _GREAT), (sizes < _SMALL) & (sizes > 0)
-        found = []
-        for chosen, places in ((is_great, -_FAR), (is_small, _FAR), (np.isfinite(sizes) & ~is_great & ~is_small, 0)):
-            at = np.flatnonzero(chosen)
-            found.append(_sum_terms(_terms_of_doubles(np.ldexp(numbers[at], limbs.BITS * places)), -2 * places, at))
-        return found
+            return limbs.of_digits(list(decimal_digits(values.cast(pa.decimal128(38, self._scalar.scale)).combine_chunks())))
+        return limbs.of_longs(values.cast(pa.int64()).to_numpy())
 
     def _with(self, sums: Columns, squares: Longs, base: int) -> Columns:
         *others, count = sums
@@ -80,55 +81,50 @@ class ColumnarVariance:
         return self._with(self._sum.running(_sums(accumulators), starts), limbs.running_limbs(numbers, starts), base)
 
     def results(self, accumulators: Columns) -> pa.Array:
-        return pa.array([self._scalar.result(accumulator) for accumulator in self._decoded(accumulators)], pa.float64())
+        """(n·Σx² - (Σx)²) / (n·(n - 1)), null for n < 2, NaN where a value was not finite."""
+        counts = accumulators[-1].to_numpy()
+        squares, base = unpack_limbs(accumulators[-2])
+        totals, exponent = self._totals(accumulators)
+        divided, exponent = limb_bytes.difference(
+            squares * counts[:, None], limbs.BITS * base - limbs.UNIT_BITS, limbs.squared(totals), 2 * exponent
+        )
+        divisors = [np.maximum(counts, 1), np.maximum(counts - 1, 1), *self._divisors]
+        found = _roots(divided, exponent, divisors) if self._is_root else limbs.to_doubles(divided, exponent, divisors)
+        if isinstance(self._scalar, DoubleVariance):
+            found[np.any([special.to_numpy() > 0 for special in accumulators[1:4]], axis=0)] = np.nan
+        return pc.if_else(pa.array(counts > 1), pa.array(found), pa.scalar(None, pa.float64()))
+
+    def _totals(self, accumulators: Columns) -> tuple[Longs, int]:
+        """(limbs, exponent) of the sums."""
+        if isinstance(self._scalar, DoubleVariance):
+            numbers, base = unpack_limbs(accumulators[0])
+            return numbers, limbs.BITS * base - limbs.UNIT_BITS
+        return limbs.of_digits([digit.to_numpy() for digit in accumulators[:-2]]), 0
 
     def encode(self, accumulators: Columns) -> Columns:
-        parts = [self._scalar.encode(accumulator) for accumulator in self._decoded(accumulators)]
-        columns = list(zip(*parts, strict=True)) or [()] * len(self._scalar.parts)
-        return [pa.array(values, kind) for values, (_, kind) in zip(columns, self._scalar.parts, strict=True)]
-
-    def _decoded(self, accumulators: Columns) -> list[Any]:
-        """The accumulators of the scalar aggregate."""
-        sums = zip(*(part.to_pylist() for part in self._sum.encode(_sums(accumulators))), strict=True)
+        *sums, count = self._sum.encode(_sums(accumulators))
         numbers, base = unpack_limbs(accumulators[-2])
-        shift = limbs.BITS * base - limbs.UNIT_BITS + self._unit_bits
-        squares = (total << shift if shift >= 0 else total >> -shift for total in limbs.to_integers(numbers))
-        return [self._scalar.of_sums(parts, total) for parts, total in zip(sums, squares, strict=True)]
+        exponent = limbs.BITS * base - limbs.UNIT_BITS
+        exact = encode_exact(numbers, exponent + self._unit_bits, np.zeros(len(count), np.int64))
+        return [*sums, pa.array(limbs.to_doubles(numbers, exponent, self._divisors)), exact, count]
 
     @property
     def _unit_bits(self) -> int:
-        """The unit of the scalar aggregate's squares is 2^-bits."""
+        """The unit of the parked squares is 2^-bits."""
         return 2 * limbs.UNIT_BITS if isinstance(self._scalar, DoubleVariance) else 0
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
-        count = parts[-1]
-        squares = [self._scalar.squares_of(data) for data in parts[-2].to_pylist()]
-        # The limbs' unit is a multiple of 2^-1074 by whole limbs, so a unit of 2^-2148 is 34 limbs below with 14 bits to spare.
-        below = -(-(self._unit_bits - limbs.UNIT_BITS) // limbs.BITS)
-        shift = limbs.UNIT_BITS - self._unit_bits + limbs.BITS * below
-        return self._with(self._sum.decode([*parts[:-3], count]), limbs.of_integers([total << shift for total in squares]), -below)
+        numbers, base, _ = decode_exact(parts[-2], limbs.UNIT_BITS - self._unit_bits)
+        return self._with(self._sum.decode([*parts[:-3], parts[-1]]), numbers, base)
 
 
 def _sums(accumulators: Columns) -> Columns:
     return [*accumulators[:-2], accumulators[-1]]
 
 
-def _sum_terms(terms: list[np.ndarray], places: int, at: Longs) -> tuple[Longs, int, Longs]:
-    numbers, base = limbs.of_doubles(np.concatenate(terms))
-    return numbers, base + places, np.tile(at, len(terms))
-
-
-def _terms_of_longs(values: Longs) -> list[np.ndarray]:
-    """Doubles whose sum is the square of each integer: products of its three digits of 22 bits, the last one signed."""
-    mask, digit = (1 << 22) - 1, 2.0**22
-    low, middle, high = values & mask, values >> 22 & mask, values >> 44
-    products = (low * low, 2 * low * middle, 2 * low * high + middle * middle, 2 * middle * high, high * high)
-    return [product.astype(np.float64) * digit**place for place, product in enumerate(products)]
-
-
-def _terms_of_doubles(values: np.ndarray) -> list[np.ndarray]:
-    """Doubles whose sum is the square of each double: products of its two halves of 26 bits (Veltkamp 1968)."""
-    scaled = values * (2.0**27 + 1)
-    high = scaled - (scaled - values)
-    low = values - high
-    return [high * high, 2 * high * low, low * low]
+def _roots(divided: Longs, exponent: int, divisors: Sequence[Longs | int]) -> np.ndarray:
+    """The square root of each quotient, the nearest double."""
+    rest = [np.broadcast_to(divisor, len(divided)).tolist() for divisor in divisors]
+    up, down = max(exponent, 0), max(-exponent, 0)
+    rows = zip(limbs.to_integers(divided), *rest, strict=True)
+    return np.array([exact_sums.root(number << up, prod(by) << down) for number, *by in rows], np.float64)

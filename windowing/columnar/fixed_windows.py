@@ -81,12 +81,18 @@ class FixedWindows:
         """int64[n]: the last millisecond of each window, Flink's max_timestamp: its timer's time."""
         return self.starts(windows) + (self.size_ms - 1)
 
+    def newest_passed(self, moment_ms: int) -> int:
+        """The newest of the windows whose last instant is at or before a moment; every older one is, too."""
+        return (moment_ms - self.offset_ms - self.size_ms + 1) // self.slide_ms
+
     def cleanup_times(self, windows: Longs) -> Longs:
         """int64[n]: when each window is collected: as soon as the watermark is there."""
         return self.last_instants(windows) + self.lateness_ms
 
     def explode(self, slices: Longs) -> Exploded:
         """The windows of each slice."""
+        if self.size_ms == self.slide_ms:
+            return Exploded(np.arange(len(slices)), slices)
         counts = self.windows_per_slice(slices)
         rows = np.repeat(np.arange(len(slices)), counts)
         first = np.cumsum(counts) - counts

@@ -200,8 +200,19 @@ class Family(Protocol):
         in which a snapshot has them."""
 
 
-def take_each(accumulators: Iterable[Columns], rows: Longs) -> list[Columns]:
+def rows_where(chosen: Booleans) -> Longs | slice:
+    """The rows that are chosen: where the first or the last ones are, as a slice, by which nothing needs to be copied."""
+    count = int(np.count_nonzero(chosen))
+    for run in (slice(0, count), slice(len(chosen) - count, len(chosen))):
+        if chosen[run].all():
+            return run
+    return np.flatnonzero(chosen)
+
+
+def take_each(accumulators: Iterable[Columns], rows: Longs | slice) -> list[Columns]:
     """Those rows of the accumulators of each aggregate."""
+    if isinstance(rows, slice):
+        return [[column[rows] for column in columns] for columns in accumulators]
     indices = pa.array(rows)
     return [[column.take(indices) for column in columns] for columns in accumulators]
 

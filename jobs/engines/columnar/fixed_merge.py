@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.families import NONE, Merged, OpenWindows, Panes, Part, Setting, Timers, join_each, take_each
+from jobs.engines.columnar.families import NONE, Merged, OpenWindows, Panes, Part, Setting, Timers, join_each, rows_where, take_each
 from jobs.engines.columnar.firing import results_of
 from jobs.engines.columnar.fixed_split import BEHIND, CELLS, ELEMENTS, FIRST, LAST, SLICE, accumulator_names
 from jobs.engines.columnar.late_order import in_order_of_arrival
@@ -41,7 +41,7 @@ class _Lives(NamedTuple):
     has_contents: Booleans
     accumulators: list[Columns]
 
-    def take(self, rows: Longs) -> "_Lives":
+    def take(self, rows: Longs | slice) -> "_Lives":
         columns: list[Any] = [column[rows] for column in self[:-1]]
         return _Lives._make([*columns, take_each(self.accumulators, rows)])
 
@@ -92,10 +92,10 @@ class FixedMerge:
 
     def merge(self, received: Mapping[str, Part], parked: Part) -> Merged:
         restored = self._restore(parked)
-        has_fired = self.windows.last_instants(restored.windows) <= self.setting.timeline.initial
+        has_fired = restored.windows <= self.windows.newest_passed(self.setting.timeline.initial)
         pieces, refires, missed = self._behind(received[BEHIND])
-        fired, panes = self._fire(self._due([self._of_cells(received[CELLS]), pieces], restored.take(np.flatnonzero(~has_fired))))
-        lives = _Lives.join([fired, restored.take(np.flatnonzero(has_fired))])
+        fired, panes = self._fire(self._due([self._of_cells(received[CELLS]), pieces], restored.take(rows_where(~has_fired))))
+        lives = _Lives.join([fired, restored.take(rows_where(has_fired))])
         again, is_untouched, late_panes = self._refire(lives, refires)
         kept = [self._staying(part, rows) for part, rows in ((lives, is_untouched), (again, np.ones(len(again.keys), np.bool_)))]
         windows = np.count_nonzero(is_untouched) + len(again.keys)
@@ -113,10 +113,12 @@ class FixedMerge:
 
     def _staying(self, lives: _Lives, chosen: Booleans) -> _Lives:
         """Those of the chosen windows that are open at the slice's end."""
-        return lives.take(np.flatnonzero(chosen & ~self._closes(lives.windows)))
+        return lives.take(rows_where(chosen & (lives.windows > self._newest_closed)))
 
-    def _closes(self, windows: Longs) -> Booleans:
-        return self.setting.closes(self.windows.cleanup_times(windows))
+    @property
+    def _newest_closed(self) -> int:
+        """The newest of the windows that are collected by the slice's end."""
+        return self.windows.newest_passed(self.setting.timeline.final - self.windows.lateness_ms)
 
     def _restore(self, parked: Part) -> _Lives:
         rows = parked.rows
@@ -176,17 +178,17 @@ class FixedMerge:
         return pieces, refires, int(np.count_nonzero(is_missed))
 
     def _due(self, pieces: list[_Pieces], restored: _Lives) -> _Lives:
-        """Windows that have not fired before the slice, each from all of its pieces and what was parked of it."""
+        """Windows that have not fired before the slice, each from all of its pieces and what was parked of it: the oldest window of all
+        keys first where they lie close together, so that those that fire, and those that close, stand side by side."""
         arrivals = restored.first_arrivals, restored.last_arrivals
         whole = _Pieces.join([*pieces, _Pieces(restored.keys, restored.windows, restored.elements, *arrivals, restored.accumulators)])
         if not len(whole.keys):
             return restored
-        groups, keys, windows = group_pairs(whole.keys, whole.windows)
+        groups, windows, keys = group_pairs(whole.windows, whole.keys)
         is_parked = np.zeros(groups.size, np.bool_)
         is_parked[groups.codes[len(whole.keys) - len(restored.keys) :]] = True
         first, last = np.zeros((2, groups.size), np.int64)  # nobody asks when elements of a window that closes had come
-        if not (closes := self._closes(windows)).all():
-            asked = np.flatnonzero(~closes[groups.codes])
+        if len(asked := np.flatnonzero(whole.windows > self._newest_closed)):
             some = Groups(groups.codes[asked], groups.size)
             first = least_of_groups(whole.first_arrivals[asked], some)
             last = greatest_of_groups(whole.last_arrivals[asked], some)
@@ -206,11 +208,10 @@ class FixedMerge:
     def _fire(self, due: _Lives) -> tuple[_Lives, Panes]:
         """Fire the windows whose last instant a watermark of the slice reaches."""
         timeline = self.setting.timeline
-        last_instants = self.windows.last_instants(due.windows)
-        fires = last_instants <= timeline.final
-        at = np.flatnonzero(fires)
+        fires = due.windows <= self.windows.newest_passed(timeline.final)
+        at = rows_where(fires)
         rises = _by_window(due.windows[at], lambda windows: np.searchsorted(timeline.watermarks, self.windows.last_instants(windows)))
-        tick_ends = timeline.tick_ends[rises]
+        tick_ends, fired = timeline.tick_ends[rises], len(rises)
         keys, starts = due.keys[at], self.windows.starts(due.windows[at])
         ends = starts + self.windows.size_ms
         panes = Panes(
@@ -218,12 +219,12 @@ class FixedMerge:
             keys,
             starts,
             ends,
-            np.ones(len(at), np.int64),
+            np.ones(fired, np.int64),
             results_of(self.setting, take_each(due.accumulators, at), keys, starts, ends),
             due.elements[at],
             timeline.watermarks[rises],
             tick_ends,
-            np.full(len(at), NONE),
+            np.full(fired, NONE),
         )
         last_fired = due.last_fired.copy()
         last_fired[at] = tick_ends
@@ -336,10 +337,14 @@ def _find(lives: _Lives, keys: Longs, windows: Longs) -> Longs:
     found = np.full(len(keys), -1)
     if not len(keys) or not len(lives.keys):
         return found
-    low = min(int(windows.min()), int(lives.windows.min()))
-    width = max(int(windows.max()), int(lives.windows.max())) - low + 1
-    wanted, there = keys * width + (windows - low), lives.keys * width + (lives.windows - low)
+    is_wanted = np.zeros(max(int(keys[-1]), int(lives.keys.max())) + 1, np.bool_)
+    is_wanted[keys] = True
+    candidates = np.flatnonzero(is_wanted[lives.keys])
+    there_windows = lives.windows[candidates]
+    low, high = (int(bound(np.append(there_windows, windows))) for bound in (np.min, np.max))
+    width = high - low + 1
+    wanted, there = keys * width + (windows - low), lives.keys[candidates] * width + (there_windows - low)
     at = np.minimum(np.searchsorted(wanted, there), len(wanted) - 1)
     rows = np.flatnonzero(wanted[at] == there)
-    found[at[rows]] = rows
+    found[at[rows]] = candidates[rows]
     return found

@@ -36,6 +36,10 @@ def test_windows_are_those_of_the_assigner_in_its_order(size, slide, offset, tim
         assert windows.windows_per_slice(slices)[row] == len(expected)
         assert windows.numbers(starts).tolist() == numbers.tolist()
         assert windows.cleanup_times(numbers).tolist() == [end - 1 + 7 for _, end in expected]
+        last_instants = [end - 1 for _, end in expected]
+        assert (numbers <= windows.newest_passed(time)).tolist() == [instant <= time for instant in last_instants]
+        for instant, number in zip(last_instants, numbers.tolist(), strict=True):
+            assert (windows.newest_passed(instant), windows.newest_passed(instant - 1)) == (number, number - 1)
         if expected:
             assert windows.earliest_last_instants(slices)[row] == min(end for _, end in expected) - 1
 

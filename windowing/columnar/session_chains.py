@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.session_intervals import Chains, chain_intervals
+from windowing.columnar.groups import run_starts
+from windowing.columnar.session_intervals import Chains, chain_intervals, sort_with_order
 from windowing.columnar.session_paths import Running
 from windowing.columnar.session_rows import NO_CONTENTS, SessionColumns, SessionPanes, renumbered, rows_of, together
 
@@ -148,8 +149,9 @@ def concerned_chains(
     is_late = tardy.times + (rules.gap_ms - 1 + rules.lateness_ms) <= tardy.watermarks
     is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
     left = np.flatnonzero(~is_dropped)
-    positions = left[np.argsort(of_tardy[left], kind="stable")]
-    chains, starts, counts = np.unique(of_tardy[positions], return_index=True, return_counts=True)
+    of_left, in_chains = sort_with_order(of_tardy[left])
+    positions, starts = left[in_chains], run_starts(of_left)
+    chains, counts = of_left[starts], np.diff(np.append(starts, len(of_left)))
     order = np.argsort(-counts, kind="stable")
     places = np.full(int(numbers.max(initial=-1)) + 1, -1)
     places[chains[order]] = np.arange(len(order))

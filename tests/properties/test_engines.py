@@ -185,7 +185,9 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
     appears = data.draw(st.lists(st.integers(0, len(cuts)), min_size=len(events), max_size=len(events)), label="appears")
     mixed = data.draw(st.lists(st.sampled_from([ColumnarEngine(), OperatorEngine()]), min_size=1, max_size=3), label="engines")
     memory = data.draw(st.sampled_from([[1024], [1024], [0, 1024]]), label="memory of columnar tasks")
-    pipeline = replace(pipeline, select=select, key_by=key_by)
+    where = data.draw(st.sampled_from([None, None, "x > 0 or x is null"]), label="where")
+    late_refires = "element" if pipeline.purges else data.draw(st.sampled_from(["element", "tick", "run"]), label="late_refires")
+    pipeline = replace(pipeline, select=select, key_by=key_by, where=where, late_refires=late_refires)
 
     def run(engines, memory=(1024,)):
         replayed = replay_pipeline(

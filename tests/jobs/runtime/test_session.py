@@ -61,8 +61,9 @@ def test_a_second_call_gives_the_same_session_with_what_it_asks_for(spark: "Spar
         spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
-def test_executors_use_this_python_and_the_source_that_the_driver_uses(spark: "SparkSession") -> None:
+def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_uses(spark: "SparkSession") -> None:
     def where(batches):
+        import os
         import sys
 
         import pyarrow
@@ -70,12 +71,14 @@ def test_executors_use_this_python_and_the_source_that_the_driver_uses(spark: "S
         import jobs
 
         for _ in batches:
-            yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable], "jobs": [jobs.__file__]})
+            heap = os.environ.get("MALLOC_TRIM_THRESHOLD_")
+            yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable], "jobs": [jobs.__file__], "heap": [heap]})
 
     import jobs
 
-    found = spark.range(0, 1, 1, 1).mapInArrow(where, "python string, jobs string").first()
+    found = spark.range(0, 1, 1, 1).mapInArrow(where, "python string, jobs string, heap string").first()
     assert (found.python, found.jobs) == (sys.executable, jobs.__file__)
+    assert found.heap == SETTINGS["spark.executorEnv.MALLOC_TRIM_THRESHOLD_"]
 
 
 @pytest.mark.slow

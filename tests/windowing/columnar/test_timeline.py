@@ -230,6 +230,14 @@ def test_an_event_time_whose_watermark_would_wrap_is_refused() -> None:
         run([Element(0, 1, -(2**63) + 100)], strategy_of(100, None, 10), 0, 40)
 
 
+def test_the_final_watermark_is_reached_by_every_timer() -> None:
+    timeline = Timeline(16, 17, 1, 900, np.array([17]), np.array([NEVER]))
+    assert timeline.final == NEVER
+    assert timeline.at_arrival([16, 17, 16]).tolist() == [900, NEVER, 900]
+    assert timeline.first_tick_end_reaching([-(2**63), 900, 901, NEVER]).tolist() == [17] * 4
+    assert timeline.first_tick_end_reaching([5, NEVER], after_ms=[16, 17]).tolist() == [17, NEVER]
+
+
 def test_arrivals_outside_of_the_slice_are_refused() -> None:
     strategy, aggregates = strategy_of(0, None, 10), aggregates_of([Element(0, 40, 1)], 10)
     for from_ms, to_ms in ((0, 40), (41, 50)):

@@ -30,18 +30,10 @@ class ColumnarFirstOrLast:
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         kept = np.flatnonzero(np.asarray(rows.column(self._column).is_valid()))
-        rows, codes = rows.take(pa.array(kept)), groups.codes[kept]
-        ranks = self._ranks(rows)
-        # Of each group only the rows of the best rank are left; where several are, their hashes decide.
-        leads = self._best(ranks, Groups(codes, groups.size))
-        left = np.flatnonzero(ranks == leads[codes])
-        rows, codes = rows.take(pa.array(left)), codes[left]
-        return self.combine(self._parts_of(rows), Groups(codes, groups.size))
-
-    def _ranks(self, rows: pa.Table) -> Longs:
-        """The place of each row by times and order column; equal where only hashes differ."""
         keys = [rows.column(name).to_numpy() for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])]
-        return _places([*keys, *self._order_keys(self._order_column(rows))])
+        # Of each group only the rows that times and order column put first are left; where several are, their hashes decide.
+        left = self._best([*keys, *self._order_keys(self._order_column(rows))], kept, groups)
+        return self.combine(self._parts_of(rows.take(pa.array(left))), Groups(groups.codes[left], groups.size))
 
     def _order_column(self, rows: pa.Table) -> pa.Array | None:
         return None if self._scalar.order_by is None else rows.column(self._scalar.order_by).combine_chunks()
@@ -67,13 +59,23 @@ class ColumnarFirstOrLast:
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         there = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
-        places = self._places_of(accumulators, there)
-        codes = groups.codes[there]
-        best = self._best(places, Groups(codes, groups.size))
+        held = self._named(accumulators)
+        times = [_moments(held[name]) for name in ("event_time", "arrival") if name in held]
+        left = self._best([*times, *self._order_keys(held.get("order"))], there, groups)
+        if int(np.bincount(groups.codes[left], minlength=1).max()) > 1:
+            words = _words(held["row_hash"].take(pa.array(left)))
+            left = left[self._best([*words], np.arange(len(left)), Groups(groups.codes[left], groups.size))]
         winners = np.full(groups.size, -1, np.int64)
-        is_best = places == best[codes]
-        winners[codes[is_best]] = there[is_best]
+        winners[groups.codes[left]] = left
         return _take(accumulators, winners)
+
+    def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
+        """Those of `rows` that are first or last of their group by the keys, the first counting most; equal ones all."""
+        best_of = greatest_of_groups if self._scalar.is_last else least_of_groups
+        for key in keys:
+            values, codes = key[rows], groups.codes[rows]
+            rows = rows[values == best_of(values, Groups(codes, groups.size))[codes]]
+        return rows
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         rows = len(accumulators[0])
@@ -90,14 +92,12 @@ class ColumnarFirstOrLast:
 
     def _places_of(self, accumulators: Columns, there: Longs) -> Longs:
         """The place of each accumulator that holds a row, by everything; equal only where they are interchangeable."""
-        held = dict(zip((name for name, _ in self.columns), _take(accumulators, there), strict=True))
-        times = [held[name].cast(pa.int64()).to_numpy() for name in ("event_time", "arrival") if name in held]
-        digests = b"".join(held["row_hash"].to_pylist())
-        words = np.frombuffer(digests, ">u8").reshape(-1, _DIGEST // 8).astype(np.uint64)
-        return _places([*times, *self._order_keys(held.get("order")), *words.T])
+        held = self._named(_take(accumulators, there))
+        times = [_moments(held[name]) for name in ("event_time", "arrival") if name in held]
+        return _places([*times, *self._order_keys(held.get("order")), *_words(held["row_hash"])])
 
-    def _best(self, places: Longs, groups: Groups) -> Longs:
-        return greatest_of_groups(places, groups) if self._scalar.is_last else least_of_groups(places, groups)
+    def _named(self, accumulators: Columns) -> dict[str, pa.Array]:
+        return dict(zip((name for name, _ in self.columns), accumulators, strict=True))
 
     def results(self, accumulators: Columns) -> pa.Array:
         return accumulators[0]
@@ -116,6 +116,18 @@ def _places(keys: Sequence[np.ndarray]) -> Longs:
     places = np.empty(len(order), np.int64)
     places[order] = run_numbers(starts, len(order))
     return places
+
+
+def _moments(column: pa.Array) -> Longs:
+    """Times as integers; of a null they mean nothing."""
+    moments: Longs = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return moments
+
+
+def _words(digests: pa.Array) -> Longs:
+    """int64[4, n] in the order of the digests, the first row counting most."""
+    words = np.frombuffer(b"".join(digests.to_pylist()), ">i8").reshape(-1, _DIGEST // 8).T
+    return words.astype(np.int64) ^ np.iinfo(np.int64).min
 
 
 def _time(rows: pa.Table, name: str) -> pa.Array:

@@ -5,15 +5,17 @@ import decimal
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.operator import OperatorEngine
+from jobs.engines.operator.failed_rows import FunctionRaised
 from jobs.pipelines import approx_distinct, approx_quantile, count, count_distinct, first, last, max_, mean, min_, stddev, sum, variance
 from jobs.protocol.close import NeverEnds, refuse_endless
 from tests.model import records as model
-from tests.properties.slices import pipeline_of, replay_pipeline
+from tests.properties.slices import declared, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, TICK, cuts_of, left
 from windowing import (
     ContinuousEventTimeTrigger,
@@ -23,7 +25,9 @@ from windowing import (
     GlobalWindows,
     NeverTrigger,
     PurgingTrigger,
+    TumblingEventTimeWindows,
 )
+from windowing.errors import UserCodeError
 
 SELECT = {
     "n": count(),
@@ -198,3 +202,19 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
     once = run([OperatorEngine()])
     assert run([ColumnarEngine()], memory) == once
     assert run(mixed) == once
+
+
+@pytest.mark.parametrize("window", [TumblingEventTimeWindows(size_ms=100), GlobalWindows.create()], ids=["tumbling", "global"])
+@pytest.mark.parametrize("trigger", [CountTrigger.of(2), ContinuousEventTimeTrigger(interval_ms=10)], ids=["count", "continuous"])
+def test_a_sum_that_overflows_fails_at_the_same_key_and_window(window, trigger):
+    rules = model.Replay(START, START + 400, TICK, 0, model.Tumbling(100), 0, None)
+    rows = [(0, 2**62), (1, 2**62), (200, 0)]
+    events = [model.Event(START + at, START + at, "s", at, "a", {"big": big}) for at, big in rows]
+    pipeline = declared(rules, window=window, trigger=trigger, select={"wide": sum("big")})
+    errors = []
+    for engine in (OperatorEngine(), ColumnarEngine()):
+        with pytest.raises((UserCodeError, FunctionRaised), match="does not fit bigint") as failure:
+            replay_pipeline(pipeline, events, rules, [], [2], engines=[engine])
+        error = failure.value.__cause__ if isinstance(failure.value, FunctionRaised) else failure.value
+        errors.append((error.key, error.window))
+    assert errors[0] == errors[1]

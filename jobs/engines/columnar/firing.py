@@ -4,10 +4,10 @@ Which windows fire is the families' business.
 """
 
 from jobs.engines.columnar.aggregates import Columns, OverflowAtRow
-from jobs.engines.columnar.families import Setting
+from jobs.engines.columnar.families import NONE, Setting
 from windowing.columnar.columns import Longs
 from windowing.errors import UserCodeError
-from windowing.windows import TimeWindow
+from windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
 
 
 def results_of(setting: Setting, accumulators: list[Columns], keys: Longs, starts: Longs, ends: Longs) -> Columns:
@@ -22,14 +22,15 @@ def results_of(setting: Setting, accumulators: list[Columns], keys: Longs, start
             results.append(aggregate.results(columns))
         except OverflowAtRow as failure:
             row = failure.row
-            raise FailedFiring(name, int(keys[row]), TimeWindow(int(starts[row]), int(ends[row])), failure.error) from failure.error
+            window = GLOBAL_WINDOW if starts[row] == NONE else TimeWindow(int(starts[row]), int(ends[row]))
+            raise FailedFiring(name, int(keys[row]), window, failure.error) from failure.error
     return results
 
 
 class FailedFiring(Exception):
     """A firing has no result; the engine knows the key of that number and raises `located`."""
 
-    def __init__(self, result: str, key: int, window: TimeWindow, error: Exception) -> None:
+    def __init__(self, result: str, key: int, window: Window, error: Exception) -> None:
         super().__init__(result, key, window, error)
         self.key = key
         self.window = window

@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks.scalar --rows N`: the element-by-element path on one core, beside a plain loop and bytewax.
+"""`python -m tests.benchmarks.scalar --rows N`: the element-by-element path on one core, beside a plain loop, bytewax and Flink.
 
 CPU seconds, all contenders in turn in each repetition, medians, and every result compared before it is printed.
 """
@@ -9,12 +9,13 @@ import argparse
 import gc
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from tests.benchmarks import contenders
+from tests.benchmarks import contenders, whole_engine
 from tests.benchmarks.contenders import CONTENDERS, Outcome
 from tests.benchmarks.reference import Firing
 from tests.benchmarks.workloads import WORKLOADS, Rows, Workload, make_rows
@@ -110,14 +111,18 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of each workload (default: %(default)s)")
     parser.add_argument("--repetitions", type=int, default=5, help="how often each contender runs (default: %(default)s)")
-    parser.add_argument("--workload", type=int, choices=range(1, len(WORKLOADS) + 1), help="only this one (default: all)")
+    parser.add_argument("--workload", choices=whole_engine.NAMES, help="only this one; (d), sessions, has whole runs only (default: all)")
+    parser.add_argument("--flink", action="store_true", help="measure Flink's local cluster beside the whole engine; needs Maven")
     chosen = parser.parse_args(arguments)
     print(f"{processor()}, {platform.python_implementation()} {platform.python_version()}, one core; CPU time, medians")
     if not contenders.bytewax_is_installed():
         print("bytewax is not installed here and left out: it is no part of the project's lock. Install it in an environment of its own.")
-    for number, workload in enumerate(WORKLOADS, start=1):
-        if chosen.workload in (None, number):
+    for name, workload in zip(whole_engine.NAMES, WORKLOADS, strict=False):
+        if chosen.workload in (None, name):
             print_workload(workload, chosen.rows, chosen.repetitions)
+    names = whole_engine.NAMES if chosen.workload is None else (chosen.workload,)
+    with tempfile.TemporaryDirectory() as work:
+        whole_engine.print_rates(names, chosen.rows, chosen.repetitions, chosen.flink, Path(work))
     return 0
 
 

@@ -1,0 +1,77 @@
+"""The operator engine whole: from the pinned source to the published run, in this process, beside the columnar engine and Flink.
+
+Workloads are those of `slackwater bench`; the engines' results are compared before a rate means anything.
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from jobs.bench.cases import Case
+from jobs.bench.contenders.flink import Flink
+from jobs.bench.workloads import WORKLOADS
+from jobs.engines.transport import InProcess
+from jobs.protocol.catch_up import CatchUp, Request, runner_for
+
+NAMES = ("a", "b", "c", "d")
+OPERATOR, COLUMNAR, FLINK = "operator engine", "columnar engine", "Flink, heap state"
+
+
+class EnginesDisagree(Exception):
+    """The engines published different results."""
+
+
+def replayed(case: Case, engine: str) -> tuple[float, Any]:
+    """CPU seconds of one run over all rows of the case, and its row of the ledger."""
+    shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
+    gc.collect()
+    request = Request(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"], engine=engine)
+    run = CatchUp(request, lambda: runner_for(request, str(case.folder), "jobs.bench.pipelines", InProcess), lambda line: None)
+    start = time.process_time()
+    [row] = run.run()
+    return time.process_time() - start, row
+
+
+def measure(case: Case, repetitions: int, with_flink: bool) -> dict[str, float]:
+    """Median rows per CPU second of each contender, in turn. Flink's first run, which compiles, is not counted.
+
+    Raises:
+        EnginesDisagree: their hashes differ.
+    """
+    case.make()
+    rates: dict[str, list[float]] = {OPERATOR: [], COLUMNAR: []}
+    for _ in range(repetitions):
+        runs = {name: replayed(case, name.split()[0]) for name in rates}
+        hashes = {(row.output_hash, row.state_hash) for _, row in runs.values()}
+        if len(hashes) != 1:
+            raise EnginesDisagree(f"({case.label}): {hashes}")
+        for name, (seconds, _) in runs.items():
+            rates[name].append(case.facts["rows"] / seconds)
+    if with_flink:
+        rates[FLINK] = flink_rates(case, repetitions)
+    return {name: median(own) for name, own in rates.items()}
+
+
+def flink_rates(case: Case, repetitions: int) -> list[float]:
+    flink = Flink()
+    flink.start(case)
+    flink.prepare(case)
+    answers = [flink.run(case) for _ in range(repetitions + 1)][1:]
+    flink._process.communicate()
+    return [answer["rows"] / answer["cpu_s"] for answer in answers]
+
+
+def print_rates(names: tuple[str, ...], rows: int, repetitions: int, with_flink: bool, work: Path) -> None:
+    """A table of million rows per CPU second."""
+    print(f"\nwhole runs of {rows:,} rows, {repetitions} repetitions, M rows/CPU-s")
+    for name in names:
+        case = Case(name, WORKLOADS[name], rows, work)
+        rates = measure(case, repetitions, with_flink)
+        ratio = f"   operator / Flink {rates[OPERATOR] / rates[FLINK]:.2f}" if with_flink else ""
+        figures = "   ".join(f"{contender} {rate / 1e6:.3f}" for contender, rate in rates.items())
+        print(f"  ({name}) {case.workload.title:32}{figures}{ratio}", flush=True)

@@ -16,7 +16,7 @@ from jobs.engines.operator.spilling import state_memory_mb
 from jobs.engines.replay import Engine
 from jobs.engines.row_groups import ROWS_AT_ONCE
 from jobs.pipelines import Pipeline
-from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from windowing import EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windowing.key_groups import KeyGroupRange
 
 _MB = 1 << 20
@@ -74,9 +74,11 @@ def estimate_mb(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputF
 
 def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile]) -> int:
     """At most how many rows map tasks send of the files when they aggregate them by key and slice of a window: all that there are, or, of
-    each batch, no more than its file's least and greatest integer keys and event times leave room for."""
-    window = pipeline.window
-    if not isinstance(window, TumblingEventTimeWindows | SlidingEventTimeWindows):
+    each batch, no more than its file's least and greatest integer keys and event times leave room for. Triggers that see elements one by
+    one get them all."""
+    window, trigger = pipeline.window, pipeline.effective_trigger
+    inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
+    if not isinstance(window, TumblingEventTimeWindows | SlidingEventTimeWindows) or not isinstance(inner, EventTimeTrigger):
         return rows_in(files)
     slide_ms = window.slide_ms if isinstance(window, SlidingEventTimeWindows) else window.size_ms
     slices_per_slide = 1 if window.size_ms % slide_ms == 0 else 2

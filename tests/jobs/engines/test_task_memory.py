@@ -15,7 +15,15 @@ from jobs.tables.delta import Folder, write_file
 from tests.model import records as model
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import left
-from windowing import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
+from windowing import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
 from windowing.key_groups import KeyGroupRange
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -87,7 +95,13 @@ def test_keys_without_bounds_limit_nothing(tmp_path: Path) -> None:
     assert partials(tmp_path, TumblingEventTimeWindows.of(timedelta(seconds=10))) == 1_000
 
 
-def partials(folder: Path, window) -> int:
+@pytest.mark.parametrize(("trigger", "most"), [(CountTrigger.of(3), 1_000), (PurgingTrigger.of(EventTimeTrigger()), 12)])
+def test_a_trigger_that_sees_elements_one_by_one_is_sent_all(trigger, most: int, tmp_path: Path) -> None:
+    source(tmp_path, pa.array([n % 3 + 5 for n in range(1_000)]), [n % 21 for n in range(1_000)])
+    assert partials(tmp_path, TumblingEventTimeWindows.of(timedelta(seconds=10)), trigger) == most
+
+
+def partials(folder: Path, window, trigger=None) -> int:
     declared = DeltaSource("events", event_time="event_time", order="event")
     pipeline = Pipeline(
         name="sized",
@@ -95,6 +109,7 @@ def partials(folder: Path, window) -> int:
         watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)),
         key_by=["key", "code"],
         window=window,
+        trigger=trigger,
         select={"n": count()},
         start="2024-01-01",
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from windowing.columnar.columns import Longs
+from windowing.columnar.spans import Spans
 
 
 class Exploded(NamedTuple):
@@ -41,6 +42,11 @@ class FixedWindows:
     @property
     def _rest(self) -> int:
         return self.size_ms % self.slide_ms
+
+    @property
+    def overlap(self) -> bool:
+        """Whether a time may be in several windows."""
+        return self.size_ms > self.slide_ms
 
     @property
     def have_gaps(self) -> bool:
@@ -88,6 +94,20 @@ class FixedWindows:
     def cleanup_times(self, windows: Longs) -> Longs:
         """int64[n]: when each window is collected: as soon as the watermark is there."""
         return self.last_instants(windows) + self.lateness_ms
+
+    def spanned(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:
+        """The windows that hold rows of slices which ascend within each run (run i begins at row starts[i]), run after run and ascending
+        within it, and the rows that each of them holds."""
+        newest, ends = self.newest_windows(slices), np.append(starts[1:], len(slices)) - 1
+        oldest = newest - self.windows_per_slice(slices) + 1
+        first_held, last_held = oldest.copy(), newest.copy()  # those that the row before, and the row after, do not have
+        first_held[1:] = np.maximum(oldest[1:], newest[:-1] + 1)
+        last_held[:-1] = np.minimum(newest[:-1], oldest[1:] - 1)
+        first_held[starts], last_held[ends] = oldest[starts], newest[ends]
+        counts = newest - first_held + 1
+        firsts = np.repeat(np.arange(len(slices)), counts)
+        windows = np.arange(len(firsts)) + (first_held - (np.cumsum(counts) - counts))[firsts]
+        return windows, Spans(firsts, np.repeat(np.arange(1, len(slices) + 1), last_held - oldest + 1))
 
     def explode(self, slices: Longs) -> Exploded:
         """The windows of each slice."""

@@ -4,16 +4,16 @@ and what is still open is parked again.
 A watermark only rises, so in every window elements on time come first, then its firing, then late elements, each of which fires it again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates import Columns
+from jobs.engines.columnar.aggregates import Columns, combine_spans
 from jobs.engines.columnar.families import NONE, Merged, OpenWindows, Panes, Part, Setting, Timers, join_each, rows_where, take_each
 from jobs.engines.columnar.firing import results_of
+from jobs.engines.columnar.fixed_lives import Lives, Pieces, Refires
 from jobs.engines.columnar.fixed_split import BEHIND, CELLS, ELEMENTS, FIRST, LAST, SLICE, accumulator_names
 from jobs.engines.columnar.late_order import in_order_of_arrival
 from jobs.engines.columnar.tables import milliseconds, parked_accumulators
@@ -21,66 +21,6 @@ from jobs.engines.rows import ARRIVAL, EVENT
 from windowing.columnar.columns import Booleans, Longs
 from windowing.columnar.fixed_windows import FixedWindows
 from windowing.columnar.groups import Groups, greatest_of_groups, group_pairs, least_of_groups, run_numbers, run_starts, sum_of_groups
-
-
-class _Lives(NamedTuple):
-    """Windows and what they have been through, one row each.
-
-    Attributes:
-        accumulators: one row for each window; of one without contents it means nothing.
-    """
-
-    keys: Longs
-    windows: Longs
-    elements: Longs
-    firings: Longs
-    last_fired: Longs
-    first_arrivals: Longs
-    last_arrivals: Longs
-    is_parked: Booleans
-    has_contents: Booleans
-    accumulators: list[Columns]
-
-    def take(self, rows: Longs | slice) -> "_Lives":
-        columns: list[Any] = [column[rows] for column in self[:-1]]
-        return _Lives._make([*columns, take_each(self.accumulators, rows)])
-
-    @classmethod
-    def join(cls, parts: "Sequence[_Lives]") -> "_Lives":
-        kept = [part for part in parts if len(part.keys)] or list(parts[:1])
-        if len(kept) == 1:
-            return kept[0]
-        columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
-        return cls._make([*columns, join_each([part.accumulators for part in kept])])
-
-
-class _Pieces(NamedTuple):
-    """Parts of windows that have not fired, one row each."""
-
-    keys: Longs
-    windows: Longs
-    elements: Longs
-    first_arrivals: Longs
-    last_arrivals: Longs
-    accumulators: list[Columns]
-
-    @classmethod
-    def join(cls, parts: "Sequence[_Pieces]") -> "_Pieces":
-        kept = [part for part in parts if len(part.keys)] or list(parts[:1])
-        if len(kept) == 1:
-            return kept[0]
-        columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
-        return cls._make([*columns, join_each([part.accumulators for part in kept])])
-
-
-class _Refires(NamedTuple):
-    """Late elements by window, in order of arrival; one row for each (element, window that is to fire again)."""
-
-    keys: Longs
-    windows: Longs
-    clocks: Longs
-    watermarks: Longs
-    accumulators: list[Columns]
 
 
 @dataclass(frozen=True)
@@ -95,11 +35,11 @@ class FixedMerge:
         has_fired = restored.windows <= self.windows.newest_passed(self.setting.timeline.initial)
         pieces, refires, missed = self._behind(received[BEHIND])
         fired, panes = self._fire(self._due([self._of_cells(received[CELLS]), pieces], restored.take(rows_where(~has_fired))))
-        lives = _Lives.join([fired, restored.take(rows_where(has_fired))])
+        lives = Lives.join([fired, restored.take(rows_where(has_fired))])
         again, is_untouched, late_panes = self._refire(lives, refires)
         kept = [self._staying(part, rows) for part, rows in ((lives, is_untouched), (again, np.ones(len(again.keys), np.bool_)))]
         windows = np.count_nonzero(is_untouched) + len(again.keys)
-        open_windows, timers = self._park(_Lives.join(kept))
+        open_windows, timers = self._park(Lives.join(kept))
         counts = {
             "windows_opened": int(windows - np.count_nonzero(lives.is_parked)),
             "windows_fired": len(panes.keys),
@@ -111,7 +51,7 @@ class FixedMerge:
         }
         return Merged([panes, late_panes], open_windows, timers, counts)
 
-    def _staying(self, lives: _Lives, chosen: Booleans) -> _Lives:
+    def _staying(self, lives: Lives, chosen: Booleans) -> Lives:
         """Those of the chosen windows that are open at the slice's end."""
         return lives.take(rows_where(chosen & (lives.windows > self._newest_closed)))
 
@@ -120,7 +60,7 @@ class FixedMerge:
         """The newest of the windows that are collected by the slice's end."""
         return self.windows.newest_passed(self.setting.timeline.final - self.windows.lateness_ms)
 
-    def _restore(self, parked: Part) -> _Lives:
+    def _restore(self, parked: Part) -> Lives:
         rows = parked.rows
         has_contents = np.asarray(rows.column("contents").is_null())
         accumulators = parked_accumulators(rows.filter(pa.array(has_contents)), self.setting)
@@ -128,7 +68,7 @@ class FixedMerge:
         if not has_contents.all():
             indices = pa.array(owners, mask=~has_contents)
             accumulators = [[column.take(indices) for column in columns] for columns in accumulators]
-        return _Lives(
+        return Lives(
             parked.keys,
             self.windows.numbers(milliseconds(rows.column("window_start"))),
             rows.column("elements").to_numpy(),
@@ -141,23 +81,48 @@ class FixedMerge:
             accumulators,
         )
 
-    def _of_cells(self, part: Part) -> _Pieces:
+    def _of_cells(self, part: Part) -> Pieces:
         """Cells as pieces of the windows that hold them."""
         rows, keys = part.rows, part.keys
         slices, elements, first, last = (rows.column(name).to_numpy() for name in (SLICE, ELEMENTS, FIRST, LAST))
         accumulators = [[rows.column(name).combine_chunks() for name in names] for names in accumulator_names(self.setting)]
-        if self.windows.size_ms > self.windows.slide_ms and len(keys):  # each cell is part of several windows: combine before
-            groups, keys, slices = group_pairs(keys, slices)
-            elements, first, last = sum_of_groups(elements, groups), least_of_groups(first, groups), greatest_of_groups(last, groups)
-            accumulators = [a.combine(columns, groups) for a, columns in zip(self.setting.aggregates, accumulators, strict=True)]
-        exploded = self.windows.explode(slices)
-        if len(exploded.rows) != len(slices):
-            at = exploded.rows
-            keys, elements, first, last = keys[at], elements[at], first[at], last[at]
-            accumulators = take_each(accumulators, at)
-        return _Pieces(keys, exploded.windows, elements, first, last, accumulators)
+        if self.windows.overlap and len(keys):
+            return self._of_spans(Pieces(keys, slices, elements, first, last, accumulators))
+        return Pieces(keys, self.windows.newest_windows(slices), elements, first, last, accumulators)
 
-    def _behind(self, part: Part) -> tuple[_Pieces, _Refires, int]:
+    def _of_spans(self, cells: Pieces) -> Pieces:
+        """As `_of_cells` where windows overlap; the windows of `cells` are slices. Those of a key become one row a slice, of which each
+        window spans some."""
+        groups, keys, slices = group_pairs(cells.keys, cells.windows)
+        ascends = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (slices[1:] > slices[:-1]))
+        if not ascends.all():  # keys and slices that lie far apart are numbered as they appear
+            order = np.lexsort((slices, keys))
+            ranks = np.empty(groups.size, np.int64)
+            ranks[order] = np.arange(groups.size)
+            groups, keys, slices = Groups(ranks[groups.codes], groups.size), keys[order], slices[order]
+        windows, spans = self.windows.spanned(slices, run_starts(keys))
+        first, last = self._arrivals(cells, self.windows.newest_windows(cells.windows), groups)
+        is_asked = windows > self._newest_closed
+        first_of_spans, last_of_spans = np.zeros((2, len(windows)), np.int64)
+        if is_asked.any():
+            asked = spans.where(is_asked)
+            first_of_spans[is_asked], last_of_spans[is_asked] = asked.least(first), asked.greatest(last)
+        accumulators = [
+            combine_spans(aggregate, aggregate.combine(columns, groups), spans)
+            for aggregate, columns in zip(self.setting.aggregates, cells.accumulators, strict=True)
+        ]
+        elements = spans.sum(sum_of_groups(cells.elements, groups))
+        return Pieces(keys[spans.firsts], windows, elements, first_of_spans, last_of_spans, accumulators)
+
+    def _arrivals(self, pieces: Pieces, newest_windows: Longs, groups: Groups) -> tuple[Longs, Longs]:
+        """First and last arrival of each group of pieces; nobody asks when elements of a window that closes had come."""
+        asked = np.flatnonzero(newest_windows > self._newest_closed)
+        if not len(asked):
+            return np.zeros(groups.size, np.int64), np.zeros(groups.size, np.int64)
+        some = Groups(groups.codes[asked], groups.size)
+        return least_of_groups(pieces.first_arrivals[asked], some), greatest_of_groups(pieces.last_arrivals[asked], some)
+
+    def _behind(self, part: Part) -> tuple[Pieces, Refires, int]:
         """Elements that are behind for some of their windows: pieces of those that wait, refires of those that have fired, and how often
         they missed one."""
         keys, rows = in_order_of_arrival(self.setting, part)
@@ -169,30 +134,26 @@ class FixedMerge:
         is_missed = self.windows.cleanup_times(exploded.windows) <= in_force
         accumulators = [aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates]
         at, numbers = exploded.rows[waits], exploded.windows[waits]
-        pieces = _Pieces(keys[at], numbers, np.ones(len(at), np.int64), clocks[at], clocks[at], take_each(accumulators, at))
+        pieces = Pieces(keys[at], numbers, np.ones(len(at), np.int64), clocks[at], clocks[at], take_each(accumulators, at))
         again = ~waits & ~is_missed
         at, numbers = exploded.rows[again], exploded.windows[again]
         order = np.lexsort((at, numbers, keys[at]))
         at, numbers = at[order], numbers[order]
-        refires = _Refires(keys[at], numbers, clocks[at], watermarks[at], take_each(accumulators, at))
+        refires = Refires(keys[at], numbers, clocks[at], watermarks[at], take_each(accumulators, at))
         return pieces, refires, int(np.count_nonzero(is_missed))
 
-    def _due(self, pieces: list[_Pieces], restored: _Lives) -> _Lives:
+    def _due(self, pieces: list[Pieces], restored: Lives) -> Lives:
         """Windows that have not fired before the slice, each from all of its pieces and what was parked of it: the oldest window of all
         keys first where they lie close together, so that those that fire, and those that close, stand side by side."""
         arrivals = restored.first_arrivals, restored.last_arrivals
-        whole = _Pieces.join([*pieces, _Pieces(restored.keys, restored.windows, restored.elements, *arrivals, restored.accumulators)])
+        whole = Pieces.join([*pieces, Pieces(restored.keys, restored.windows, restored.elements, *arrivals, restored.accumulators)])
         if not len(whole.keys):
             return restored
         groups, windows, keys = group_pairs(whole.windows, whole.keys)
         is_parked = np.zeros(groups.size, np.bool_)
         is_parked[groups.codes[len(whole.keys) - len(restored.keys) :]] = True
-        first, last = np.zeros((2, groups.size), np.int64)  # nobody asks when elements of a window that closes had come
-        if len(asked := np.flatnonzero(whole.windows > self._newest_closed)):
-            some = Groups(groups.codes[asked], groups.size)
-            first = least_of_groups(whole.first_arrivals[asked], some)
-            last = greatest_of_groups(whole.last_arrivals[asked], some)
-        return _Lives(
+        first, last = self._arrivals(whole, whole.windows, groups)
+        return Lives(
             keys,
             windows,
             sum_of_groups(whole.elements, groups),
@@ -205,7 +166,7 @@ class FixedMerge:
             [a.combine(columns, groups) for a, columns in zip(self.setting.aggregates, whole.accumulators, strict=True)],
         )
 
-    def _fire(self, due: _Lives) -> tuple[_Lives, Panes]:
+    def _fire(self, due: Lives) -> tuple[Lives, Panes]:
         """Fire the windows whose last instant a watermark of the slice reaches."""
         timeline = self.setting.timeline
         fires = due.windows <= self.windows.newest_passed(timeline.final)
@@ -231,7 +192,7 @@ class FixedMerge:
         has_contents = ~fires if self.setting.purges else due.has_contents
         return due._replace(firings=fires.astype(np.int64), last_fired=last_fired, has_contents=has_contents), panes
 
-    def _refire(self, lives: _Lives, late: _Refires) -> tuple[_Lives, Booleans, Panes]:
+    def _refire(self, lives: Lives, late: Refires) -> tuple[Lives, Booleans, Panes]:
         """Fire a window again for each late element: with running totals, or with that element alone where firings purge.
 
         Returns those windows as they are then, which of `lives` are not among them, and the panes.
@@ -267,7 +228,7 @@ class FixedMerge:
         is_parked = np.zeros(len(starts), np.bool_)
         first_arrivals[known] = lives.first_arrivals[bases[known]]
         is_parked[known] = lives.is_parked[bases[known]]
-        again = _Lives(
+        again = Lives(
             late.keys[last],
             late.windows[last],
             elements[last],
@@ -283,7 +244,7 @@ class FixedMerge:
         untouched[bases[known]] = False
         return again, untouched, panes
 
-    def _running(self, lives: _Lives, bases: Longs, starts: Longs, runs: Longs, accumulators: list[Columns]) -> list[Columns]:
+    def _running(self, lives: Lives, bases: Longs, starts: Longs, runs: Longs, accumulators: list[Columns]) -> list[Columns]:
         """The running totals of each window's late elements, upon what the window held before."""
         known = np.flatnonzero(bases >= 0)
         whole = join_each([take_each(lives.accumulators, bases[known]), accumulators])
@@ -293,7 +254,7 @@ class FixedMerge:
         running = [a.running(columns, begins) for a, columns in zip(self.setting.aggregates, whole, strict=True)]
         return take_each(running, np.flatnonzero(order >= len(known)))
 
-    def _park(self, lives: _Lives) -> tuple[OpenWindows, list[Timers]]:
+    def _park(self, lives: Lives) -> tuple[OpenWindows, list[Timers]]:
         """Windows that stay open, sorted, with their timers. Keys are numbered in the order of a snapshot."""
         lives = lives.take(np.lexsort((lives.windows, lives.keys)))
         starts = self.windows.starts(lives.windows)
@@ -332,7 +293,7 @@ def _by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
     return function(np.arange(first, last + 1))[windows - first]
 
 
-def _find(lives: _Lives, keys: Longs, windows: Longs) -> Longs:
+def _find(lives: Lives, keys: Longs, windows: Longs) -> Longs:
     """The row in `lives` of each (key, window), which are sorted and distinct; -1 for none."""
     found = np.full(len(keys), -1)
     if not len(keys) or not len(lives.keys):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
 from windowing.columnar.fixed_windows import FixedWindows
+from windowing.columnar.groups import run_starts
 
 TIMES = st.lists(st.integers(-500, 500), min_size=1, max_size=20)
 
@@ -42,6 +43,23 @@ def test_windows_are_those_of_the_assigner_in_its_order(size, slide, offset, tim
             assert (windows.newest_passed(instant), windows.newest_passed(instant - 1)) == (number, number - 1)
         if expected:
             assert windows.earliest_last_instants(slices)[row] == min(end for _, end in expected) - 1
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 60), st.integers(1, 60), st.lists(st.tuples(st.integers(0, 3), st.integers(-100, 100)), min_size=1, max_size=20))
+def test_windows_span_the_slices_that_they_hold(size, slide, elements):
+    size, slide = max(size, slide) + 1, min(size, slide)
+    windows = FixedWindows(size, slide, 0, 0)
+    cells = sorted({(key, int(windows.slices(np.array([time]))[0])) for key, time in elements})
+    keys, slices = np.array(cells).T
+    numbers, spans = windows.spanned(slices, run_starts(keys))
+    expected = {}
+    for row, (key, cell) in enumerate(cells):
+        for number in windows.explode(np.array([cell])).windows.tolist():
+            expected.setdefault((key, number), []).append(row)
+    found = zip(keys[spans.firsts].tolist(), numbers.tolist(), strict=True)
+    rows = [list(range(first, beyond)) for first, beyond in zip(spans.firsts, spans.beyonds, strict=True)]
+    assert list(zip(found, rows, strict=True)) == sorted(expected.items())
 
 
 @settings(max_examples=100)

@@ -44,6 +44,10 @@ class ColumnarCount:
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         return [pa.array(sum_of_groups(accumulators[0].to_numpy(), groups))]
 
+    def adds_up(self, accumulators: Columns) -> bool:
+        """A count always does."""
+        return True
+
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         return [pa.array(running_sum(accumulators[0].to_numpy(), starts))]
 

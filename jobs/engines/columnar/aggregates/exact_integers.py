@@ -50,6 +50,10 @@ class _ExactSumming(ABC):
         digits, counts = self._numbers(accumulators)
         return self._columns(self._sum(digits, groups), sum_of_groups(counts, groups))
 
+    def adds_up(self, accumulators: Columns) -> bool:
+        """Where every sum of some of them has one digit."""
+        return _fits(self._numbers(accumulators)[0])
+
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         digits, counts = self._numbers(accumulators)
         if _fits(digits):

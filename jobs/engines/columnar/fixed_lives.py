@@ -1,0 +1,73 @@
+"""What the range side of tumbling and sliding windows works on: windows and what they have been through, parts of them, late elements.
+
+Columns, and how rows of several parts are put one after the other; nothing is merged or fired here.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jobs.engines.columnar.aggregates import Columns
+from jobs.engines.columnar.families import join_each, take_each
+from windowing.columnar.columns import Booleans, Longs
+
+
+class Lives(NamedTuple):
+    """Windows and what they have been through, one row each.
+
+    Attributes:
+        accumulators: one row for each window; of one without contents it means nothing.
+    """
+
+    keys: Longs
+    windows: Longs
+    elements: Longs
+    firings: Longs
+    last_fired: Longs
+    first_arrivals: Longs
+    last_arrivals: Longs
+    is_parked: Booleans
+    has_contents: Booleans
+    accumulators: list[Columns]
+
+    def take(self, rows: Longs | slice) -> "Lives":
+        columns: list[Any] = [column[rows] for column in self[:-1]]
+        return Lives._make([*columns, take_each(self.accumulators, rows)])
+
+    @classmethod
+    def join(cls, parts: "Sequence[Lives]") -> "Lives":
+        kept = [part for part in parts if len(part.keys)] or list(parts[:1])
+        if len(kept) == 1:
+            return kept[0]
+        columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
+        return cls._make([*columns, join_each([part.accumulators for part in kept])])
+
+
+class Pieces(NamedTuple):
+    """Parts of windows that have not fired, one row each."""
+
+    keys: Longs
+    windows: Longs
+    elements: Longs
+    first_arrivals: Longs
+    last_arrivals: Longs
+    accumulators: list[Columns]
+
+    @classmethod
+    def join(cls, parts: "Sequence[Pieces]") -> "Pieces":
+        kept = [part for part in parts if len(part.keys)] or list(parts[:1])
+        if len(kept) == 1:
+            return kept[0]
+        columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
+        return cls._make([*columns, join_each([part.accumulators for part in kept])])
+
+
+class Refires(NamedTuple):
+    """Late elements by window, in order of arrival; one row for each (element, window that is to fire again)."""
+
+    keys: Longs
+    windows: Longs
+    clocks: Longs
+    watermarks: Longs
+    accumulators: list[Columns]

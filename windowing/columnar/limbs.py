@@ -103,21 +103,6 @@ def to_integers(limbs: Longs) -> list[int]:
     return list(totals)
 
 
-def of_integers(values: list[int]) -> Longs:
-    """The inverse of `to_integers`, normalised."""
-    width = max((value.bit_length() for value in values), default=0) // BITS + 1
-    data = b"".join(value.to_bytes(4 * width, "little", signed=True) for value in values)
-    words = np.frombuffer(data, "<u4").reshape(len(values), width).astype(np.int64)
-    words[:, -1] = words[:, -1].astype(np.uint32).view(np.int32)
-    return words
-
-
-def to_longs(limbs: Longs) -> Longs:
-    """The lowest 64 bits."""
-    longs: Longs = limbs[:, 0] if limbs.shape[1] == 1 else (limbs[:, 1] << BITS) + limbs[:, 0]
-    return longs
-
-
 def to_doubles(limbs: Longs, exponent: int, divisors: Sequence[Longs | int] = ()) -> Doubles:
     """limbs · 2^exponent / divisors, each the nearest double (ties to even), infinite beyond the greatest; no zero is negative.
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.windowing.columnar.whole_numbers import of_integers
 from windowing.columnar import limb_bytes, limbs
 
 integers = st.integers(-(2**200), 2**200) | st.sampled_from([0, 1, -1, 2**31, -(2**31), 2**32, -(2**63), 2**63, -(2**64), 128, -128])
@@ -16,7 +17,7 @@ many = st.lists(integers, max_size=8)
 def test_integers_are_their_shortest_bytes_behind_their_heads(values: list[int], data: st.DataObject) -> None:
     size = data.draw(st.integers(0, 3))
     heads = np.arange(len(values) * size, dtype=np.uint8).reshape(len(values), size)
-    found, offsets = limb_bytes.to_bytes(limbs.of_integers(values), heads)
+    found, offsets = limb_bytes.to_bytes(of_integers(values), heads)
     expected = [value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True) for value in values]
     rows = [found[begin:end].tobytes() for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     assert rows == [head.tobytes() + number for head, number in zip(heads, expected, strict=True)]
@@ -29,7 +30,7 @@ def test_integers_are_their_shortest_bytes_behind_their_heads(values: list[int],
 @given(many, st.data())
 def test_shifts_differ_from_row_to_row(values: list[int], data: st.DataObject) -> None:
     bits = data.draw(st.lists(st.integers(0, 130), min_size=len(values), max_size=len(values)))
-    numbers = limbs.of_integers(values)
+    numbers = of_integers(values)
     down = limb_bytes.shifted_down(numbers, np.array(bits, np.int64))
     assert limbs.to_integers(down) == [value >> bit for value, bit in zip(values, bits, strict=True)]
     up, base = limb_bytes.shifted_up(numbers, np.array(bits, np.int64))
@@ -45,11 +46,11 @@ def test_shifts_differ_from_row_to_row(values: list[int], data: st.DataObject) -
 @given(many, st.data(), st.integers(-70, 70))
 def test_differences_are_of_numbers_of_any_exponent(values: list[int], data: st.DataObject, exponent: int) -> None:
     others = data.draw(st.lists(integers, min_size=len(values), max_size=len(values)))
-    found, unit = limb_bytes.difference(limbs.of_integers(values), 0, limbs.of_integers(others), exponent)
+    found, unit = limb_bytes.difference(of_integers(values), 0, of_integers(others), exponent)
     expected = [(one << 200) - (other << (200 + exponent)) for one, other in zip(values, others, strict=True)]
     assert [number << (200 + unit) for number in limbs.to_integers(found)] == expected
 
 
 @pytest.mark.parametrize("values", [[0], [3, -5], [2**40, 0], [2**96 - 1, 2**64], [-(2**31)]])
 def test_squares_are_exact(values: list[int]) -> None:
-    assert limbs.to_integers(limbs.squared(limbs.of_integers(values))) == [value * value for value in values]
+    assert limbs.to_integers(limbs.squared(of_integers(values))) == [value * value for value in values]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.windowing.columnar.whole_numbers import of_integers
 from windowing.columnar import limbs
 from windowing.columnar.groups import Groups
 
@@ -60,7 +61,7 @@ def _nearest(exact: Fraction) -> float:
 @settings(max_examples=100)
 @given(st.lists(st.integers(-(2**188), 2**188) | LONGS, min_size=1, max_size=8))
 def test_digits_and_integers_are_the_same_numbers(values: list[int]) -> None:
-    digits = limbs.to_digits(limbs.of_integers(values), 3)
+    digits = limbs.to_digits(of_integers(values), 3)
     assert [sum(int(digit[row]) << (64 * place) for place, digit in enumerate(digits)) for row in range(len(values))] == values
     assert limbs.to_integers(limbs.of_digits(digits)) == values
 
@@ -68,4 +69,4 @@ def test_digits_and_integers_are_the_same_numbers(values: list[int]) -> None:
 @pytest.mark.parametrize("value", [2**127, -(2**127) - 2**63 - 1, 2**130])
 def test_an_integer_of_too_many_digits_is_refused(value: int) -> None:
     with pytest.raises(OverflowError, match="more than 2 digits"):
-        limbs.to_digits(limbs.of_integers([value]), 2)
+        limbs.to_digits(of_integers([value]), 2)

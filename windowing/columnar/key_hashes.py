@@ -19,6 +19,7 @@ Codes = NDArray[np.uint32]
 
 _TUPLE: Final = np.uint32(31)
 _TRUE, _FALSE = np.uint32(1231), np.uint32(1237)
+_FEW_UNITS: Final = 64
 _CHUNK_BYTES: Final = 1 << 18  # texts are hashed piece by piece, so that what is computed of a piece stays in the processor's cache
 
 
@@ -124,6 +125,14 @@ def _polynomials(units: NDArray[Any], offsets: NDArray[np.int64]) -> Codes:
     """Σ unit[i] · 31^(length - 1 - i) of each text, mod 2^32: 31 is odd, so it has an inverse, and differences of one running sum of
     unit[i] · 31^-i over all texts do for every one of them.
     """
+    lengths = np.diff(offsets)
+    length = int(lengths[0]) if len(lengths) else 0
+    if 0 < length <= _FEW_UNITS and bool(np.all(lengths == length)):  # as most identifiers: unit by unit for all texts at once
+        codes = np.zeros(len(lengths), np.uint32)
+        for column in units.reshape(-1, length).T:
+            codes *= _TUPLE
+            codes += column
+        return codes
     powers, inverses = _powers(max(1 << len(units).bit_length(), 1 << 12))
     running = np.zeros(len(units) + 1, np.uint32)
     np.cumsum(units.astype(np.uint32) * inverses[: len(units)], out=running[1:], dtype=np.uint32)

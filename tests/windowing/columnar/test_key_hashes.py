@@ -55,6 +55,14 @@ def test_texts_longer_than_a_piece_and_many_short_ones_hash_alike() -> None:
         assert [wrap_int(code) for code in codes] == [key_type("string").hash_code(text) for text in texts]
 
 
+def test_texts_of_one_length_hash_alike() -> None:
+    for letters in ("az09", "aßü€", "😀😎"):
+        for length in (1, 2, 13, 32, 64, 65):
+            texts = [(letters * length)[start : start + length] for start in range(len(letters))]
+            codes = hash_codes([pa.array(texts, pa.string())]).tolist()
+            assert [wrap_int(code) for code in codes] == [key_type("string").hash_code(text) for text in texts]
+
+
 def test_a_key_that_scrambles_to_the_least_integer_is_in_group_0() -> None:
     """Math.abs(Integer.MIN) is negative, and Flink takes 0 then. The key is found by undoing MathUtils.murmurHash step by step."""
     whole = 2**32

@@ -94,7 +94,7 @@ def redrive(
     late = Inspection.of(pipeline, warehouse).late(key, seq)
     done = redriving(pipeline, warehouse, pipelines).run(late, reason, is_dry=dry_run)
     rows = [vars(row) for row in done.overrides]
-    options.show(rows, ["true_arrival", "arrival_time", "row_hash"], output, empty=f"{pipeline}: no late row is to be moved")
+    options.show(rows, ["true_arrival", "arrival_time", "row_hash"], output, empty=f"{pipeline}: no late row is to be moved.")
     for note in done.notes:
         click.echo(f"{pipeline}: {note}", err=True)
     if done.taken:

@@ -83,9 +83,17 @@ class Results:
             "published_flink": None if published is None else round(published * 1000),
             "engine": runs[-1].get("engine"),
             "phases": runs[-1].get("phases"),
+            "state_share": _share([run.get("state_s") for run in runs], middle["cpu_s"]),
+            "validation_share": _share([(run.get("phases") or {}).get("validate") for run in runs], middle["wall_s"]),
             "task_mb": max((run.get("task_mb") or 0 for run in runs), default=0) or None,
             "predicted_s": predicted,
             "predicted_ratio": round(predicted / middle["wall_s"], 2) if predicted and middle["wall_s"] else None,
             "runs": len(runs),
             "check": "; ".join(checks) or None,
         }
+
+
+def _share(parts: list[float | None], whole: float) -> float | None:
+    """The median of `parts` by `whole`; None where there are none."""
+    known = [part for part in parts if part]
+    return round(median(known) / whole, 3) if known and whole else None

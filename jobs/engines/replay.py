@@ -64,6 +64,7 @@ class Outcome:
         counts: names of the ledger's count columns → values.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
         memory_mb: the most that any process that ran tasks has taken, since it was started.
+        state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not tell them apart.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class Outcome:
     state_hash: ContentHash = field(default_factory=ContentHash)
     output_hash: ContentHash = field(default_factory=ContentHash)
     memory_mb: int = 0
+    state_s: float = 0.0
 
 
 class Engine(Protocol):

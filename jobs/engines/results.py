@@ -3,6 +3,7 @@
 Every engine ends with this; none of it knows how windows are run.
 """
 
+import json
 import resource
 from collections.abc import Iterable, Mapping
 
@@ -32,7 +33,7 @@ COUNTS = (
     "timers_pending",
 )
 _NAME = b"slackwater.table"
-_MEMORY = b"slackwater.memory_kb"
+_TAKEN = b"slackwater.taken"
 _FILES = pa.schema(
     [
         ("table", pa.string()),
@@ -55,10 +56,12 @@ def name_of(table: pa.Table) -> str:
     return bytes(table.schema.metadata[_NAME]).decode()
 
 
-def counted(counts: Mapping[str, int]) -> pa.Table:
-    """Counts under names of COUNTS, those of all tasks are added up; and the most memory that this process has taken so far."""
+def counted(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
+    """Counts under names of COUNTS, those of all tasks are added up; beside them what the task has taken: CPU seconds for its share of the
+    snapshot, and the most memory of its process so far."""
     rows = pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())})
-    return rows.replace_schema_metadata({_NAME: b"counts", _MEMORY: str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss).encode()})
+    memory_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return rows.replace_schema_metadata({_NAME: b"counts", _TAKEN: json.dumps([memory_kb, state_s]).encode()})
 
 
 def hashed(output: ContentHash, state: ContentHash) -> pa.Table:
@@ -99,7 +102,9 @@ def collect(tables: Iterable[pa.Table]) -> Outcome:
     for table in tables:
         name = name_of(table)
         if name == "counts":
-            outcome.memory_mb = max(outcome.memory_mb, int(table.schema.metadata[_MEMORY]) >> 10)
+            memory_kb, state_s = json.loads(table.schema.metadata[_TAKEN])
+            outcome.memory_mb = max(outcome.memory_mb, memory_kb >> 10)
+            outcome.state_s += state_s
             for count, value in zip(table.column("name").to_pylist(), table.column("value").to_pylist(), strict=True):
                 outcome.counts[count] += value
         elif name == "hashes":

@@ -61,13 +61,14 @@ class Staged:
         attempt: as recorded.
         row: the ledger row, not yet bound to a seq.
         checks: every check of its validation.
-        memory_mb: the most that any process that ran its tasks has taken.
+        memory_mb, state_s: what its tasks have taken, see `Outcome`.
     """
 
     attempt: Attempt
     row: LedgerRow
     checks: tuple[validation.Check, ...]
     memory_mb: int = 0
+    state_s: float = 0.0
 
     @property
     def verdict(self) -> str:
@@ -200,7 +201,7 @@ class StageOfSlice:
         self.phases: dict[str, float] = {}
         self.step = "claim"
         self.attempt = 1
-        self.memory_mb = 0
+        self.taken = (0, 0.0)
 
     def run(self) -> Staged:
         started = self.runner.clock()
@@ -222,7 +223,7 @@ class StageOfSlice:
             exit_code=4 if outcome == "rejected" else None,
             ledger_row=pack(row, self.parent.row, self.pipeline.describe()),
         )
-        return Staged(attempt, row, tuple(checks), self.memory_mb)
+        return Staged(attempt, row, tuple(checks), *self.taken)
 
     def _work(self, started: datetime, attempt: Attempt) -> tuple[LedgerRow, list[validation.Check]]:
         with self._phase("pin"):
@@ -236,7 +237,7 @@ class StageOfSlice:
         with self._phase("replay"):
             runner = self.runner
             outcome = work.replay(scan, timeline, after, runner.engine, runner.transport, run_id=self.run_id, ranges=runner.ranges)
-            self.memory_mb = outcome.memory_mb
+            self.taken = (outcome.memory_mb, outcome.state_s)
         with self._phase("stage"):
             files = self._commit_staged(outcome)
         with self._phase("validate"):

@@ -50,8 +50,15 @@ class Slackwater:
         started = wall_clock()
         [row] = work.run()
         assert row.committed_at is not None
-        facts = {"rows": row.rows_read, "engine": row.engine, "phases": row.phase_seconds, "task_mb": work.staged[0].memory_mb}
-        return {**facts, "committed_s": round((row.committed_at - started).total_seconds(), 3)}
+        [staged] = work.staged
+        return {
+            "rows": row.rows_read,
+            "engine": row.engine,
+            "phases": row.phase_seconds,
+            "task_mb": staged.memory_mb,
+            "state_s": staged.state_s,
+            "committed_s": round((row.committed_at - started).total_seconds(), 3),
+        }
 
 
 class LastEighth(Slackwater):

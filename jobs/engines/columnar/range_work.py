@@ -3,7 +3,9 @@
 Nothing is committed here, and nothing known of what windows do.
 """
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +40,7 @@ class RangeWork:
         self.family = family
         self.number = number
         self.schemas = table_schemas(replay.shape)
+        self._state_s = 0.0
 
     def run(self, received: list[pa.Table]) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are. What is too much for one task is merged in parts."""
@@ -67,7 +70,8 @@ class RangeWork:
         """The keys of all parts and parked windows, numbered together."""
         tables = {name: pa.concat_tables([empty, *parts.get(name, [])]) for name, empty in self._empty_parts().items()}
         split = {name: split_keys(table) for name, table in tables.items()}
-        parked = self._parked(key_groups)
+        with self._on_state():
+            parked = self._parked(key_groups)
         numbers = KeyNumbers.of_range(pa.concat_tables([*(keys for keys, _ in split.values()), keys_of(parked, self.keys)]), self.keys)
         ends = np.cumsum([*(rows.num_rows for _, rows in split.values()), parked.num_rows])
         pieces = np.split(numbers.numbers, ends[:-1])
@@ -100,23 +104,36 @@ class RangeWork:
 
     def _hand_over(self, part: int, merged: Merged, parts: dict[str, Part], distinct: pa.Table) -> Iterator[pa.Table]:
         setting, shape = self.family.setting, self.replay.shape
-        tables = {
-            "panes": [thinned(pa.concat_tables(pane_table(panes, distinct, shape) for panes in merged.panes), self.replay.pipeline)],
-            "window_state": [window_table(merged.windows, distinct, setting)],
-            "timers": [timer_table(timers, distinct) for timers in merged.timers],
-            "late_events": [self._late(late, parts[name], distinct) for name, late in merged.late.items()],
-        }
         output, state = ContentHash(), ContentHash()
-        for name, pieces in tables.items():
-            rows = pa.concat_tables(pieces) if pieces else None
-            if rows is None or not rows.num_rows:
-                continue
-            rows = conform(rows, self.schemas[name])
-            if name != "late_events":
-                (output if name == "panes" else state).add(name, rows, without=())
-            yield hand_over(self.replay, self.number, name, rows, self.schemas[name], part)
+        panes = (pane_table(panes, distinct, shape) for panes in merged.panes)
+        yield from self._handed_over(part, "panes", [thinned(pa.concat_tables(panes), self.replay.pipeline)], output)
+        late = [self._late(late, parts[name], distinct) for name, late in merged.late.items()]
+        yield from self._handed_over(part, "late_events", late, None)
+        with self._on_state():
+            windows = [window_table(merged.windows, distinct, setting)]
+            timers = [timer_table(timers, distinct) for timers in merged.timers]
+            kept = [*self._handed_over(part, "window_state", windows, state), *self._handed_over(part, "timers", timers, state)]
+        yield from kept
         yield hashed(output, state)
-        yield counted(merged.counts)
+        yield counted(merged.counts, self._state_s)
+        self._state_s = 0.0
+
+    def _handed_over(self, part: int, name: str, pieces: list[pa.Table], to: ContentHash | None) -> Iterator[pa.Table]:
+        """The rows of a table, added to a hash; nothing where there are none."""
+        rows = pa.concat_tables(pieces) if pieces else None
+        if rows is None or not rows.num_rows:
+            return
+        rows = conform(rows, self.schemas[name])
+        if to is not None:
+            to.add(name, rows, without=())
+        yield hand_over(self.replay, self.number, name, rows, self.schemas[name], part)
+
+    @contextmanager
+    def _on_state(self) -> Iterator[None]:
+        """Counts the CPU seconds of what reads and writes the snapshot."""
+        began = time.process_time()
+        yield
+        self._state_s += time.process_time() - began
 
     def _late(self, late: Late, part: Part, distinct: pa.Table) -> pa.Table:
         positions = pa.array(late.positions)

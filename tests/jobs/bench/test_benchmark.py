@@ -193,10 +193,12 @@ def test_cost_shrinks_with_what_is_done_and_is_refused_when_the_disk_is_too_smal
 def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
     results, key = Results(tmp_path), Key("a", 100, "flink", "")
     for wall in (3.0, 1.0, 2.0):
-        results.add(key, {"wall_s": wall, "cpu_s": wall * 2, "peak_mb": 5.0, "rows": 100, "check": "equal"})
+        facts = {"state_s": wall / 2, "phases": {"validate": 0.1}, "predicted_s": 2.5}
+        results.add(key, {"wall_s": wall, "cpu_s": wall * 2, "peak_mb": 5.0, "rows": 100, "check": "equal", **facts})
     [row] = Results(tmp_path).summary([key, Key("a", 100, "duckdb", "")])
     assert (row["wall_s"], row["cpu_s"], row["rows_per_s"], row["runs"]) == (2.0, 4.0, 50, 3)
     assert row["wall_ratio"] is None and row["per_cpu_ratio"] == 1.0
+    assert (row["state_share"], row["validation_share"], row["predicted_ratio"]) == (0.25, 0.05, 1.25)
 
 
 def test_the_time_until_the_commit_is_compared_beside_the_whole(tmp_path: Path) -> None:
@@ -267,7 +269,9 @@ def test_what_we_leave_of_nexmark_passes_and_without_panes_it_does_not(
     case.make()
     contender = Slackwater(None)
     contender.prepare(case)
-    assert contender.run(case)["rows"] == case.facts["rows"]
+    found = contender.run(case)
+    assert found["rows"] == case.facts["rows"] and found["task_mb"] > 50
+    assert (found["state_s"] > 0) == (found["engine"] == "columnar")
     assert checks.check(case, "slackwater", {}).endswith("equal")
     read = Inspection.live
     monkeypatch.setattr(Inspection, "live", lambda tables, name: read(tables, name).slice(0, 0 if name == "panes" else None))

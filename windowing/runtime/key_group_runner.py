@@ -5,7 +5,7 @@ No I/O and no engine. What was parked goes in, what is to be parked comes out, b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -63,6 +63,7 @@ class KeyGroupRunner(SliceRunner):
                 clock,
                 key_groups=key_groups,
                 max_parallelism=max_parallelism,
+                known_key_groups=self._group_of,
                 order_mode=order_mode,
                 make_backend=make_backend,
                 make_timer_queue=make_timer_queue,
@@ -107,6 +108,10 @@ class KeyGroupRunner(SliceRunner):
             self._log.processed += self._windows.taken
             raise
         self._log.processed += len(values)
+
+    def know_key_groups(self, known: Iterable[tuple[Any, int]]) -> None:
+        """Take the key groups of some keys as they are, which someone has computed for all at once."""
+        self._group_of.update(known)
 
     def counts(self) -> dict[str, int]:
         tally, common = self._log.tally, super().counts()

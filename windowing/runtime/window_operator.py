@@ -468,6 +468,7 @@ def window_operator(
     *,
     key_groups: KeyGroupRange | None = None,
     max_parallelism: int = 128,
+    known_key_groups: KeyGroupIndex | None = None,
     order_mode: OrderMode = OrderMode.ROCKSDB,
     make_backend: MakeBackend = heap_backend,
     make_timer_queue: MakeTimerQueue = queue_in_memory,
@@ -482,6 +483,7 @@ def window_operator(
         clock: processing time, moved by the caller.
         key_groups: the range of keys; all of them unless said.
         max_parallelism: number of key groups, fixed for the life of the state.
+        known_key_groups: the same range and number with key groups that are known already, shared with the caller.
         order_mode: whose order equal timers and merges have.
         make_backend: where state lives; see OperatorStorage.
         make_timer_queue: where timers live.
@@ -489,7 +491,9 @@ def window_operator(
         on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error says `undone`; a failure in
             a firing, merge or timer is never undone.
     """
-    index = KeyGroupIndex(config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
+    index = known_key_groups
+    if index is None:
+        index = KeyGroupIndex(config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
     operator = WindowOperator if config.evictor is None else EvictingWindowOperator
     transaction = ElementTransaction(output, listener) if on_error == "quarantine" else None
     return operator(config, output, clock, index, order_mode, make_backend, make_timer_queue, listener, transaction)

@@ -88,7 +88,8 @@ class RangeWork(ABC, Generic[Runner]):
                 with collector_resting():
                     self._restore(parked, spilling)
                     del parked
-                with objects_set_aside():
+                # Where no function of a user runs, nothing makes cycles.
+                with collector_resting() if self.pipeline.select and self.element is None else objects_set_aside():
                     self._feed_all(spilling)
                     runner.finish(self.replay.scan.to_ms)
                 with collector_resting():

@@ -49,6 +49,7 @@ class SteppedRows:
 
     Attributes:
         rows: the elements in order of steps.
+        key_groups: each key with its group, once.
     """
 
     def __init__(self, replay: Replay, keys: Keys, rows: pa.Table, keeps_order: bool) -> None:
@@ -62,6 +63,7 @@ class SteppedRows:
         order, starts, _ = self._steps
         self.rows = rows.take(pa.array(order))
         self._keys = keys.values(key_numbers.distinct)
+        self.key_groups = zip(self._keys, key_numbers.groups.tolist(), strict=True)
         self._times, self._arrivals = times[order], arrivals[order]
         self._numbers: Longs = numbers[order[starts[:-1]]]
 

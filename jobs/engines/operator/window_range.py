@@ -64,6 +64,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
         if self.stepped is None:
             super().feed(spilling)
             return
+        self.runner.know_key_groups(self.stepped.key_groups)
         alone, together, between = self.runner.process_element, self.runner.process_elements, self.elements.between
         for steps in self.stepped.steps(range_work.BETWEEN_LOOKS):
             for key, start, end, times, arrival, until, are_together in steps:

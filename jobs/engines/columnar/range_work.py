@@ -3,6 +3,7 @@
 Nothing is committed here, and nothing known of what windows do.
 """
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,8 @@ class RangeWork:
         replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
         rows = sum(table.num_rows for tables in packed.values() for table in tables) + replay.parked // replay.ranges
         parts = parts_of(owned, rows, replay.state_memory_mb)
+        # What makes files as a whole makes files in parts: the driver's memory holds only what is small.
+        self.replay = dataclasses.replace(replay, file_rows=max(1, replay.file_rows // len(parts)))
         for number, key_groups in enumerate(parts):
             yield from self._merge(number, key_groups, {name: _unpacked(tables, key_groups) for name, tables in packed.items()})
 

@@ -67,7 +67,8 @@ def test_a_known_row_has_the_hash_made_by_hand() -> None:
     total = 0
     for half, multiplier in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
         mixed = word(b"s\0\0\0\5panes", half)
-        for value in (word(b"s\0\0\0\3EWR", half), 3 ^ word(b"i", 0), 0x3FF8000000000000 ^ word(b"d", 0), word(b"n", 0)):
+        text = ((3 ^ word(b"s", 0)) ^ int.from_bytes(b"EWR\0\0\0\0\0", "big")) * multiplier % 2**64  # one word of a short text
+        for value in (text ^ text >> 32, 3 ^ word(b"i", 0), 0x3FF8000000000000 ^ word(b"d", 0), word(b"n", 0)):
             mixed = (mixed ^ value) * multiplier % 2**64
             mixed ^= mixed >> 32
         for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
@@ -192,6 +193,9 @@ COLUMNS = [
     (pa.float64(), st.floats()),
     (pa.string(), st.text(max_size=4)),
     (pa.large_string(), st.text(max_size=4)),
+    (pa.string(), st.text("aé", min_size=5, max_size=70)),
+    (pa.binary(), st.sampled_from([bytes(7), bytes(8), bytes(9), b"x" * 64, b"x" * 63 + b"\0", b"x" * 65])),
+    (pa.string_view(), st.text(max_size=20)),
     (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(["a", "bc", ""])),
     (pa.binary(), st.binary(max_size=4)),
     (pa.binary(2), st.binary(min_size=2, max_size=2)),

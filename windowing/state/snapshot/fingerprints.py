@@ -6,7 +6,7 @@ Not for adversaries: what somebody else might forge is told apart by `row_digest
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,10 @@ Words = npt.NDArray[np.uint64]
 _MASK: Final = (1 << 64) - 1
 _MULTIPLIERS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 _FINISHING: Final = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
-_TAGS: Final = {tag: int.from_bytes(hashlib.sha256(tag.encode()).digest()[:8], "big") for tag in "ntfidm"}
+_TAGS: Final = {tag: int.from_bytes(hashlib.sha256(tag.encode()).digest()[:8], "big") for tag in "ntfidmsb"}
+# Texts of so many bytes are mixed 8 bytes at a time. Python's call of SHA-256 for each takes 2 µs, and keys are mostly short.
+_SHORT: Final = 64
+_HEADS: Final = np.array([(_MASK << (64 - 8 * count)) & _MASK for count in range(9)], np.uint64)  # keep the first bytes of a word
 
 
 def fingerprint(values: Sequence[Any], prefix: str) -> int:
@@ -31,13 +34,14 @@ def fingerprint(values: Sequence[Any], prefix: str) -> int:
     h = (h ^ w) · multiplier mod 2^64, then h = h ^ h >> 32. At last each half is mixed as MurmurHash3 does; the first is the higher one.
 
     The words of a value are, from its encoding (`encode_value`): of null, booleans, 64-bit integers, floats, and decimals that are such
-    integers, twice the 8 bytes behind the tag (0 for none) ^ the tag's own word; of all else the first and second 8 bytes of SHA-256.
+    integers, twice the 8 bytes behind the tag (0 for none) ^ the tag's own word; of texts and bytes no longer than `_SHORT` what they make
+    of the tag's word ^ their length when their bytes, eight at a time as one big-endian word, the last filled up with zeros, are mixed in
+    as values are; of all else the first and second 8 bytes of SHA-256.
     """
     halves = list(_digest_words(encode_value(prefix)))
     for value in values:
         for half, word in enumerate(_words_of_encoded(encode_value(value))):
-            mixed = ((halves[half] ^ word) * _MULTIPLIERS[half]) & _MASK
-            halves[half] = mixed ^ (mixed >> 32)
+            halves[half] = _mix_one(halves[half], word, half)
     high, low = map(_finish_one, halves)
     return high << 64 | low
 
@@ -48,15 +52,24 @@ def fingerprints(columns: Sequence[pa.Array], prefix: bytes) -> tuple[Words, Wor
     halves = [np.full(rows, word, np.uint64) for word in _digest_words(prefix)]
     for column in columns:
         for half, mixed_in in enumerate(_words_of_column(column)):
-            halves[half] ^= mixed_in
-            halves[half] *= np.uint64(_MULTIPLIERS[half])
-            halves[half] ^= halves[half] >> np.uint64(32)
+            _mix(halves[half], mixed_in, half)
     for words in halves:
         for multiplier in _FINISHING:
             words ^= words >> np.uint64(33)
             words *= np.uint64(multiplier)
         words ^= words >> np.uint64(33)
     return halves[0], halves[1]
+
+
+def _mix_one(into: int, word: int, half: int) -> int:
+    mixed = ((into ^ word) * _MULTIPLIERS[half]) & _MASK
+    return mixed ^ (mixed >> 32)
+
+
+def _mix(into: Words, words: Words | np.uint64, half: int) -> None:
+    into ^= words
+    into *= np.uint64(_MULTIPLIERS[half])
+    into ^= into >> np.uint64(32)
 
 
 def _finish_one(half: int) -> int:
@@ -78,6 +91,12 @@ def _words_of_encoded(encoded: bytes) -> tuple[int, int]:
     if tag == "m" and b"." not in encoded and -(2**63) <= (number := int(encoded[5:])) < 2**63:
         word = (number & _MASK) ^ _TAGS[tag]
         return word, word
+    if tag in "sb" and (size := len(encoded) - 5) <= _SHORT:
+        first = second = _TAGS[tag] ^ size
+        for place in range(5, len(encoded), 8):
+            word = int.from_bytes(encoded[place : place + 8].ljust(8, b"\0"), "big")
+            first, second = _mix_one(first, word, 0), _mix_one(second, word, 1)
+        return first, second
     return _digest_words(encoded)
 
 
@@ -87,6 +106,8 @@ def _words_of_column(column: pa.Array) -> tuple[Words | np.uint64, Words | np.ui
         nothing = np.uint64(_TAGS["n"])
         return nothing, nothing
     if pa.types.is_dictionary(kind):
+        if len(column.dictionary) > len(column):
+            return _words_of_column(column.dictionary_decode())
         first, second = (np.broadcast_to(words, len(column.dictionary)) for words in _words_of_column(column.dictionary))
         if len(first) == 1 and not column.null_count:
             return first[0], second[0]
@@ -101,7 +122,45 @@ def _words_of_column(column: pa.Array) -> tuple[Words | np.uint64, Words | np.ui
         return _twice(np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64) ^ np.uint64(_TAGS["d"]), column)
     if pa.types.is_decimal128(kind) and kind.scale >= 0:
         return _words_of_decimals(column)
+    for tag, large, fits in _TEXTS:
+        if fits(kind):
+            return _words_of_texts(column.cast(large), tag)
     return _words_of_distinct(column)
+
+
+_TEXTS: Final[tuple[tuple[str, pa.DataType, Callable[[pa.DataType], bool]], ...]] = (
+    ("s", pa.large_string(), lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)),
+    ("b", pa.large_binary(), lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)),
+    ("b", pa.large_binary(), pa.types.is_fixed_size_binary),
+)
+
+
+def _words_of_texts(column: pa.Array, tag: str) -> tuple[Words, Words]:
+    """Texts or bytes with 64-bit offsets: short ones are mixed eight bytes at a time, all texts at once; others are digested."""
+    offsets = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
+    sizes = np.diff(offsets)
+    if column.null_count:
+        sizes = np.where(np.asarray(column.is_null()), 0, sizes)
+    octets = np.frombuffer(column.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    octets = np.concatenate([octets, np.zeros(8, np.uint8)])  # so that eight bytes stand behind every place
+    first = sizes.view(np.uint64) ^ np.uint64(_TAGS[tag])
+    second = first.copy()
+    rows = np.flatnonzero((sizes > 0) & (sizes <= _SHORT))
+    for place in range(0, int(sizes[rows].max(initial=0)), 8):
+        rows = rows[sizes[rows] > place]
+        starts = offsets[rows] - offsets[0] + place
+        words = np.lib.stride_tricks.sliding_window_view(octets, 8)[starts].view(">u8").ravel().astype(np.uint64)
+        words &= _HEADS[np.minimum(sizes[rows] - place, 8)]
+        for half, into in enumerate((first, second)):
+            mixed = into[rows]
+            _mix(mixed, words, half)
+            into[rows] = mixed
+    if len(long := np.flatnonzero(sizes > _SHORT)):
+        first[long], second[long] = _words_of_distinct(column.take(pa.array(long)))
+    if column.null_count:
+        nothing = np.asarray(column.is_null())
+        first[nothing] = second[nothing] = np.uint64(_TAGS["n"])
+    return first, second
 
 
 def _twice(words: Words, column: pa.Array) -> tuple[Words, Words]:

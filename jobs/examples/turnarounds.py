@@ -5,14 +5,14 @@ Reads the same flights as `departures`. Sessions cross midnight, and a flight th
 
 from datetime import timedelta
 
-from jobs.examples.departures import departures
+from jobs.examples import departures
 from jobs.pipelines import Pipeline, count, expect, max_, mean, min_
 from windowing import EventTimeSessionWindows
 
 turnarounds = Pipeline(
     name="turnarounds",
-    source=departures.source,
-    watermarks=departures.watermarks,
+    source=departures.departures.source,
+    watermarks=departures.departures.watermarks,
     key_by="tailnum",
     window=EventTimeSessionWindows.with_gap(timedelta(hours=3)),
     allowed_lateness=timedelta(hours=6),

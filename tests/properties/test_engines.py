@@ -130,7 +130,7 @@ def seen(replayed):
 
 
 @given(replays(), st.data())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_engines_leave_the_same_and_may_change_between_runs(replay, data):
     rules, events = replay
     check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data)
@@ -149,7 +149,7 @@ def purging_or_not(draw, triggers):
 
 
 @given(replays(), purging_or_not(COUNTED | CONTINUOUS), st.data())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_engines_leave_the_same_of_triggers_that_fire_early(replay, trigger, data):
     rules, events = replay
     assume(not isinstance(rules.assigner, model.Session))
@@ -158,7 +158,7 @@ def test_engines_leave_the_same_of_triggers_that_fire_early(replay, trigger, dat
 
 
 @given(replays(), purging_or_not(COUNTED | CONTINUOUS | AT_THE_END), st.data())
-@settings(max_examples=20)
+@settings(max_examples=15)
 def test_engines_leave_the_same_of_global_windows(replay, trigger, data):
     rules, events = replay
     declared = {"window": GlobalWindows.create(), "trigger": trigger, "allowed_lateness": datetime.timedelta(0)}
@@ -166,7 +166,7 @@ def test_engines_leave_the_same_of_global_windows(replay, trigger, data):
 
 
 @given(replays(), st.data())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_engines_leave_the_same_when_the_lateness_changes_between_runs(replay, data):
     rules, events = replay
     latenesses = data.draw(st.lists(st.sampled_from([0, 1, 30, 200]), min_size=6, max_size=6), label="latenesses")

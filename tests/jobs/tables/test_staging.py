@@ -109,4 +109,5 @@ def test_how_staged_rows_are_encoded_is_no_readers_business(tables: Tables) -> N
     group = pq.ParquetFile(path).metadata.row_group(0)
     assert [name in group.column(number).encodings for number, name in ((0, "RLE_DICTIONARY"), (2, "DELTA_BINARY_PACKED"))] == [True, True]
     assert pq.ParquetFile(path).read() == plain
-    assert duckdb.sql(f"SELECT key_group, origin, time FROM '{path}'").to_arrow_table().cast(plain.schema) == plain
+    with duckdb.connect() as connection:
+        assert connection.sql(f"SELECT key_group, origin, time FROM '{path}'").to_arrow_table().cast(plain.schema) == plain

@@ -87,6 +87,11 @@ def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: P
     [row] = CatchUp(request, lambda: runner_for(request, str(case.folder), PIPELINES, InProcess), lambda line: None).run()
     assert row.rows_late > 0
     assert checks.check(case, "slackwater", {}).endswith("equal")
+    parked = Inspection.of(case.workload.pipeline, str(case.folder)).snapshot("window_state", None)
+    fired = row.windows_fired + row.windows_refired + parked["firings"].to_pylist().count(0)
+    assert checks.check(case, "flink", {"panes": fired}).startswith(f"{fired:,} panes")
+    with pytest.raises(ResultsDiffer, match="Flink emitted"):
+        checks.check(case, "flink", {"panes": 2 * fired})
     one_less = replace(case.workload, lateness_ms=case.workload.lateness_ms - 1_000)
     if name != "d":
         with pytest.raises(ResultsDiffer):

@@ -14,7 +14,7 @@ from jobs.engines.columnar.element_windows import ElementWindows, Lives, fixed_w
 from jobs.engines.columnar.families import NONE, Elements, Merged, Panes, Part, Setting, Split, Timers, take_each
 from jobs.engines.columnar.firing import results_of
 from jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
-from windowing import ContinuousEventTimeTrigger, PurgingTrigger
+from windowing import ContinuousEventTimeTrigger
 from windowing.columnar.columns import Booleans, Longs
 from windowing.columnar.continuous_windows import (
     EARLY,
@@ -42,8 +42,7 @@ class ContinuousFamily:
     @property
     def interval_ms(self) -> int:
         """From firing to firing."""
-        trigger = self.setting.pipeline.effective_trigger
-        inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
+        inner = self.setting.trigger
         return inner.interval_ms if isinstance(inner, ContinuousEventTimeTrigger) else ONLY_AT_THE_END
 
     def split(self, elements: Elements) -> Split:

@@ -14,7 +14,7 @@ from jobs.engines.columnar.element_windows import ElementWindows, Lives, fixed_w
 from jobs.engines.columnar.families import NONE, Elements, Merged, Panes, Part, Setting, Split, take_each
 from jobs.engines.columnar.firing import results_of
 from jobs.engines.columnar.trigger_states import trigger_texts
-from windowing import CountTrigger, NeverTrigger, PurgingTrigger
+from windowing import CountTrigger, NeverTrigger
 from windowing.columnar.columns import Booleans
 from windowing.columnar.count_windows import CountedWindows, CountFirings, replay_counts
 from windowing.columnar.timeline import NEVER
@@ -30,8 +30,7 @@ class CountFamily:
     @property
     def max_count(self) -> int:
         """Elements a firing; as in Flink, each element fires when none is asked for."""
-        trigger = self.setting.pipeline.effective_trigger
-        inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
+        inner = self.setting.trigger
         if isinstance(inner, NeverTrigger):
             return NEVER
         assert isinstance(inner, CountTrigger)

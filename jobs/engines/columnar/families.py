@@ -14,6 +14,7 @@ from jobs.engines.columnar.aggregates import ColumnarAggregate, Columns
 from jobs.engines.rows import ARRIVAL, EVENT
 from jobs.pipelines import Pipeline
 from jobs.tables.schemas import Shape
+from windowing import PurgingTrigger, Trigger
 from windowing.columnar.columns import Booleans, Longs
 from windowing.columnar.timeline import Timeline
 
@@ -44,6 +45,12 @@ class Setting:
     def purges(self) -> bool:
         """Whether a firing empties its window."""
         return self.pipeline.effective_trigger.purges
+
+    @property
+    def trigger(self) -> Trigger:
+        """What decides when windows fire: the trigger, or the one inside a purging one."""
+        trigger = self.pipeline.effective_trigger
+        return trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
 
     def closes(self, cleanup_times: Longs) -> Booleans:
         """Which windows are collected by the slice's end; those that a shorter lateness has expired are, without a new watermark."""

@@ -3,8 +3,8 @@
 Columns, and how rows of several parts are put one after the other; nothing is merged or fired here.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,13 +35,9 @@ class Lives(NamedTuple):
         columns: list[Any] = [column[rows] for column in self[:-1]]
         return Lives._make([*columns, take_each(self.accumulators, rows)])
 
-    @classmethod
-    def join(cls, parts: "Sequence[Lives]") -> "Lives":
-        kept = [part for part in parts if len(part.keys)] or list(parts[:1])
-        if len(kept) == 1:
-            return kept[0]
-        columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
-        return cls._make([*columns, join_each([part.accumulators for part in kept])])
+    @staticmethod
+    def join(parts: "Sequence[Lives]") -> "Lives":
+        return _joined(parts)
 
 
 class Pieces(NamedTuple):
@@ -54,13 +50,9 @@ class Pieces(NamedTuple):
     last_arrivals: Longs
     accumulators: list[Columns]
 
-    @classmethod
-    def join(cls, parts: "Sequence[Pieces]") -> "Pieces":
-        kept = [part for part in parts if len(part.keys)] or list(parts[:1])
-        if len(kept) == 1:
-            return kept[0]
-        columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
-        return cls._make([*columns, join_each([part.accumulators for part in kept])])
+    @staticmethod
+    def join(parts: "Sequence[Pieces]") -> "Pieces":
+        return _joined(parts)
 
 
 class Refires(NamedTuple):
@@ -71,3 +63,16 @@ class Refires(NamedTuple):
     clocks: Longs
     watermarks: Longs
     accumulators: list[Columns]
+
+
+Rows = TypeVar("Rows", Lives, Pieces)
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of all parts, one after the other; without a copy where one part has them all."""
+    kept = [part for part in parts if len(part.keys)] or list(parts[:1])
+    if len(kept) == 1:
+        return kept[0]
+    columns: list[Any] = [np.concatenate(same) for same in zip(*(part[:-1] for part in kept), strict=True)]
+    make: Callable[..., Rows] = type(kept[0])
+    return make(*columns, join_each([part.accumulators for part in kept]))

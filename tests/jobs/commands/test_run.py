@@ -77,8 +77,8 @@ def test_a_range_that_is_covered_is_a_no_op(replayed: Stored, said: Callable[[],
     assert len(replayed.ledger()) == 3
 
 
-def test_a_first_slice_that_begins_elsewhere_is_told_where_the_lineage_begins(flights: Path, said: Callable[[], str]) -> None:
-    assert here("run", "departures", "--from", "2013-01-02", "--to", "2013-01-03", "--warehouse", flights) == 2
+def test_a_first_slice_that_begins_elsewhere_is_told_where_the_lineage_begins(warehouse: Path, said: Callable[[], str]) -> None:
+    assert here("run", "departures", "--from", "2013-01-02", "--to", "2013-01-03", "--warehouse", warehouse) == 2
     text = said()
     assert "its lineage begins at 2013-01-01T00:00:00Z" in text and "--start" in text
 

@@ -44,7 +44,7 @@ class Replay:
     folders: Mapping[str, str]
     run_id: str
     ranges: int
-    file_rows: int = 200_000
+    file_rows: int = 50_000
     scratch: str | None = None
     state_memory_mb: int = 1024
     parked: int = 0

@@ -84,7 +84,9 @@ class BulkAggregateFunction(AggregateFunction):
 
     def add_all(self, values: Sequence[Any], accumulator: Any) -> Any:
         """The accumulator with these elements more, as `add` would leave it after each in turn."""
-        raise NotImplementedError
+        for value in values:
+            accumulator = self.add(value, accumulator)
+        return accumulator
 
 
 class CallableReduce(ReduceFunction):

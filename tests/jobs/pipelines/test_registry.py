@@ -86,10 +86,10 @@ def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
 
 
 def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
-    path = user_file(tmp_path, more="from shared_by_pipelines import HOURS")
-    (tmp_path / "shared_by_pipelines.py").write_text("HOURS = 3")
+    path = user_file(tmp_path, more="from published_hours import HOURS")
+    (tmp_path / "published_hours.py").write_text("HOURS = 3")
     found = load(str(path))
-    assert [item.name for item in found.sources("mine")] == ["pipelines.py", "shared_by_pipelines.py"]
+    assert [item.name for item in found.sources("mine")] == ["pipelines.py", "published_hours.py"]
 
 
 def test_a_users_own_jobs_or_windowing_beside_it_does_not_take_the_place_of_ours(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from jobs.bench.results import Key, Results
 from jobs.bench.worker import ContenderFailed, Worker
 from jobs.bench.workloads import WORKLOADS
 from jobs.errors import UsageError
-from jobs.protocol.trial import ROWS, TIMES
+from jobs.protocol.trial import LONG_ENOUGH_S, TIMES
 
 REPETITIONS = 3
 OWN = ("slackwater", "slackwater_last_eighth")
@@ -107,8 +107,9 @@ class Benchmark:
             seconds += case.rows / 1e6
             for name, count in runs.items():
                 rate = _RATES["operator"] if name in OWN and self.engine == "operator" else _RATES.get(name, float("inf"))
-                timed = min(case.rows, ROWS) * 1.25 * TIMES / case.rows if name == "slackwater" else 0  # to predict
-                seconds += (_START_S[name] + (count + 1 / _WARM_UP + timed) * case.rows / rate / cores) * (count > 0)
+                replayed = (count + 1 / _WARM_UP) * case.rows / rate / cores
+                timed = min(2 * LONG_ENOUGH_S, case.rows / rate / cores) * (1.5 * TIMES + 2) if name == "slackwater" else 0  # to predict
+                seconds += (_START_S[name] + replayed + timed) * (count > 0)
         return needed, seconds
 
     def check_disk(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from jobs.bench.nexmark import published_flink
 
 FILE = "results.jsonl"
-ANCHOR = "spark_native"
+OWN, PART, ANCHOR = "slackwater", "slackwater_last_eighth", "spark_native"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Results:
         """One row a key that has runs: medians, and how they compare with Spark's own on the same rows and with Flink's rows per second.
 
         `wall_ratio` is wall time by that of spark_native (less is better), `committed_ratio` the same of the time until the ledger is
-        committed; `per_cpu_ratio` is rows per CPU second by those of flink (more is better); None where there is none to compare with.
+        committed, `part_ratio` that time of the last eighth by that of everything; `per_cpu_ratio` is rows per CPU second by those of
+        flink (more is better); None where there is none to compare with.
         """
         rows = [self._median(key) for key in keys if self._lines[key]]
         for row in rows:
@@ -61,6 +62,8 @@ class Results:
             row["wall_ratio"] = round(row["wall_s"] / anchor["wall_s"], 2) if anchor and anchor["wall_s"] else None
             until = row["committed_s"]
             row["committed_ratio"] = round(until / anchor["wall_s"], 2) if until and anchor and anchor["wall_s"] else None
+            whole = (same.get(OWN) or {}).get("committed_s")
+            row["part_ratio"] = round(until / whole, 2) if until and whole and row["contender"] == PART else None
             row["per_cpu_ratio"] = round(flink["cpu_s"] / row["cpu_s"], 2) if flink and row["cpu_s"] else None
         return rows
 
@@ -68,16 +71,15 @@ class Results:
         runs = self._lines[key]
         middle = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
         rows, published = runs[-1]["rows"], published_flink(key.workload)
-        committed = [run["committed_s"] for run in runs if run.get("committed_s")]
-        predictions = [run["predicted_s"] for run in runs if run.get("predicted_s")]
-        predicted = median(predictions) if predictions else None
+        committed, predicted = (_middle([run.get(name) for run in runs]) for name in ("committed_s", "predicted_s"))
+        predicted_mb, task_mb = (_middle([run.get(name) for run in runs]) for name in ("predicted_mb", "task_mb"))
         checks = sorted({run["check"] for run in runs if run.get("check")})
         return {
             "workload": key.workload,
             "contender": key.contender,
             "rows": rows,
             **middle,
-            "committed_s": median(committed) if committed else None,
+            "committed_s": committed,
             "rows_per_s": round(rows / middle["wall_s"]) if middle["wall_s"] else None,
             "rows_per_cpu_s": round(rows / middle["cpu_s"]) if middle["cpu_s"] else None,
             "published_flink": None if published is None else round(published * 1000),
@@ -85,15 +87,23 @@ class Results:
             "phases": runs[-1].get("phases"),
             "state_share": _share([run.get("state_s") for run in runs], middle["cpu_s"]),
             "validation_share": _share([(run.get("phases") or {}).get("validate") for run in runs], middle["wall_s"]),
-            "task_mb": max((run.get("task_mb") or 0 for run in runs), default=0) or None,
+            "task_mb": task_mb,
             "predicted_s": predicted,
             "predicted_ratio": round(predicted / middle["wall_s"], 2) if predicted and middle["wall_s"] else None,
+            "predicted_mb": predicted_mb,
+            "predicted_mb_ratio": round(predicted_mb / task_mb, 2) if predicted_mb and task_mb else None,
             "runs": len(runs),
             "check": "; ".join(checks) or None,
         }
 
 
+def _middle(values: list[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value]
+    return median(known) if known else None
+
+
 def _share(parts: list[float | None], whole: float) -> float | None:
     """The median of `parts` by `whole`; None where there are none."""
-    known = [part for part in parts if part]
-    return round(median(known) / whole, 3) if known and whole else None
+    known = _middle(parts)
+    return round(known / whole, 3) if known and whole else None

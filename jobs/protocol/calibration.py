@@ -39,6 +39,10 @@ class Calibration:
         fixed = less - fewer * per_row
         return (fixed, per_row) if fixed >= 0 else (0.0, longer / more)
 
+    def memory_of(self, estimated_mb: int) -> int:
+        """Megabytes where so many are estimated."""
+        return round(estimated_mb * self.memory_mb / self.estimated_mb)
+
     def keep(self) -> None:
         """Store it instead of what is stored for the same pipeline, settings and engine."""
         file = _file(self.pipeline, self.config_hash, self.engine)

@@ -3,6 +3,7 @@
 No table of the pipeline is touched; what is found is kept by `calibration`.
 """
 
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,9 +27,11 @@ from jobs.protocol.catch_up import CatchUp, Request, spark_transport
 from jobs.protocol.run import Runner
 from jobs.tables.warehouse import Warehouse
 
-ROWS = 4_000_000
 TIMES = 3
-_PART = 4  # the shorter of the two replays that a line is drawn through has one in so many rows
+# A replay is timed that is long beside what a run takes at no rows, and beside how far two runs of the same rows lie apart.
+LONG_ENOUGH_S = 5.0
+MOST_ROWS = 16_000_000
+_FIRST_ROWS = 1_000_000
 _FEWEST = 1_000
 _CODE = "calibration"
 
@@ -44,9 +47,9 @@ def calibrate(
     to_ms: int,
     transport: Callable[[], Transport] | None = None,
     lines: Callable[[str], object] = print,
-    rows: int = ROWS,
 ) -> Calibration:
-    """Replay the beginning of [from, to), at most `rows` of it, `TIMES` times at two lengths on an empty lineage, and keep the rates.
+    """Replay the beginning of [from, to) on an empty lineage, longer and longer until it takes `LONG_ENOUGH_S`, then that much and half of
+    it `TIMES` times each, and keep the rates. Windows that are kept open, whose number grows with the first rows only, are in both.
 
     Raises:
         TooFewRows: there is too little to be timed.
@@ -60,37 +63,43 @@ def calibrate(
             "with --from and --to.",
             rows=len(arrivals),
         )
-    most = min(rows, len(arrivals))
-    ends = [int(arrivals[count - 1]) + 1 for count in (most // _PART, most)]
-    counts = [int(np.searchsorted(arrivals, end)) for end in ends]
     choice = planner.choose(pipeline, pinned.schema)
     once = _kept_open(transport or spark_transport(f"calibrate {pipeline.name}"))
-    seconds: tuple[list[float], list[float]] = ([], [])
     with tempfile.TemporaryDirectory(prefix="slackwater-calibration-") as folder:
-        trial = _Trial(pipeline, pinned, choice, from_ms, Path(folder), once)
-        cold = trial.replay(ends[0])
-        for _ in range(TIMES):
-            for took, end in zip(seconds, ends, strict=True):
-                took.append(trial.replay(end))
-            lines(f"{counts[0]:,} rows took {seconds[0][-1]:.2f} s, {counts[1]:,} rows {seconds[1][-1]:.2f} s")
-    files = pinned.files(from_ms, ends[1], pipeline.source.arrival_time, None)
-    fewer, more = (round(median(took), 3) for took in seconds)
+        trial = _Trial(pipeline, pinned, choice, from_ms, arrivals, Path(folder), once)
+        first = min(_FIRST_ROWS, len(arrivals)) // 2
+        cold = trial.replay(first)
+        longer = trial.long_enough(2 * first)
+        rows, seconds = (trial.rows_of(longer // 2), trial.rows_of(longer)), _timed(trial, longer, lines)
+    files = pinned.files(from_ms, trial.end_of(longer), pipeline.source.arrival_time, None)
     found = Calibration(
         pipeline=pipeline.name,
         config_hash=registry.config_hash(pipeline),
         engine=choice.engine,
-        rows=(counts[0], counts[1]),
-        seconds=(fewer, more),
-        start=round(max(0.0, cold - fewer), 3),
+        rows=rows,
+        seconds=seconds,
+        start=0.0,
         memory_mb=trial.memory_mb,
-        estimated_mb=estimate_mb(pipeline, pinned, files, counts[1], 0, choice.make()),
+        estimated_mb=estimate_mb(pipeline, pinned, files, rows[1], 0, choice.make()),
     )
+    fixed, per_row = found.line
+    found = replace(found, start=round(max(0.0, cold - fixed - first * per_row), 3))
     found.keep()
     return found
 
 
+def _timed(trial: "_Trial", longer: int, lines: Callable[[str], object]) -> tuple[float, float]:
+    """Median seconds of half of the `longer` rows, and of all of them, in turn."""
+    seconds = []
+    for _ in range(TIMES):
+        seconds.append((trial.replay(longer // 2), trial.replay(longer)))
+        lines(f"{longer // 2:,} rows took {seconds[-1][0]:.2f} s, {longer:,} rows {seconds[-1][1]:.2f} s")
+    fewer, more = (round(median(took), 3) for took in zip(*seconds, strict=True))
+    return fewer, more
+
+
 class _Trial:
-    """Replays beginnings of a range, each on an empty lineage of its own."""
+    """Replays beginnings of a range that starts at `from_ms` and has so many `arrivals`, each on an empty lineage of its own."""
 
     def __init__(
         self,
@@ -98,20 +107,38 @@ class _Trial:
         source: PinnedSource,
         choice: planner.Choice,
         from_ms: int,
+        arrivals: npt.NDArray[np.int64],
         folder: Path,
         transport: Callable[[], Transport],
     ) -> None:
         # Expectations are of whole windows, and the source may stand below another warehouse; no row is waited for.
         self._pipeline = replace(pipeline, source=replace(pipeline.source, table=source.uri), expect=(), settle=timedelta(0))
-        self._choice, self._from_ms, self._folder, self._transport = choice, from_ms, folder, transport
+        self._choice, self._from_ms, self._arrivals, self._folder, self._transport = choice, from_ms, arrivals, folder, transport
         self._count = 0
         self.memory_mb = 0
 
-    def replay(self, to_ms: int) -> float:
-        """Seconds from pinning to the published table."""
+    def end_of(self, count: int) -> int:
+        """Where the first `count` rows end, in milliseconds."""
+        return int(self._arrivals[count - 1]) + 1
+
+    def rows_of(self, count: int) -> int:
+        """How many rows there are up to there: those that arrived together are not parted."""
+        return int(np.searchsorted(self._arrivals, self.end_of(count)))
+
+    def long_enough(self, count: int) -> int:
+        """`count` or more rows: as many as take `LONG_ENOUGH_S`, if there are."""
+        most = min(MOST_ROWS, len(self._arrivals))
+        while self.replay(count) < LONG_ENOUGH_S and count < most:
+            count = min(2 * count, most)
+        return count
+
+    def replay(self, count: int) -> float:
+        """Seconds that the first `count` rows take from pinning to the published table."""
         self._count += 1
+        to_ms = self.end_of(count)
         request = Request(self._pipeline.name, to_ms, start_ms=self._from_ms, everything=True)
-        where = Warehouse(str(self._folder / str(self._count)))
+        folder = self._folder / str(self._count)
+        where = Warehouse(str(folder))
         pipeline = replace(self._pipeline, slice=timedelta(milliseconds=to_ms - self._from_ms))
 
         def runner() -> Runner:
@@ -121,7 +148,9 @@ class _Trial:
         work = CatchUp(request, runner, lambda line: None)
         work.run()
         self.memory_mb = max(self.memory_mb, *(staged.memory_mb for staged in work.staged))
-        return time.monotonic() - began
+        took = time.monotonic() - began
+        shutil.rmtree(folder)
+        return took
 
 
 def _kept_open(make: Callable[[], Transport]) -> Callable[[], Transport]:

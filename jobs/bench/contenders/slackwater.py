@@ -8,6 +8,9 @@ from typing import Any
 
 from jobs.bench.cases import Case
 from jobs.bench.workloads import WORKLOADS
+from jobs.engines.inputs import pin
+from jobs.engines.planner import choose
+from jobs.engines.task_memory import estimate_mb
 from jobs.pipelines import registry
 from jobs.protocol.catch_up import CatchUp, Request
 from jobs.protocol.prediction import from_calibration
@@ -23,7 +26,7 @@ class Slackwater:
 
     def __init__(self, engine: str | None) -> None:
         self._engine = engine
-        self._predicted: dict[str, float] = {}
+        self._predicted: dict[str, dict[str, float]] = {}
 
     def start(self, case: Case) -> None:
         """The session is made by the first run."""
@@ -36,13 +39,17 @@ class Slackwater:
 
     def run(self, case: Case) -> dict[str, Any]:
         found = self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
-        return {**found, "predicted_s": self._predicted.get(case.label)}
+        return {**found, **self._predicted.get(case.label, {})}
 
-    def _predict(self, case: Case) -> float:
-        """Seconds in a session that is warm."""
-        pipeline = registry.load(PIPELINES)[case.workload.pipeline]
-        rates = calibrate(pipeline, Warehouse.at(str(case.folder)), case.facts["from_ms"], case.facts["to_ms"], lines=lambda line: None)
-        return round(from_calibration(rates).of_slice(case.facts["rows"]), 3)
+    def _predict(self, case: Case) -> dict[str, float]:
+        """Seconds in a session that is warm, and megabytes of the largest task."""
+        pipeline, where = registry.load(PIPELINES)[case.workload.pipeline], Warehouse.at(str(case.folder))
+        from_ms, to_ms, rows = (case.facts[name] for name in ("from_ms", "to_ms", "rows"))
+        rates = calibrate(pipeline, where, from_ms, to_ms, lines=lambda line: None)
+        source = pin(pipeline.source, where.source(pipeline.source.table))
+        files = source.files(from_ms, to_ms, pipeline.source.arrival_time, None)
+        estimate = estimate_mb(pipeline, source, files, rows, 0, choose(pipeline, source.schema).make())
+        return {"predicted_s": round(from_calibration(rates).of_slice(rows), 3), "predicted_mb": rates.memory_of(estimate)}
 
     def _replay(self, case: Case, from_ms: int, to_ms: int) -> dict[str, Any]:
         request = Request(case.workload.pipeline, to_ms, from_ms, engine=self._engine)

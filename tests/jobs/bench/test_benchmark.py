@@ -198,12 +198,13 @@ def test_cost_shrinks_with_what_is_done_and_is_refused_when_the_disk_is_too_smal
 def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
     results, key = Results(tmp_path), Key("a", 100, "flink", "")
     for wall in (3.0, 1.0, 2.0):
-        facts = {"state_s": wall / 2, "phases": {"validate": 0.1}, "predicted_s": 2.5}
+        facts = {"state_s": wall / 2, "phases": {"validate": 0.1}, "predicted_s": 2.5, "predicted_mb": 300, "task_mb": 400}
         results.add(key, {"wall_s": wall, "cpu_s": wall * 2, "peak_mb": 5.0, "rows": 100, "check": "equal", **facts})
     [row] = Results(tmp_path).summary([key, Key("a", 100, "duckdb", "")])
     assert (row["wall_s"], row["cpu_s"], row["rows_per_s"], row["runs"]) == (2.0, 4.0, 50, 3)
     assert row["wall_ratio"] is None and row["per_cpu_ratio"] == 1.0
-    assert (row["state_share"], row["validation_share"], row["predicted_ratio"]) == (0.25, 0.05, 1.25)
+    assert (row["state_share"], row["validation_share"]) == (0.25, 0.05)
+    assert (row["predicted_ratio"], row["predicted_mb_ratio"]) == (1.25, 0.75)
 
 
 def test_the_time_until_the_commit_is_compared_beside_the_whole(tmp_path: Path) -> None:
@@ -211,7 +212,9 @@ def test_the_time_until_the_commit_is_compared_beside_the_whole(tmp_path: Path) 
     for wall in (4.0, 6.0, 5.0):
         results.add(ours, {"wall_s": wall, "committed_s": wall - 3, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
     results.add(anchor, {"wall_s": 4.0, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
-    row, other = results.summary([ours, anchor])
+    eighth = Key("a", 100, "slackwater_last_eighth", "")
+    results.add(eighth, {"wall_s": 2.0, "committed_s": 0.5, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 12, "check": "equal"})
+    row, other, _ = results.summary([ours, anchor, eighth])
     assert (row["committed_s"], row["committed_ratio"], row["wall_ratio"]) == (2.0, 0.5, 1.25)
     assert (other["committed_s"], other["committed_ratio"]) == (None, None)
 

@@ -104,7 +104,9 @@ def test_elements_that_are_taken_together_might_have_come_one_by_one(
 
 def together(play: Play, step: Together) -> Outcome:
     [operator] = play.operators
-    operator.process_elements(step.elements[0][1], [element[2] for element in step.elements], [element[3] for element in step.elements], 0)
+    operator.shared.process_elements(
+        step.elements[0][1], [element[2] for element in step.elements], [element[3] for element in step.elements], 0
+    )
     return Outcome([], play.held())
 
 

@@ -5,12 +5,12 @@ HeapPriorityQueue orders anything with a priority; HeapPriorityQueueSet holds ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from windowing.java import expected_size_capacity, grown_table, hash_order, long_hash, wrap_int
 from windowing.key_groups import KeyGroupRange
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
+from windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 
 
 class Prioritized(Protocol):
@@ -168,6 +168,10 @@ class HeapPriorityQueueSet:
         timer = head.timer
         del self._groups[self._key_group_of(timer[1])].by_timer[timer]
         return timer
+
+    def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
+        timer = self.poll_due(limit)
+        return None if timer is None else (timer[0], [timer[1:]])
 
     def snapshot(self, key_group: int) -> list[Timer]:
         """In the order of the heap's array (Flink: KeyGroupPartitioner over the array)."""

@@ -5,12 +5,12 @@ Knows queues and clocks; what a timer means is its target's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from windowing.java import LONG_MAX, LONG_MIN
 from windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
+from windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer, TimerQueue
 from windowing.state.journal import UndoJournal
 
 
@@ -28,6 +28,7 @@ class Triggerable(Protocol):
     def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None: ...
 
 
+TakeDue = Callable[[int, Sequence[Owner]], None]
 RegisterTimer = Callable[[int, Any, Any], None]
 
 
@@ -43,6 +44,8 @@ class InternalTimerService:
     Attributes:
         current_watermark: Long.MIN until the first `advance_watermark` or `initialize_watermark`.
         has_gone_back: whether the watermark was ever lower than before: set lower, or not restored with the timers.
+        take_due: takes event timers of one time that are due, with their owners in order, in place of the target, which sets it if its
+            callbacks register and delete none that are due.
         register_event_time_timer, delete_event_time_timer: (timestamp, key, namespace) → None.
     """
 
@@ -58,6 +61,7 @@ class InternalTimerService:
         self.event_timers, self.processing_timers = event_timers, processing_timers
         self.current_watermark = LONG_MIN
         self.has_gone_back = False
+        self.take_due: TakeDue | None = None
         self._physical: ScheduledTimer | None = None
         # Bound here, because these two are called for every element.
         self.register_event_time_timer: RegisterTimer = event_timers.add if journal is None else self._add_event_timer
@@ -87,6 +91,10 @@ class InternalTimerService:
         if timestamp < self.current_watermark:
             self.has_gone_back = True
         self.current_watermark = timestamp
+        if self.take_due is not None:
+            while (due := self.event_timers.poll_row(timestamp)) is not None:
+                self.take_due(*due)
+            return
         target, poll_due = self._target, self.event_timers.poll_due
         while (timer := poll_due(timestamp)) is not None:
             target.current_key = timer[1]

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from windowing.key_groups import KeyGroupRange
 from windowing.runtime.heap_priority_queue import HeapPriorityQueue
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
-
-Owner = tuple[Any, Any]  # key and namespace
+from windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 
 _ABSENT: Final = object()
 _TOLERATED_STALE = 64
@@ -111,6 +109,12 @@ class KeyGroupTimers:
             self._drop_bucket(timestamp)
         return (timestamp, key, namespace)
 
+    def poll_row(self) -> list[Owner]:
+        """Remove all timers of the first one's time, and return their owners in order; there must be one."""
+        owners = self._owners(self._buckets[self.priority])
+        self._drop_bucket(self.priority)
+        return owners
+
     def ordered(self) -> list[Timer]:
         """Every timer, in order."""
         return [(timestamp, *owner) for timestamp in sorted(self._buckets) for owner in self._owners(self._buckets[timestamp])]
@@ -127,14 +131,14 @@ class KeyGroupTimers:
         for key in sorted(bucket, key=self._serialize_key) if len(bucket) > 1 else bucket:
             known = bucket[key]
             if type(known) is list:
-                owners += sorted([(key, namespace) for namespace in known], key=self._order)
+                owners += [(key, namespace) for namespace in sorted(known, key=_serialized)]
             else:
                 owners.append((key, known))
         return owners
 
     def _order(self, owner: Owner) -> bytes:
         key, namespace = owner
-        return self._serialize_key(key) if namespace is None else self._serialize_key(key) + namespace.serialize()
+        return self._serialize_key(key) + _serialized(namespace)
 
     def _drop_bucket(self, timestamp: int) -> None:
         buckets, times = self._buckets, self._times
@@ -148,6 +152,10 @@ class KeyGroupTimers:
             while times and times[0] not in buckets:
                 heapq.heappop(times)
             self.priority = times[0] if times else EMPTY_PRIORITY
+
+
+def _serialized(namespace: Any) -> bytes:
+    return b"" if namespace is None else bytes(namespace.serialize())
 
 
 def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
@@ -222,6 +230,15 @@ class KeyGroupPartitionedPriorityQueue:
         if group.priority != head:
             self._heap.adjust(group)
         return timer
+
+    def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
+        group = self._heap.peek()
+        if group is None or group.priority > limit:
+            return None
+        timestamp, owners = group.priority, group.poll_row()
+        self._size -= len(owners)
+        self._heap.adjust(group)
+        return timestamp, owners
 
     def snapshot(self, key_group: int) -> list[Timer]:
         """In the order of the bytes."""

@@ -100,12 +100,14 @@ class KeyGroupRunner(SliceRunner):
                     self._windows.collect_expired(key, window)
 
     def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int) -> None:
-        """Elements taken together, the first of which arrives at `arrival` and the last at `until`; see WindowOperator."""
+        """Elements taken together, the first of which arrives at `arrival` and the last at `until`; see SharedWindows."""
         self._move_to(arrival)
+        shared = self._windows.shared
+        assert shared is not None
         try:
-            self._windows.process_elements(key, values, timestamps, until)
+            shared.process_elements(key, values, timestamps, until)
         except WindowingError:
-            self._log.processed += self._windows.taken
+            self._log.processed += shared.taken
             raise
         self._log.processed += len(values)
 

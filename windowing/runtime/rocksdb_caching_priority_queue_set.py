@@ -6,12 +6,12 @@ The order is that of key_group_partitioned_priority_queue.py, which keeps timers
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from windowing.key_groups import KeyGroupRange
 from windowing.runtime.heap_priority_queue import HeapPriorityQueue
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer
+from windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 from windowing.state.rocksdb_rows import RowLayout, key_group_start, timer_timestamp
 
 _NOTHING = b""
@@ -202,6 +202,10 @@ class RocksDBTimerQueue:
         if group.priority != head:
             self._heap.adjust(group)
         return self._timer(row)
+
+    def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
+        timer = self.poll_due(limit)
+        return None if timer is None else (timer[0], [timer[1:]])
 
     def snapshot(self, key_group: int) -> list[Timer]:
         """In the order of the bytes."""

@@ -1,19 +1,33 @@
-"""Which operators may take elements together that share windows yet to fire: those in which nobody looks at a window before it is due.
+"""Windows at which nobody looks before they are due: elements go in together, and those that are due together fire in a row.
 
-Decides from declarations alone, and by exact classes: a subclass is a user's, and may look whenever it likes.
+Which operators have such windows is decided from declarations alone, and by exact classes: a subclass is a user's, and may look whenever
+it likes.
 """
 
 from __future__ import annotations
 
-from windowing.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from windowing.assigners import Assign, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from windowing.errors import PROCESSING_ELEMENT, UserCodeError, WindowingError
+from windowing.evictors import TimestampedValue
+from windowing.functions import BulkAggregateFunction
+from windowing.java import LONG_MAX
 from windowing.order_modes import OrderMode
+from windowing.runtime.internal_timer_service import InternalTimerService
+from windowing.runtime.operator_output import FiredBy, WindowListener
+from windowing.runtime.timer_queue import Owner
+from windowing.runtime.window_contexts import OperatorTriggerContext
+from windowing.runtime.window_operator_config import WindowOperatorConfig
 from windowing.triggers import EventTimeTrigger, PurgingTrigger, Trigger
+from windowing.windows import Window
+
+_REMEMBERED_WINDOWS = 4096
 
 
 def takes_together(assigner: WindowAssigner, trigger: Trigger, order_mode: OrderMode) -> bool:
-    """Whether `WindowOperator.process_elements` does what `process_element` would, one by one; for operators that take nothing back.
-
-    The order of the elements of one window has to stay, unless its contents are those of a BulkAggregateFunction.
+    """Whether `SharedWindows` do what an operator would do element by element and timer by timer.
 
     Timestamps alone give the windows; they fire at their last instant at the earliest, and no element before changes when; and the order
     of timers is that of their contents.
@@ -24,3 +38,119 @@ def takes_together(assigner: WindowAssigner, trigger: Trigger, order_mode: Order
 
 def _waits(trigger: Trigger) -> bool:
     return type(trigger) is EventTimeTrigger or (type(trigger) is PurgingTrigger and type(trigger.trigger) is EventTimeTrigger)
+
+
+class WindowsOwner(Protocol):
+    """The operator whose windows they are."""
+
+    current_key: Any
+
+    def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None: ...
+
+    def forget(self, window: Window) -> None: ...
+
+
+class SharedWindows:
+    """The windows of an operator that `takes_together` allows. What is not said here, the operator does itself.
+
+    Args:
+        owner: the operator.
+        config, contents, timers, context, listener, assign: its own.
+
+    Attributes:
+        taken: of the elements that `process_elements` was given, those before the one that it is at.
+    """
+
+    def __init__(
+        self,
+        owner: WindowsOwner,
+        config: WindowOperatorConfig,
+        contents: Any,
+        timers: InternalTimerService,
+        context: OperatorTriggerContext,
+        listener: WindowListener | None,
+        assign: Assign,
+    ) -> None:
+        self.taken = 0
+        self._owner, self._contents, self._timers, self._context, self._listener = owner, contents, timers, context, listener
+        self._assign: Callable[[Any, int], Sequence[Window]] = assign
+        self._adds_all = config.contents.kind == "list" or isinstance(getattr(config.contents, "aggregate", None), BulkAggregateFunction)
+        self._keeps_timestamps = config.evictor is not None
+        self._purges = config.trigger.purges
+        self._lateness_ms = config.allowed_lateness_ms
+        self._ends: dict[Window, tuple[int, int]] = {}
+
+    def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], until: int) -> None:
+        """Add elements together that have the same windows, none of which the watermark has reached or will before the last of them comes.
+
+        Only for operators that take nothing back. The order of the elements of one window has to stay, unless its contents are those of a
+        BulkAggregateFunction. After an exception `taken` of them had been added.
+
+        Args:
+            values: none of them None.
+            timestamps: in milliseconds.
+            until: what the clock reads when the last of them comes.
+        """
+        self._owner.current_key = key
+        contents, listener, context, timers, self.taken = self._contents, self._listener, self._context, self._timers, 0
+        stored = list(map(TimestampedValue, values, timestamps)) if self._keeps_timestamps else values
+        try:
+            for window in self._assign(values[0], timestamps[0]):
+                context.window = window
+                if self._adds_all:
+                    is_new = contents.add_all(key, window, stored)
+                else:
+                    is_new = False
+                    for self.taken, value in enumerate(stored):
+                        is_new |= contents.add(key, window, value)
+                if listener is not None:
+                    listener.elements_added(key, window, len(values), until)
+                if is_new or timers.has_gone_back:
+                    last_instant, cleanup = self._ends.get(window) or self._remember_ends(window)
+                    timers.register_event_time_timer(last_instant, key, window)
+                    if cleanup != LONG_MAX:
+                        timers.register_event_time_timer(cleanup, key, window)
+        except WindowingError as error:
+            error.locate(key, context.window, timestamps[self.taken])
+            raise
+        except Exception as error:
+            raise UserCodeError.of(error, PROCESSING_ELEMENT, key, context.window, timestamps[self.taken]) from error
+
+    def on_event_times(self, timestamp: int, owners: Sequence[Owner]) -> None:
+        """The watermark has reached timers of one time: keys and windows in the order in which they fire and are collected."""
+        owner, contents, listener, context = self._owner, self._contents, self._listener, self._context
+        by = FiredBy("event", timestamp)
+        try:
+            for owner.current_key, context.window in owners:
+                key, window = owner.current_key, context.window
+                last_instant, cleanup = self._ends.get(window) or self._remember_ends(window)
+                if timestamp == last_instant:
+                    found = contents.get(key, window)
+                    if listener is not None:
+                        listener.window_fired(key, window, by, found is not None or contents.contains(key, window))
+                    if found is not None:
+                        owner.emit_contents(key, window, window, found)
+                    if listener is not None:
+                        listener.firing_ended(key, window)
+                    if self._purges:
+                        contents.clear(key, window)
+                        if listener is not None:
+                            listener.window_purged(key, window)
+                if timestamp == cleanup:
+                    contents.clear(key, window)
+                    owner.forget(window)
+                    if listener is not None:
+                        listener.window_cleared(key, window)
+        except WindowingError as error:
+            error.locate(owner.current_key, context.window, timestamp)
+            raise
+        except Exception as error:
+            raise UserCodeError.of(error, "handling a timer of event time", owner.current_key, context.window, timestamp) from error
+
+    def _remember_ends(self, window: Window) -> tuple[int, int]:
+        """Last instant and cleanup time of a window, kept for the next key."""
+        if len(self._ends) >= _REMEMBERED_WINDOWS:
+            self._ends.clear()
+        last_instant = window.max_timestamp()
+        ends = self._ends[window] = (last_instant, min(last_instant + self._lateness_ms, LONG_MAX))
+        return ends

@@ -5,10 +5,11 @@ A Protocol; the orders are in heap_priority_queue.py and key_group_partitioned_p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 Timer: TypeAlias = tuple[int, Any, Any]
+Owner: TypeAlias = tuple[Any, Any]  # key and namespace
 
 EMPTY_PRIORITY: Final = 2**63  # above every timestamp: what an empty queue's head compares as
 
@@ -27,6 +28,9 @@ class TimerQueue(Protocol):
 
     def poll_due(self, limit: int) -> Timer | None:
         """Remove and return the timer that fires next, if its timestamp is <= limit."""
+
+    def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
+        """Remove timers that fire next and one after the other, if their one timestamp is <= limit: the timestamp and their owners."""
 
     def __contains__(self, timer: Timer) -> bool: ...
 

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from windowing.assigners import MergingWindowAssigner
 from windowing.errors import PROCESSING_ELEMENT, ConfigurationError, MergeIntoPastError, UnknownWindowError, UserCodeError, WindowingError
 from windowing.evictors import TimestampedValue
-from windowing.functions import BulkAggregateFunction
 from windowing.java import LONG_MAX, LONG_MIN, wrap_long
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
@@ -24,6 +23,7 @@ from windowing.runtime.keyed_state_store import NamespacedStateStore
 from windowing.runtime.merging_window_set import MergingWindowSet
 from windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
 from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from windowing.runtime.shared_windows import SharedWindows, takes_together
 from windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
 from windowing.runtime.window_operator_config import WindowOperatorConfig
 from windowing.state.backend import StateBackend
@@ -58,7 +58,7 @@ class WindowOperator:
         backend: all keyed state.
         time_services: the timer service, under the name "window-timers".
         late_records_dropped: Flink's numLateRecordsDropped.
-        taken: of the elements that `process_elements` was given, those before the one that it is at.
+        shared: its windows, where nobody looks at them before they are due.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class WindowOperator:
         journal = None if transaction is None else transaction.journal
         self.config = config
         self.current_key: Any = None
-        self.late_records_dropped = self.taken = 0
+        self.late_records_dropped = 0
         self.backend = make_backend(key_groups, order_mode, journal)
         self.time_services = InternalTimeServiceManager(key_groups, order_mode, clock, journal, make_timer_queue)
         self._transaction = transaction
@@ -87,7 +87,6 @@ class WindowOperator:
         self._function = copy.deepcopy(config.function)  # operators of one process must not share what a function keeps in `self`
         self._contents = self.backend.state(config.contents)
         self._are_contents_listed = config.contents.kind == "list"
-        self._adds_all = self._are_contents_listed or isinstance(getattr(config.contents, "aggregate", None), BulkAggregateFunction)
         self._keeps_timestamps = config.evictor is not None
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
@@ -99,6 +98,10 @@ class WindowOperator:
         self._ends: dict[Window, tuple[int, int]] = {}
         self._is_emitting = False
         self._fired_by = FiredBy("event", LONG_MIN)  # the last one: many timers in a row have the same time
+        self.shared: SharedWindows | None = None
+        if takes_together(config.assigner, config.trigger, order_mode):
+            self.shared = SharedWindows(self, config, self._contents, self._timers, self._context, self._listener, self._assign)
+            self._timers.take_due = self.shared.on_event_times
 
     def open(self) -> None:
         """Open the user's function. Called once, before anything else but restoring."""
@@ -170,38 +173,6 @@ class WindowOperator:
             raise self._take_back(UserCodeError.of(error, PROCESSING_ELEMENT, key, window, timestamp)) from error
         if transaction is not None:
             transaction.commit()
-
-    def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], until: int) -> None:
-        """Add elements together that have the same windows, none of which the watermark has reached or will before the last of them comes.
-
-        Only for operators that `takes_together` allows. After an exception `taken` of them had been added.
-
-        Args:
-            values: none of them None.
-            timestamps: in milliseconds.
-            until: what the clock reads when the last of them comes.
-        """
-        self.current_key = key
-        contents, listener, context, self.taken = self._contents, self._listener, self._context, 0
-        stored = list(map(TimestampedValue, values, timestamps)) if self._keeps_timestamps else values
-        try:
-            for window in self._assign(values[0], timestamps[0]):
-                context.window = window
-                if self._adds_all:
-                    is_new = contents.add_all(key, window, stored)
-                else:
-                    is_new = False
-                    for self.taken, value in enumerate(stored):
-                        is_new |= contents.add(key, window, value)
-                if listener is not None:
-                    listener.elements_added(key, window, len(values), until)
-                if is_new or self._must_ask:
-                    self._ask_trigger(key, window, window, self._cleanup_time(window), values[0], timestamps[0])
-        except WindowingError as error:
-            error.locate(key, context.window, timestamps[self.taken])
-            raise
-        except Exception as error:
-            raise UserCodeError.of(error, PROCESSING_ELEMENT, key, context.window, timestamps[self.taken]) from error
 
     def on_event_time(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Called by the timer service for each event timer that the watermark has reached."""
@@ -351,7 +322,7 @@ class WindowOperator:
             if self._listener is not None:
                 self._listener.window_fired(key, window, by, contents is not None or self._contents.contains(key, state_window))
             if contents is not None:
-                self._emit_contents(key, window, state_window, contents)
+                self.emit_contents(key, window, state_window, contents)
             if self._listener is not None:
                 self._listener.firing_ended(key, window)
             self._is_emitting = False
@@ -360,7 +331,8 @@ class WindowOperator:
             if self._listener is not None:
                 self._listener.window_purged(key, window)
 
-    def _emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
+    def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
+        """Emit the rows of a firing. Called by the operator's own parts."""
         self._emit(key, window, list(contents) if self._are_contents_listed else contents)
 
     def _emit(self, key: Any, window: Window, contents: Any) -> None:
@@ -398,12 +370,16 @@ class WindowOperator:
     def _clear_all_state(self, key: Any, window: Window, state_window: Window, sessions: MergingWindowSet | None) -> None:
         self._contents.clear(key, state_window)
         self._trigger.clear(window, self._context)
-        self._window_context.window = window
-        self._function.clear(self._window_context)
+        self.forget(window)
         if sessions is not None:
             sessions.retire_window(window)
         if self._listener is not None:
             self._listener.window_cleared(key, window)
+
+    def forget(self, window: Window) -> None:
+        """Tell the function that a window is collected. Called by the operator's own parts."""
+        self._window_context.window = window
+        self._function.clear(self._window_context)
 
     def _remember_ends(self, window: Window) -> tuple[int, int]:
         """Last instant and cleanup time of a window, kept for the next element."""
@@ -452,7 +428,7 @@ class WindowOperator:
 class EvictingWindowOperator(WindowOperator):
     """A window operator that keeps every element with its timestamp and thins them out at each firing (Flink: EvictingWindowOperator)."""
 
-    def _emit_contents(self, key: Any, window: Window, state_window: Window, contents: list[TimestampedValue]) -> None:
+    def emit_contents(self, key: Any, window: Window, state_window: Window, contents: list[TimestampedValue]) -> None:
         evictor, elements = self.config.evictor, list(contents)
         assert evictor is not None
         evictor.evict_before(elements, len(elements), window, self._context)

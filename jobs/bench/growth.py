@@ -18,8 +18,8 @@ def growth_cases(rows: int, work: Path) -> Iterator[Case]:
     """The points of all four axes. `rows` are those where rows do not grow; keys and windows shrink with it below 20 million."""
     scale = min(1.0, rows / 20_000_000)
     few, minutes = WORKLOADS["a"], WORKLOADS["b"]
-    for share in _SHARES:
-        yield Case("growth-rows", few, int(rows * share), work)
+    for share in _SHARES:  # a longer time, not more rows in each window
+        yield Case("growth-rows", replace(few, span_s=int(few.span_s * max(1.0, share))), int(rows * share), work)
     for keys in _KEYS:
         yield Case(f"growth-keys-{keys}", replace(minutes, keys=max(1, int(keys * scale))), rows, work)
     for share in _LATE:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from jobs.engines.replay import Outcome, Replay
-from jobs.tables.delta import WrittenFile
+from jobs.tables.delta import WrittenFile, of_type
 from jobs.tables.staging import write_staged
 from windowing.state.snapshot import ContentHash
 
@@ -72,18 +72,11 @@ def hashed(output: ContentHash, state: ContentHash) -> pa.Table:
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """`rows` with every column of the table but run_id, in its order, so that a hash covers what a reader sees. Dictionaries stay."""
     columns = {
-        field.name: _of_type(rows.column(field.name), field.type)
-        if field.name in rows.column_names
-        else pa.nulls(rows.num_rows, field.type)
+        field.name: of_type(rows.column(field.name), field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
         for field in schema
         if field.name != "run_id"
     }
     return pa.table(columns)
-
-
-def _of_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    is_encoded = pa.types.is_dictionary(column.type) and column.type.value_type == kind
-    return column if is_encoded else column.cast(kind)
 
 
 def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, part: int = 0) -> pa.Table:

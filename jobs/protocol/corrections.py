@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,16 +69,18 @@ class Publication:
         Args:
             panes: with at least the columns `of_inserts`; of each window all or none.
         """
-        rows = self._newest(panes) if self.identity is Identity.WINDOW else panes
-        rows = rows.filter(pc.not_equal(rows.column("kind"), "withdrawn")).combine_chunks()
+        gone = pc.equal(panes.column("kind"), "withdrawn")
+        if self.identity is Identity.WINDOW:
+            gone = pc.or_(gone, self._superseded(panes))
+        rows = panes.filter(pc.invert(gone)) if pc.any(gone).as_py() else panes
         count, kind = rows.num_rows, rows.column("kind")
-        results = [rows.column(name) for name in self.shape.result_names]
-        arrays = [column.chunk(0) if count else pa.array([], column.type) for column in results]
-        new = pa.StructArray.from_arrays(arrays, fields=[pa.field(*result) for result in self.shape.results])
-        why = pc.if_else(pc.equal(kind, "late"), "late", "first") if cause is None else _constant(cause, count, pa.string())
+        results = [rows.column(name).combine_chunks() for name in self.shape.result_names]
+        new = pa.StructArray.from_arrays(results, fields=[pa.field(*result) for result in self.shape.results])
+        is_late = pc.equal(kind, "late").combine_chunks().cast(pa.int32())
+        why = pa.DictionaryArray.from_arrays(is_late, ["first", "late"]) if cause is None else repeated(cause, count)
         return pa.table(
             {name: rows.column(name) for name in ("key_group", *self._window, "ordinal", "timestamp", "kind", "firing")}
-            | {"revision": _constant(1, count, pa.int64()), "op": _constant("insert", count, pa.string()), "cause": why}
+            | {"revision": pa.repeat(pa.scalar(1), count), "op": repeated("insert", count), "cause": why}
             | {"old": pa.nulls(count, new.type), "new": new, BEFORE: pa.nulls(count, pa.int64())}
         )
 
@@ -88,16 +89,15 @@ class Publication:
         """The columns of panes that `inserts` needs."""
         return ["key_group", *self._window, "firing", "ordinal", "timestamp", "kind", *self.shape.result_names]
 
-    def _newest(self, panes: pa.Table) -> pa.Table:
-        """The rows of the newest firing of each window. Only windows that have more than a first one need a look."""
+    def _superseded(self, panes: pa.Table) -> pa.Array:
+        """For each row, whether its window has fired again. Only windows that have more than a first firing need a look."""
         several = pc.and_(pc.greater(panes.column("firing"), 1), pc.is_valid(panes.column("window_start")))
-        again = panes.filter(several)
-        if not again.num_rows:
-            return panes
-        among = self.among(panes, again)
-        newest_of = f"SELECT * FROM again QUALIFY firing = max(firing) OVER (PARTITION BY {_list([*self._window, _SLOT])})"
-        newest = query(f"WITH again AS (SELECT *, {self._slot('')} AS {_SLOT} FROM several) {newest_of}", several=panes.filter(among))
-        return pa.concat_tables([panes.filter(pc.invert(among)), newest.select(panes.column_names).cast(panes.schema)])
+        if not pc.any(several).as_py():
+            return pa.repeat(pa.scalar(False), panes.num_rows)
+        windows = panes.select([*self._window, "firing"])
+        again = _numbered(windows).filter(self.among(windows, windows.filter(several)))
+        older = f"SELECT {_NUMBER} FROM again QUALIFY firing < max(firing) OVER (PARTITION BY {_list(self._window)})"
+        return _marked(query(older, again=again), panes.num_rows)
 
     def among(self, rows: pa.Table, windows: pa.Table) -> pa.Array:
         """For each of `rows`, whether `windows` has a row of its window (of a process function: of its key and timestamp)."""
@@ -108,7 +108,8 @@ class Publication:
 
     def fresh(self, corrections: pa.Table) -> pa.Table:
         """Rows of `published` that the corrections of one ledger row bring, which are all that they do where they only insert."""
-        rows = corrections.filter(pc.not_equal(corrections.column("op"), "withdraw"))
+        gone = pc.equal(corrections.column("op"), "withdraw")
+        rows = corrections.filter(pc.invert(gone)) if pc.any(gone).as_py() else corrections
         new = rows.column("new")
         taken = {name: pc.struct_field(new, name) for name in self.shape.result_names}
         taken |= {"run_seq": rows.column("seq"), "window_date": days_of(rows)}
@@ -239,8 +240,9 @@ def _marked(numbers: pa.Table, count: int) -> pa.Array:
     return pa.array(found)
 
 
-def _constant(value: Any, count: int, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), count)
+def repeated(text: str, count: int) -> pa.DictionaryArray:
+    """The same text in every row."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [text])
 
 
 def _cause(given: str | None, kind: str) -> str:

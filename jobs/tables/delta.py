@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,7 @@ from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWrita
 from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
 from jobs.tables.statistics import Statistics
 
+_SAMPLE = 4096
 # A table is opened many times a run, and each time all commits since its last checkpoint are read.
 _CHECKPOINT_COMMITS = 10
 _COLOUR = re.compile(r"\x1b\[\d*m")
@@ -66,17 +68,34 @@ def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | 
     try:
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
         with files.open_output_stream(path) as sink:
-            pq.write_table(
-                table,
-                sink,
-                compression="zstd",
-                use_dictionary=[name for name in table.column_names if name not in as_differences],
-                column_encoding=dict.fromkeys(as_differences, "DELTA_BINARY_PACKED"),
-                store_schema=False,
-            )
+            pq.write_table(table, sink, **encoding(as_differences, table.column_names))
     except OSError as error:
         raise not_writable(uri, error) from error
     return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, Statistics().add(table).to_json())
+
+
+def of_type(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """A column as a table's files have it: of its type, or a dictionary of such values, which readers do not see."""
+    is_encoded = pa.types.is_dictionary(column.type) and column.type.value_type == kind
+    return column if is_encoded else column.cast(kind)
+
+
+def hardly_repeats(column: pa.ChunkedArray) -> bool:
+    """Whether integers or times are too varied for a dictionary, which would be given up after much work; the first ones tell."""
+    kind = column.type
+    sample = column.slice(0, _SAMPLE)
+    return (pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind)) and pc.count_distinct(sample).as_py() > len(sample) // 8
+
+
+def encoding(as_differences: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
+    """How a Parquet file is written: integers and times in `as_differences` as such, other columns with a dictionary as long as that
+    pays. Readers see no dictionary."""
+    return {
+        "compression": "zstd",
+        "use_dictionary": [name for name in columns if name not in as_differences],
+        "column_encoding": dict.fromkeys(as_differences, "DELTA_BINARY_PACKED"),
+        "store_schema": False,
+    }
 
 
 @dataclass(frozen=True)

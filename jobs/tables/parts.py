@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.tables.delta import Folder, WrittenFile, filesystem, not_writable
+from jobs.tables.delta import Folder, WrittenFile, encoding, filesystem, hardly_repeats, not_writable, of_type
 from jobs.tables.statistics import Statistics
 
 _FILE_ROWS = 4 << 20
@@ -42,14 +42,16 @@ class Parts:
         self._thread.shutdown()
 
     def add(self, rows: pa.Table) -> None:
-        """Write `rows`, which have the table's columns, in their order. Returns while they are being written.
+        """Write `rows`, which have the table's columns, in their order. Returns while they are being written. Texts may be dictionaries,
+        those of a column in all pieces or in none.
 
         Raises:
             WarehouseNotWritable: also of rows that were added before.
         """
         self._wait()
         if rows.num_rows:
-            self._writing = self._thread.submit(self._write, rows.select(self._folder.schema.names).cast(self._folder.schema))
+            columns = {field.name: of_type(rows.column(field.name), field.type) for field in self._folder.schema}
+            self._writing = self._thread.submit(self._write, pa.table(columns).unify_dictionaries())
 
     def close(self) -> list[WrittenFile]:
         """The files with all that was added.
@@ -69,7 +71,7 @@ class Parts:
         for value, held in _by_partition(rows, self._folder.partition_by):
             part = self._open.get(value)
             if part is None:
-                part = self._open[value] = _Part(self._folder, value, held.schema)
+                part = self._open[value] = _Part(self._folder, value, held)
             part.write(held)
             if part.statistics.rows >= self._file_rows:
                 self._done.append(self._open.pop(value).close())
@@ -78,7 +80,7 @@ class Parts:
 class _Part:
     """One file that is being written."""
 
-    def __init__(self, folder: Folder, value: str | None, schema: pa.Schema) -> None:
+    def __init__(self, folder: Folder, value: str | None, first: pa.Table) -> None:
         self._folder, self.statistics = folder, Statistics()
         self._partition: dict[str, str | None] = dict.fromkeys(folder.partition_by, value)
         below = "".join(f"{name}={_NULL if value is None else value}/" for name in folder.partition_by)
@@ -87,7 +89,8 @@ class _Part:
         try:
             files.create_dir(below or ".", recursive=True)
             self._sink = files.open_output_stream(self._path)
-            self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+            varied = [name for name in first.column_names if hardly_repeats(first.column(name))]
+            self._writer = pq.ParquetWriter(self._sink, first.schema, **encoding(varied, first.column_names))
         except OSError as error:
             raise not_writable(folder.uri, error) from error
 

@@ -54,11 +54,19 @@ class StoredFiles:
         actions: as of `actions_of`.
         folder: the table's folder.
         schema: the table's.
+        encoded: columns of texts that are read as dictionaries.
     """
 
     actions: pa.Table
     folder: pafs.FileSystem
     schema: pa.Schema
+    encoded: tuple[str, ...] = ()
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns as they are read."""
+        kind = pa.dictionary(pa.int32(), pa.string())
+        return pa.schema([field.with_type(kind) if field.name in self.encoded else field for field in self.schema])
 
     @property
     def rows(self) -> int:
@@ -92,7 +100,7 @@ class StoredFiles:
         return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
 
     def _dataset(self) -> pads.FileSystemDataset:
-        kind = pads.ParquetFileFormat()
+        kind = pads.ParquetFileFormat(dictionary_columns=self.encoded)
         fragments = []
         for action in self.actions.select(["path", *self._partitions]).to_pylist() if self.actions.num_rows else ():
             path = unquote(action.pop("path"))
@@ -101,7 +109,7 @@ class StoredFiles:
             for expression in held[1:]:
                 whole = whole & expression
             fragments.append(kind.make_fragment(path, self.folder, partition_expression=whole))
-        return pads.FileSystemDataset(fragments, self.schema, kind, self.folder)
+        return pads.FileSystemDataset(fragments, self.read_schema, kind, self.folder)
 
 
 def _equals(name: str, value: Any, schema: pa.Schema) -> pc.Expression:

@@ -9,17 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from jobs.tables.attempts import AttemptsReader
-from jobs.tables.delta import WrittenFile, filesystem, write_file
+from jobs.tables.delta import WrittenFile, filesystem, hardly_repeats, write_file
 from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.warehouse import Tables
-
-_SAMPLE = 4096
 
 
 def pack(row: LedgerRow, parent: LedgerRow | None, declaration: Mapping[str, Any]) -> str:
@@ -65,14 +62,7 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
     Spark may run a task twice, so no two writers share a name; only the file that the driver hears of counts.
     """
     path = f"run_id={run_id}/{part}-{uuid.uuid4().hex[:8]}.parquet"
-    return write_file(uri, path, rows, {"run_id": run_id}, [name for name in rows.column_names if _hardly_repeats(rows.column(name))])
-
-
-def _hardly_repeats(column: pa.ChunkedArray) -> bool:
-    """Whether integers or times are too varied for a dictionary, which would be given up after much work; the first ones tell."""
-    kind = column.type
-    sample = column.slice(0, _SAMPLE)
-    return (pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind)) and pc.count_distinct(sample).as_py() > len(sample) // 8
+    return write_file(uri, path, rows, {"run_id": run_id}, [name for name in rows.column_names if hardly_repeats(rows.column(name))])
 
 
 def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:

@@ -40,10 +40,13 @@ class Statistics:
         self.rows += part.num_rows
         for name in part.column_names[:_COLUMNS]:
             column = part.column(name)
+            nulls = column.null_count
+            if pa.types.is_dictionary(column.type):
+                column = column.unique().cast(column.type.value_type)
             if not any(fits(column.type) for fits in _ORDERED):
                 continue
-            self.nulls[name] = self.nulls.get(name, 0) + column.null_count
-            if column.null_count == part.num_rows or name in self.unbounded:
+            self.nulls[name] = self.nulls.get(name, 0) + nulls
+            if nulls == part.num_rows or name in self.unbounded:
                 continue
             bounds = _bounds(column)
             if bounds is None:

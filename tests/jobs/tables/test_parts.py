@@ -1,6 +1,7 @@
 """Rows that come piece by piece stand in few files, each once, and the log says of them what it would say of rows written at once."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,14 +30,27 @@ def table_of(rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
+def encoded(rows: list[tuple[object, ...]]) -> pa.Table:
+    """Texts as dictionaries, one a chunk."""
+    whole = table_of(rows)
+    chunks = [table_of([row]).column("name").combine_chunks().dictionary_encode() for row in rows]
+    names = pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))
+    return whole.set_column(1, "name", names)
+
+
+FORMS = st.sampled_from([table_of, encoded])
+
+
 @settings(max_examples=30)
-@given(PIECES, st.booleans(), st.sampled_from([1, 3, 1 << 20]))
-def test_every_row_stands_once_where_its_partition_is(pieces: list[list[tuple[object, ...]]], is_partitioned: bool, most: int) -> None:
+@given(PIECES, st.booleans(), st.sampled_from([1, 3, 1 << 20]), FORMS)
+def test_every_row_stands_once_where_its_partition_is(
+    pieces: list[list[tuple[object, ...]]], is_partitioned: bool, most: int, form: Callable[[list[tuple[object, ...]]], pa.Table]
+) -> None:
     with TemporaryDirectory() as root:
         folder = Folder(f"{root}/t", SCHEMA, ("day",) if is_partitioned else ())
         with Parts(folder, most) as parts:
             for piece in pieces:
-                parts.add(table_of(piece))
+                parts.add(form(piece))
             files = parts.close()
         folder.commit_files(files)
         rows = [row for piece in pieces for row in piece]
@@ -46,12 +60,14 @@ def test_every_row_stands_once_where_its_partition_is(pieces: list[list[tuple[ob
 
 
 @settings(max_examples=30)
-@given(PIECES.filter(any))
-def test_statistics_are_those_of_the_rows_written_at_once(pieces: list[list[tuple[object, ...]]]) -> None:
+@given(PIECES.filter(any), FORMS)
+def test_statistics_are_those_of_the_rows_written_at_once(
+    pieces: list[list[tuple[object, ...]]], form: Callable[[list[tuple[object, ...]]], pa.Table]
+) -> None:
     with TemporaryDirectory() as root:
         with Parts(Folder(f"{root}/t", SCHEMA)) as parts:
             for piece in pieces:
-                parts.add(table_of(piece))
+                parts.add(form(piece))
             [written] = parts.close()
         whole = write_file(root, "x.parquet", table_of([row for piece in pieces for row in piece]), {})
         assert json.loads(written.statistics) == json.loads(whole.statistics)

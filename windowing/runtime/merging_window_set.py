@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from windowing.assigners import MergingWindowAssigner
+from windowing.assigners import EventTimeSessionWindows, MergingWindowAssigner
 from windowing.errors import UnknownWindowError
 from windowing.java import grown_table, hash_order
 from windowing.windows import Window
@@ -39,10 +39,10 @@ class MergingWindowSet:
     def __init__(self, assigner: MergingWindowAssigner, pairs: Sequence[tuple[Window, Window]] = (), is_flink_exact: bool = False) -> None:
         self._assigner = assigner
         self._is_flink_exact = is_flink_exact
-        self._mapping: dict[Window, Window] = {}
-        self._table = 16
-        for window, state_window in pairs:
-            self._put(window, state_window)
+        # As sessions do, whatever their gap; a user's assigner may have other ways.
+        self._merges_what_touches = type(assigner).merge_windows is EventTimeSessionWindows.merge_windows
+        self._mapping: dict[Window, Window] = dict(pairs)
+        self._table = grown_table(16, len(self._mapping))
         self._loaded = pairs
         self.is_touched = False
 
@@ -61,6 +61,8 @@ class MergingWindowSet:
         if not mapping:
             self._put(new, new)
             return new
+        if len(mapping) == 1 and self._merges_what_touches and new not in mapping:
+            return self._add_beside_one(new, on_merge)
         groups: dict[Window, list[Window]] = {}
 
         def collect(result: Window, members: list[Window]) -> None:
@@ -77,6 +79,19 @@ class MergingWindowSet:
         if not groups or (result == new and not has_merged):
             self._add_alone(result)
         return result
+
+    def _add_beside_one(self, new: Window, on_merge: MergeFunction) -> Window:
+        """What `add_window` comes to where one other window is in flight: most elements of sessions extend the only one."""
+        [(only, state_window)] = self._mapping.items()
+        if not new.intersects(only):
+            self._put(new, new)
+            return new
+        merged = new.cover(only)
+        if merged != only:
+            self._mapping.clear()
+            self._put(merged, state_window)
+            on_merge(merged, [only], state_window, [])
+        return merged
 
     def retire_window(self, window: Window) -> None:
         """Forget a window. Raises UnknownWindowError when it is not in flight."""

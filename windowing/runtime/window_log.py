@@ -232,6 +232,11 @@ class WindowLog:
 
     def windows_merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
         """`result` begins a life of its own, with what was in those absorbed, and counts its firings from 1."""
+        if len(absorbed) == 1 and not self.lives[absorbed[0]][key].firings:
+            life = self._close_window(key, absorbed[0])
+            assert life is not None
+            self.open_window(key, result, life)
+            return
         whole = WindowLife()
         unfired = 0
         for window in absorbed:

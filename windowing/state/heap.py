@@ -274,11 +274,16 @@ class HeapAggregatingState(_HeapMergingState):
         return False
 
     def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
-        accumulator = self.get_raw(key, namespace)
-        is_new = accumulator is None
         aggregate = self.descriptor.aggregate
         assert isinstance(aggregate, BulkAggregateFunction)
-        self.put_raw(key, namespace, aggregate.add_all(values, self._create() if is_new else self._own(accumulator)))
+        rows = self.rows.get(namespace)
+        accumulator = None if rows is None else rows.get(key)
+        is_new = accumulator is None
+        accumulator = aggregate.add_all(values, self._create() if is_new else self._own(accumulator))
+        if rows is None or self._journal is not None:
+            self.put_raw(key, namespace, accumulator)
+        else:
+            rows[key] = accumulator
         return is_new
 
 

@@ -16,6 +16,7 @@ class SelectFunction(BulkAggregateFunction):
     def __init__(self, accumulators: Sequence[Accumulator], columns: Sequence[Sequence[Any] | None]) -> None:
         self._accumulators = tuple(accumulators)
         self._columns = tuple(columns)
+        self._results = tuple(a.result for a in self._accumulators)
         self._bulk_adders = tuple((i, a.add_all, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True)))
         self._adders = tuple((i, a.add, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True)))
 
@@ -42,7 +43,7 @@ class SelectFunction(BulkAggregateFunction):
         return accumulator
 
     def get_result(self, accumulator: list[Any]) -> tuple[Any, ...]:
-        return tuple(a.result(item) for a, item in zip(self._accumulators, accumulator, strict=True))
+        return tuple([result(item) for result, item in zip(self._results, accumulator, strict=True)])
 
     def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [bound.merge(x, y) for bound, x, y in zip(self._accumulators, a, b, strict=True)]

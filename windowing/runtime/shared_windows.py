@@ -88,14 +88,14 @@ class SharedWindows:
 
         Args:
             values: none of them None.
-            timestamps: in milliseconds.
+            timestamps: in milliseconds; the first one alone will do for a BulkAggregateFunction.
             until: what the clock reads when the last of them comes.
         """
         self._owner.current_key = key
         contents, listener, context, timers, self.taken = self._contents, self._listener, self._context, self._timers, 0
         stored = list(map(TimestampedValue, values, timestamps)) if self._keeps_timestamps else values
         try:
-            for window in self._assign(values[0], timestamps[0]):
+            for window in self._assign(None, timestamps[0]):
                 context.window = window
                 if self._adds_all:
                     is_new = contents.add_all(key, window, stored)

@@ -5,7 +5,18 @@ One file a family of aggregates; `binding` chooses by the type of the column, `o
 
 from jobs.engines.accumulators.accumulator import Accumulator, Part, ResultOverflow
 from jobs.engines.accumulators.binding import bind, bind_select
-from jobs.engines.accumulators.operands import operands
-from jobs.engines.accumulators.select_function import SelectFunction
+from jobs.engines.accumulators.operands import operands, totals
+from jobs.engines.accumulators.select_function import SelectFunction, Stretch, StretchFunction
 
-__all__ = ["Accumulator", "Part", "ResultOverflow", "SelectFunction", "bind", "bind_select", "operands"]
+__all__ = [
+    "Accumulator",
+    "Part",
+    "ResultOverflow",
+    "SelectFunction",
+    "Stretch",
+    "StretchFunction",
+    "bind",
+    "bind_select",
+    "operands",
+    "totals",
+]

@@ -6,9 +6,12 @@ All of them are commutative and associative, so neither the order of elements no
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 Part = tuple[str, pa.DataType]
+Starts = npt.NDArray[np.int64]
 
 
 class Accumulator(Protocol):
@@ -31,6 +34,10 @@ class Accumulator(Protocol):
     def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
         """The accumulator with these values more."""
 
+    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
+        """The accumulators of rows starts[i] to starts[i + 1] - 1 of a column without nulls, all of them at once and none of them to be
+        changed; None where they can't be had so."""
+
     def merge(self, a: Any, b: Any) -> Any:
         """The accumulator of both sets of elements."""
 
@@ -45,7 +52,7 @@ class Accumulator(Protocol):
 
 
 class OneByOne:
-    """Accumulators that know no shorter way to add many values."""
+    """Accumulators that know no shorter way to add many values, unless they say so."""
 
     add: Callable[[Any, Any], Any]
 
@@ -54,6 +61,9 @@ class OneByOne:
         for value in values:
             accumulator = add(accumulator, value)
         return accumulator
+
+    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
+        return None
 
 
 class ResultOverflow(ArithmeticError):

@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import OneByOne, Part
+from jobs.engines.accumulators.accumulator import OneByOne, Part, Starts
 
 
 def nan_greatest(value: Any) -> tuple[bool, Any]:
@@ -21,12 +22,18 @@ class Extremum(OneByOne):
         self.parts: tuple[Part, ...] = ((kind, column_type),)
         self.result_type = column_type
         self._pick: Callable[..., Any] = min if kind == "min" else max
+        self._pick_all = np.minimum if kind == "min" else np.maximum
 
     def create(self) -> None:
         return None
 
     def add(self, accumulator: Any, value: Any) -> Any:
         return value if accumulator is None else self._pick(accumulator, value, key=nan_greatest)
+
+    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
+        if column is None or not len(column) or not pa.types.is_integer(column.type):
+            return None
+        return list(self._pick_all.reduceat(column.to_numpy(), starts[:-1]).tolist())
 
     def merge(self, a: Any, b: Any) -> Any:
         return a if b is None else self.add(a, b)

@@ -9,12 +9,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from jobs.engines.accumulators.accumulator import Accumulator, Starts
 from jobs.engines.accumulators.ranked import order_rank
 from jobs.engines.conditions import bind_condition
 from jobs.engines.python_values import to_python
 from jobs.engines.rows import ARRIVAL, EVENT, columns_read
 from jobs.pipelines import Aggregate, Pipeline
 from windowing.state.snapshot import row_digests
+
+
+def totals(pipeline: Pipeline, elements: pa.Table, accumulators: Sequence[Accumulator], order: Starts, starts: Starts) -> list[Any]:
+    """For each aggregate of the `select` the accumulators of rows order[starts[i] : starts[i + 1]]; None where each row has to be seen."""
+    found = []
+    for aggregate, accumulator in zip(pipeline.select.values(), accumulators, strict=True):
+        column = None if aggregate.column is None else elements.column(aggregate.column)
+        sees_rows = aggregate.where is not None or aggregate.by is not None or (column is not None and column.null_count > 0)
+        found.append(None if sees_rows else accumulator.totals(None if column is None else column.take(pa.array(order)), starts))
+    return found
 
 
 def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | None]:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from jobs.engines import exact_sums
-from jobs.engines.accumulators.accumulator import OneByOne, Part, ResultOverflow
+from jobs.engines.accumulators.accumulator import OneByOne, Part, ResultOverflow, Starts
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 WIDE = pa.decimal128(38, 0)
@@ -28,6 +29,9 @@ class Count:
 
     def add_all(self, accumulator: int, values: Sequence[Any]) -> int:
         return accumulator + len(values)
+
+    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[int]:
+        return np.diff(starts).tolist()
 
     def merge(self, a: int, b: int) -> int:
         return a + b
@@ -65,6 +69,14 @@ class _IntegerSumming(_Summing):
 
     def add_all(self, accumulator: tuple[int, int], values: Sequence[int]) -> tuple[int, int]:
         return (accumulator[0] + len(values), accumulator[1] + sum(values))
+
+    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[tuple[int, int]] | None:
+        if column is None or not len(column) or pa.types.is_uint64(column.type):
+            return None
+        values, counts = column.cast(pa.int64()).to_numpy(), np.diff(starts)
+        if max(abs(int(values.min())), abs(int(values.max()))) * int(counts.max()) > LONG_MAX:
+            return None
+        return list(zip(counts.tolist(), np.add.reduceat(values, starts[:-1]).tolist(), strict=True))
 
     def encode(self, accumulator: tuple[int, int]) -> tuple[Decimal, int]:
         return (Decimal(accumulator[1]), accumulator[0])

@@ -1,21 +1,23 @@
 """Elements as the window operator takes them: row numbers where nothing looks at them, else named tuples of the source's columns.
 
-A row number is of one slice and never enters state; a named tuple may. Knows no window.
+A row number, or a stretch of them, is of one slice and never enters state; a named tuple may. Knows no window.
 """
 
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.accumulators import operands
+from jobs.engines.accumulators import Accumulator, Stretch, operands, totals
 from jobs.engines.rows import element_columns
 from jobs.pipelines import Pipeline
 from jobs.pipelines.errors import PipelineError
+from windowing.columnar.shared_windows import Steps
 
 _OPERANDS: Final = "operands__"  # last of the fields: what the aggregates of a select read
 _AT_ONCE: Final = 1 << 16
@@ -40,29 +42,56 @@ def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
 
 
 class Elements:
-    """The elements of a range, in order of arrival.
+    """The elements of a range, in order of arrival, or in steps.
 
     Args:
         pipeline: whose.
-        rows: their columns.
+        rows: their columns, in order of arrival.
         kind: from `element_class`.
+        accumulators: of the pipeline's `select`.
+        steps: in which they are taken, if not one by one; then row numbers are taken in stretches.
 
     Attributes:
+        are_stretches: whether an element is a stretch of rows.
         operands: for each aggregate what to index by an element to get its operand; None for one that has none.
     """
 
-    def __init__(self, pipeline: Pipeline, rows: pa.Table, kind: type | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, rows: pa.Table, kind: type | None, accumulators: Sequence[Accumulator] = (), steps: Steps | None = None
+    ) -> None:
         self.rows = rows
         self._kind: Any = kind
-        self._columns = operands(pipeline, rows) if pipeline.select else []
+        self._order = None if steps is None else steps.order
+        self._totals: Iterator[tuple[Any, ...]] = iter(())
+        self.are_stretches = steps is not None and kind is None and bool(pipeline.select)
+        found = [None]
+        if steps is not None and self.are_stretches:
+            found = totals(pipeline, rows, accumulators, steps.order, steps.starts)
+            self._totals = zip(*(repeat(None) if total is None else total for total in found), strict=False)
+        are_read = None in found
+        self._ordered = rows if steps is None or not are_read else rows.take(pa.array(steps.order))
+        self._columns = operands(pipeline, self._ordered) if pipeline.select and are_read else [None] * len(pipeline.select)
         self.operands: list[Any] = self._columns
         self._rest = iter(()) if kind is None else self.values()
         if kind is not None:
             self.operands = [None if column is None else _Operand(number) for number, column in enumerate(self._columns)]
 
-    def between(self, start: int, end: int) -> Sequence[Any]:
-        """Elements `start` to `end` - 1; `start` is where the call before has ended."""
+    def together(self, start: int, end: int) -> Any:
+        """Elements `start` to `end` - 1, those of one step; `start` is where the step before has ended."""
+        if self.are_stretches:
+            return Stretch(start, end, next(self._totals))
         return range(start, end) if self._kind is None else list(islice(self._rest, end - start))
+
+    def alone(self, start: int) -> Any:
+        """The element of a step that has no other; `start` is where the step before has ended."""
+        if self.are_stretches:
+            return Stretch(start, start + 1, next(self._totals))
+        return start if self._kind is None else next(self._rest)
+
+    def at(self, positions: Sequence[int]) -> pa.Table:
+        """The rows of some elements, by their positions in the order in which elements are taken."""
+        places = np.array(positions, np.int64)
+        return self.rows.take(pa.array(places if self._order is None else self._order[places]))
 
     def values(self) -> Iterator[Any]:
         """Each element."""
@@ -72,7 +101,7 @@ class Elements:
 
     def _tuples(self, start: int) -> Iterator[Any]:
         """The elements from `start` on, not all at once: as Python's objects they take far more memory than as columns."""
-        rows = self.rows.slice(start, _AT_ONCE)
+        rows = self._ordered.slice(start, _AT_ONCE)
         columns: list[Iterable[Any]] = [_natural(rows.column(name)) for name in self._kind._fields if name != _OPERANDS]
         if self._columns:
             nothing = [None] * rows.num_rows

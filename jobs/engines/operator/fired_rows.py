@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from jobs.engines.keys import Keys
+from jobs.engines.operator.elements import Elements
 from jobs.engines.operator.emitted_rows import EmittedColumns
 from jobs.engines.python_values import to_arrow
 from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP
@@ -70,9 +71,9 @@ def owners_of(rows: Sequence[Pane] | Sequence[SideRow] | Sequence[ProcessRow], k
     }
 
 
-def late_rows(late: Sequence[LateElement], elements: pa.Table, shape: Shape, schema: pa.Schema) -> pa.Table:
+def late_rows(late: Sequence[LateElement], elements: Elements, shape: Shape, schema: pa.Schema) -> pa.Table:
     """One row a late element, whose position is that in `elements`: the source's columns and what it missed."""
-    rows = elements.take(pa.array([item.position for item in late], pa.int64()))
+    rows = elements.at([item.position for item in late])
     kept = {name: rows.column(name) for name, _ in shape.source}
     kept["key_group"] = rows.column(KEY_GROUP)
     kept["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")

@@ -56,12 +56,16 @@ class RangeWork(ABC, Generic[Runner]):
         self.number = number
         source = replay.scan.source.schema
         self.element = element_class(self.pipeline, source)
-        self.elements = Elements(self.pipeline, rows, self.element)
+        self.elements = self.make_elements(rows)
         self.schemas = table_schemas(replay.shape)
         self.key_groups = keys.range(number, replay.ranges)
         self.order_mode = OrderMode(self.pipeline.order_mode)
         self.codec = self.make_codec()
         self.runner: Runner
+
+    def make_elements(self, rows: pa.Table) -> Elements:
+        """The elements that stand in `rows`."""
+        return Elements(self.pipeline, rows, self.element)
 
     @abstractmethod
     def make_codec(self) -> SnapshotCodec:
@@ -151,7 +155,7 @@ class RangeWork(ABC, Generic[Runner]):
         except UserCodeError as error:
             if error.during != PROCESSING_ELEMENT:
                 raise
-            raise function_raised(self.pipeline, error, self.elements.rows.slice(self.runner.processed, 1)) from error
+            raise function_raised(self.pipeline, error, self.elements.at([self.runner.processed])) from error
 
     def feed(self, spilling: Spilling) -> None:
         """Elements in order of arrival; those folded from before the slice come first, at its start."""

@@ -3,7 +3,7 @@
 Which may be taken together, the core decides; here are the columns that it decides by.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
     Attributes:
         key: whose they are.
-        times: their timestamps.
+        times: their timestamps; of elements whose order doesn't matter the first one's alone.
         arrival, until: when the first and the last of them arrive, at the slice's start at the earliest.
         are_together: False for one that is alone.
     """
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     key: Any
     start: int
     end: int
-    times: list[int]
+    times: Sequence[int]
     arrival: int
     until: int
     are_together: bool
@@ -48,7 +48,7 @@ class SteppedRows:
         keeps_order: whether a window's contents show the order of its elements.
 
     Attributes:
-        rows: the elements in order of steps.
+        taken: the steps, by rows.
         key_groups: each key with its group, once.
     """
 
@@ -59,9 +59,9 @@ class SteppedRows:
         times, watermarks = rows.column(EVENT).to_numpy(), replay.timeline.at_arrival(arrivals)
         key_numbers = KeyNumbers.of_batch(rows, keys)
         numbers = key_numbers.numbers
-        self._steps: Steps = steps_of(numbers, times, watermarks, windows, keeps_order=keeps_order)
-        order, starts, _ = self._steps
-        self.rows = rows.take(pa.array(order))
+        self.taken: Steps = steps_of(numbers, times, watermarks, windows, keeps_order=keeps_order)
+        self._keeps_order = keeps_order
+        order, starts, _ = self.taken
         self._keys = keys.values(key_numbers.distinct)
         self.key_groups = zip(self._keys, key_numbers.groups.tolist(), strict=True)
         self._times, self._arrivals = times[order], arrivals[order]
@@ -69,19 +69,20 @@ class SteppedRows:
 
     def steps(self, at_once: int) -> Iterator[list[Step]]:
         """The steps in order, so many at a time."""
-        starts, arrivals, keys = self._steps.starts, self._arrivals, self._keys
+        starts, arrivals, keys = self.taken.starts, self._arrivals, self._keys
         for first in range(0, len(self._numbers), at_once):
             bounds = starts[first : first + at_once + 1]
             begin, end = int(bounds[0]), int(bounds[-1])
-            times = self._times[begin:end].tolist()
+            firsts = zip(self._times[bounds[:-1]].tolist(), strict=True)
+            times: list[int] = self._times[begin:end].tolist() if self._keeps_order else []
             columns = (
                 map(keys.__getitem__, self._numbers[first : first + at_once].tolist()),
                 pairwise(bounds.tolist()),
                 arrivals[bounds[:-1]].tolist(),
                 arrivals[bounds[1:] - 1].tolist(),
-                self._steps.are_together[first : first + at_once].tolist(),
+                self.taken.are_together[first : first + at_once].tolist(),
             )
             yield [
-                Step(key, start, stop, times[start - begin : stop - begin], arrival, until, are_together)
-                for key, (start, stop), arrival, until, are_together in zip(*columns, strict=True)
+                Step(key, start, stop, times[start - begin : stop - begin] if times else first, arrival, until, are_together)
+                for first, key, (start, stop), arrival, until, are_together in zip(firsts, *columns, strict=True)
             ]

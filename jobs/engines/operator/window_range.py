@@ -2,9 +2,10 @@
 
 import pyarrow as pa
 
-from jobs.engines.accumulators import SelectFunction, bind_select
+from jobs.engines.accumulators import SelectFunction, StretchFunction, bind_select
 from jobs.engines.keys import Keys
 from jobs.engines.operator import range_work
+from jobs.engines.operator.elements import Elements
 from jobs.engines.operator.emitted_rows import output_of
 from jobs.engines.operator.fired_rows import late_rows, pane_rows
 from jobs.engines.operator.range_work import RangeWork
@@ -40,10 +41,14 @@ class WindowRange(RangeWork[KeyGroupRunner]):
         types = {field.name: field.type for field in replay.scan.source.schema}
         self.accumulators = list(bind_select(replay.pipeline, types).values())
         self.stepped = SteppedRows(replay, keys, rows, _keeps_order(replay.pipeline)) if _may_step(replay.pipeline) else None
-        super().__init__(replay, keys, number, rows if self.stepped is None else self.stepped.rows)
+        super().__init__(replay, keys, number, rows)
+
+    def make_elements(self, rows: pa.Table) -> Elements:
+        return Elements(self.pipeline, rows, self.element, self.accumulators, None if self.stepped is None else self.stepped.taken)
 
     def make_codec(self) -> SnapshotCodec:
-        self.config = window_config(self.pipeline, self.keys.type, SelectFunction(self.accumulators, self.elements.operands))
+        select = StretchFunction if self.elements.are_stretches else SelectFunction
+        self.config = window_config(self.pipeline, self.keys.type, select(self.accumulators, self.elements.operands))
         return codec_of_windows(self.pipeline, self.keys, self.replay.shape, self.accumulators, self.config, self.element)
 
     def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:
@@ -65,17 +70,17 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             super().feed(spilling)
             return
         self.runner.know_key_groups(self.stepped.key_groups)
-        alone, together, between = self.runner.process_element, self.runner.process_elements, self.elements.between
+        process_element, process_elements, elements = self.runner.process_element, self.runner.process_elements, self.elements
         for steps in self.stepped.steps(range_work.BETWEEN_LOOKS):
             for key, start, end, times, arrival, until, are_together in steps:
                 if are_together:
-                    together(key, between(start, end), times, arrival, until)
+                    process_elements(key, elements.together(start, end), times, arrival, until)
                 else:
-                    alone(key, between(start, end)[0], times[0], arrival)
+                    process_element(key, elements.alone(start), times[0], arrival)
             spilling.look(self.runner)
 
     def emitted(self) -> pa.Table:
         return thinned(pane_rows(self.runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)), self.pipeline)
 
     def late(self) -> pa.Table:
-        return late_rows(self.runner.late_elements, self.elements.rows, self.replay.shape, self.schemas["late_events"])
+        return late_rows(self.runner.late_elements, self.elements, self.replay.shape, self.schemas["late_events"])

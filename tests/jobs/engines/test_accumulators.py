@@ -3,20 +3,24 @@
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import reduce
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.accumulators import ResultOverflow, SelectFunction, bind
+from jobs.engines.accumulators import ResultOverflow, SelectFunction, Stretch, StretchFunction, bind, operands, totals
 from jobs.engines.python_values import to_python
-from jobs.pipelines import Aggregate, count, max_, mean, min_, sum
+from jobs.pipelines import Aggregate, count, max_, mean, min_, sum, variance
 from jobs.pipelines.errors import PipelineError
 from tests.jobs.engines.accumulating import DECIMAL_38, EPOCH, NUMBERS, VALUES, accumulated, alike, bound, emitted, parked
 
@@ -114,6 +118,46 @@ def test_an_aggregate_is_its_brute_force_for_any_split(
                 accumulator.result(state)
         else:
             assert alike(emitted(accumulator, state), expected)
+
+
+TOTALLED = [(count("x"), "text"), (count("x"), "long"), (sum("x"), "byte"), (sum("x"), "long"), (mean("x"), "byte"), (min_("x"), "byte"),
+            (max_("x"), "long"), (max_("x"), "double"), (min_("x"), "time"), (sum("x"), "double"), (variance("x"), "long")]  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_stretches_of_rows_come_to_what_their_rows_do(data: st.DataObject) -> None:
+    aggregates = data.draw(st.lists(st.sampled_from(TOTALLED), min_size=1, max_size=3))
+    lengths = data.draw(st.lists(st.integers(1, 4), max_size=5))
+    starts = np.cumsum([0, *lengths])
+    order = np.array(data.draw(st.permutations(range(int(starts[-1])))), np.int64)
+    columns, select, accumulators = {}, {}, []
+    for number, (aggregate, kind) in enumerate(aggregates):
+        column_type, some = VALUES[kind]
+        some = data.draw(st.sampled_from([some, some | st.none()]))
+        columns[f"x{number}"] = pa.array(data.draw(st.lists(some, min_size=len(order), max_size=len(order))), column_type)
+        select[f"x{number}"] = replace(aggregate, column=f"x{number}")
+        accumulators.append(bound(aggregate, column_type))
+    rows, pipeline = pa.table(columns), SimpleNamespace(select=select)
+    found = totals(pipeline, rows, accumulators, order, starts)
+    function = StretchFunction(accumulators, operands(pipeline, rows.take(order)))
+    one_by_one = SelectFunction(accumulators, operands(pipeline, rows))
+
+    for step, (start, stop) in enumerate(pairwise(starts.tolist())):
+        stretch = Stretch(start, stop, tuple(None if total is None else total[step] for total in found))
+        state = function.add_all(stretch, function.create_accumulator())
+        expected = reduce(lambda state, row: one_by_one.add(row, state), order[start:stop].tolist(), one_by_one.create_accumulator())
+        parts = [[a.encode(part) for a, part in zip(accumulators, whole, strict=True)] for whole in (state, expected)]
+        assert repr(parts[0]) == repr(parts[1])
+
+
+def test_totals_of_integers_without_nulls_are_had_at_once() -> None:
+    rows, starts = pa.table({"x": [3, 1, 2]}), np.array([0, 1, 3])
+    select = {"n": count(), "x": sum("x"), "least": min_("x"), "some": sum("x", where="x > 1")}
+    pipeline, accumulators = SimpleNamespace(select=select), [bind(name, item, {"x": pa.int64()}) for name, item in select.items()]
+    assert totals(pipeline, rows, accumulators, np.array([1, 2, 0]), starts) == [[1, 2], [(1, 1), (2, 5)], [1, 2], None]
+    huge = pa.table({"x": [2**62, 2**62, 0]})
+    assert totals(pipeline, huge, accumulators, np.array([2, 0, 1]), starts)[1] is None
 
 
 def test_count_without_a_column_counts_elements() -> None:

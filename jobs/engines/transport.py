@@ -3,6 +3,7 @@
 What crosses is opaque: one Arrow stream per (task, key-group range) into the shuffle, Arrow tables out of it. The JVM sees no single row.
 """
 
+import gc
 import itertools
 import re
 from collections import defaultdict
@@ -142,6 +143,7 @@ class OnSpark:
         present = self._spark.range(0, ranges, 1, 1).selectExpr("cast(id as int) as number", "cast(null as binary) as data")
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            _spare_what_is_loaded()
             number, received = None, []
             for batch in batches:
                 for index, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
@@ -162,6 +164,7 @@ class OnSpark:
         groups = scan.groups(self._spark.sparkContext.defaultParallelism)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            _spare_what_is_loaded()
             for batch in batches:
                 for index in batch.column(0).to_pylist():
                     yield from _blobs(task(scan.read(groups[index])))
@@ -214,6 +217,13 @@ class OnSpark:
 def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:
     for batch in batches:
         yield SourceBatch(pa.Table.from_batches([batch]).cast(schema), None, True)
+
+
+def _spare_what_is_loaded() -> None:
+    """Once in a process of Python tasks: Spark has it search all objects for cyclic garbage after each task, and the modules, which are
+    most of them, are none."""
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 def _blobs(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:

@@ -1,5 +1,6 @@
 """What goes through a transport comes out the same on Spark and in one process, whoever reads the source's files."""
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -195,6 +196,14 @@ class TestOnSpark:
         source = pin(DeltaSource("t", event_time="a", arrival_time="a"), f"{tmp_path}/t")
         assert source.why_not_direct == "deletion vectors and column mapping"
         assert [row["row"] for row in gathered(OnSpark(spark), scan_of(source))] == [0, 1, 3]
+
+    def test_what_a_task_process_has_loaded_is_not_searched_for_garbage(self, spark: "SparkSession", tmp_path: Path) -> None:
+        def loaded(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+            module = vars(transport)
+            yield 0, pa.table({"is_spared": [not any(held is module for held in gc.get_objects())]})
+
+        [found] = OnSpark(spark).gather(scan_of(commit(tmp_path, {1: 1.0})), loaded)
+        assert found.to_pylist() == [{"is_spared": True}]
 
     def test_the_error_of_a_task_is_what_the_user_reads(self, spark: "SparkSession", tmp_path: Path) -> None:
         def failing(batches: Batches) -> Iterator[tuple[int, pa.Table]]:

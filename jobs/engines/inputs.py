@@ -26,6 +26,7 @@ from jobs.tables.errors import NotADeltaTable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class EmptySource(UsageError):
@@ -54,6 +55,11 @@ def to_ms(moment: datetime) -> int:
     return (moment - EPOCH) // MILLISECOND
 
 
+def floored(time: int, unit: str) -> int:
+    """A time in one of Arrow's units as whole milliseconds."""
+    return time * 1000 // PER_SECOND[unit]
+
+
 @dataclass(frozen=True)
 class InputFile:
     """One Parquet file of the pinned source version.
@@ -64,6 +70,8 @@ class InputFile:
         rows, bytes: its size; rows is None where the log doesn't say.
         may_hold_unread: whether rows may stand in it that arrived before the slice, or without an arrival time, and that no run has read.
         read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival time; None: none has.
+        fraction: about how much of it is of the slice, by its least and greatest arrival.
+        share: (number, count): which of so many shares of its row groups is meant.
     """
 
     path: str
@@ -72,6 +80,12 @@ class InputFile:
     bytes: int
     may_hold_unread: bool
     read_to_ms: int | None = None
+    fraction: float = 1.0
+    share: tuple[int, int] = (0, 1)
+
+    def shares(self, count: int) -> "list[InputFile]":
+        """The file as so many shares of about equal size; one at least."""
+        return [replace(self, fraction=self.fraction / count, share=(number, count)) for number in range(count)] if count > 1 else [self]
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,8 @@ class PinnedSource:
             in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
             in_slice = in_slice or (bounds is not None and any(bounds[0] // 1000 <= ms <= (bounds[1] + 999) // 1000 for ms in also))
             if in_slice or unread:
-                chosen.append(replace(file, may_hold_unread=unread, read_to_ms=read_ms if unread else None))
+                fraction = 1.0 if unread or bounds is None else _fraction(bounds, low, high)
+                chosen.append(replace(file, may_hold_unread=unread, read_to_ms=read_ms if unread else None, fraction=fraction))
         return chosen
 
     def check_kept(self, before: "PinnedSource", from_ms: int, arrival: str, restated: Sequence[Stretch] = ()) -> None:
@@ -381,6 +396,12 @@ def _with_bounds(source: PinnedSource, arrival: str) -> Iterator[tuple[InputFile
             yield file, _NOWHERE
         else:
             yield file, None if low is None or high is None else (low, high)
+
+
+def _fraction(bounds: Bounds, low: int, high: int) -> float:
+    """How much of the time between two bounds lies in [low, high)."""
+    first, last = bounds
+    return max(0, min(high, last + 1) - max(low, first)) / (last + 1 - first)
 
 
 def _numbers(actions: pa.Table, name: str) -> list[int | None]:

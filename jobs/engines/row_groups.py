@@ -4,6 +4,7 @@ only the row groups that hold them.
 Which files there are, and what a row means, is decided elsewhere.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +14,29 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.engines.inputs import ColumnStatistics, InputFile, SourceBatch, read
+from jobs.engines.inputs import ColumnStatistics, InputFile, SourceBatch, floored, read
 from jobs.tables.delta import filesystem
 
 ROWS_AT_ONCE = 1_000_000  # a larger batch takes longer for each row: its columns do not stay near the processor
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The arrivals that are wanted: those in [from_ms, to_ms), and in the milliseconds `also`; of files that may hold unread rows also
+    earlier ones, and rows without one."""
+
+    column: str
+    from_ms: int
+    to_ms: int
+    also: tuple[int, ...] = ()
+
+    def may_be_in(self, statistics: ColumnStatistics, unit: str, earlier: bool) -> bool:
+        """Whether rows of which the file says this may be wanted; `earlier`: whether they may be unread ones."""
+        if statistics.bounds is None or (earlier and not statistics.is_complete):
+            return True
+        least, greatest = (floored(bound, unit) for bound in statistics.bounds)
+        in_slice = least < self.to_ms and (earlier or greatest >= self.from_ms)
+        return in_slice or any(least <= ms <= greatest for ms in self.also)
 
 
 @dataclass(frozen=True)
@@ -38,12 +58,18 @@ class SourceFile:
         return [self._metadata.row_group(number).num_rows for number in range(self._metadata.num_row_groups)]
 
     def batches(
-        self, columns: Sequence[str], first: Sequence[str] | None, may_lack: Sequence[str] = (), rows_at_once: int = ROWS_AT_ONCE
+        self,
+        columns: Sequence[str],
+        first: Sequence[str] | None,
+        may_lack: Sequence[str] = (),
+        rows_at_once: int = ROWS_AT_ONCE,
+        arrivals: Arrivals | None = None,
     ) -> Iterator[SourceBatch]:
-        """The file in pieces of whole row groups, about `rows_at_once` rows each. Of every row the columns `first` are read (None: all);
-        the rest of `columns` when they are asked for. Those in `may_lack` are not, where the file says that they hold no null."""
+        """The file's share in pieces of whole row groups, about `rows_at_once` rows each, of those that may hold `arrivals` (None: all). Of
+        every row the columns `first` are read (None: all); the rest of `columns` when they are asked for. Those in `may_lack` are not,
+        where the file says that they hold no null."""
         file = self.file
-        for groups in self._pieces(rows_at_once):
+        for groups in self._pieces(self._shared(self._wanted(arrivals)), rows_at_once):
             statistics = _Statistics(self, groups)
             lacked = {name for name in may_lack if statistics(name).is_complete}
             eager = tuple(name for name in columns if (first is None or name in first) and name not in lacked)
@@ -76,16 +102,33 @@ class SourceFile:
         stored, read_as = self._stored.field(name).type, self.schema.field(name).type
         return pa.types.is_timestamp(stored) and pa.types.is_timestamp(read_as) and stored.unit == read_as.unit
 
-    def _pieces(self, rows_at_once: int) -> Iterator[list[int]]:
+    def _wanted(self, arrivals: Arrivals | None) -> list[int]:
+        """The row groups that may hold such rows."""
+        groups = [number for number, size in enumerate(self._sizes) if size]
+        if arrivals is None:
+            return groups
+        unit, earlier = self.schema.field(arrivals.column).type.unit, self.file.may_hold_unread
+        return [group for group in groups if arrivals.may_be_in(self.statistics(arrivals.column, [group]), unit, earlier)]
+
+    def _shared(self, groups: list[int]) -> list[int]:
+        """Of row groups those of the file's share: each is of the one in which its middle row lies."""
+        number, count = self.file.share
+        ends = list(itertools.accumulate(self._sizes[group] for group in groups))
+        middles = (2 * end - self._sizes[group] for group, end in zip(groups, ends, strict=True))
+        return [group for group, middle in zip(groups, middles, strict=True) if middle * count // (2 * ends[-1]) == number]
+
+    def _pieces(self, groups: list[int], rows_at_once: int) -> Iterator[list[int]]:
         piece: list[int] = []
         held = 0
-        for number, size in enumerate(self._sizes):
+        for group in groups:
+            size = self._sizes[group]
             if piece and held + size > rows_at_once:
                 yield piece
                 piece, held = [], 0
-            piece.append(number)
+            piece.append(group)
             held += size
-        yield piece
+        if piece:
+            yield piece
 
     def rows(self, columns: Sequence[str], groups: Sequence[int], positions: npt.NDArray[np.int64]) -> pa.Table:
         """`columns` of the rows at ascending `positions`, counted from the first of `groups`."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.engines.conditions import Condition
-from jobs.engines.inputs import SourceBatch, SourceColumnError
+from jobs.engines.inputs import PER_SECOND, SourceBatch, SourceColumnError, floored
 from jobs.engines.overrides import Overrides
 from jobs.engines.transport import SliceScan
 from jobs.pipelines import Pipeline
@@ -184,19 +184,16 @@ def _reach(pipeline: Pipeline) -> tuple[int, int]:
     return max(window, pipeline.watermarks.out_of_orderness_ms + 1), window + pipeline.allowed_lateness_ms
 
 
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
 def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
     """As the batch's bounds of a column of times, floored."""
     least, greatest = batch.bounds(name)
-    per_second = _PER_SECOND[batch.rows.column(name).type.unit]
-    return least * 1000 // per_second, greatest * 1000 // per_second
+    unit = batch.rows.column(name).type.unit
+    return floored(least, unit), floored(greatest, unit)
 
 
 def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
     """A timestamp column as milliseconds, floored, and where it is null (there the number means nothing)."""
-    per_second = _PER_SECOND[column.type.unit]
+    per_second = PER_SECOND[column.type.unit]
     missing = np.asarray(column.is_null()) if column.null_count else np.zeros(len(column), np.bool_)
     numbers = column.cast(pa.int64())
     known = np.asarray(numbers.fill_null(0) if column.null_count else numbers)

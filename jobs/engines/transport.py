@@ -17,7 +17,7 @@ import pyarrow as pa
 from jobs.engines.coverage import Stretch, pieces
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, rewritten, to_datetime
 from jobs.engines.overrides import Overrides
-from jobs.engines.row_groups import ROWS_AT_ONCE, SourceFile
+from jobs.engines.row_groups import ROWS_AT_ONCE, Arrivals, SourceFile
 from jobs.errors import PermanentError
 
 if TYPE_CHECKING:
@@ -56,15 +56,17 @@ class SliceScan:
     may_lack: tuple[str, ...] = ()
 
     def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
-        """The files, in their order, in groups of about equal size, at least one group: of about GROUP_BYTES, and as many as keep
-        `tasks_at_once` busy to the end, where files allow it; fewer where groups would be small."""
-        size = sum(file.bytes for file in self.files)
+        """The files, or shares of large ones, in their order, in groups of about equal size, at least one group: of about GROUP_BYTES, and
+        as many as keep `tasks_at_once` busy to the end; fewer where groups would be small."""
+        size = sum(map(_bytes_wanted, self.files))
         rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))
-        wanted = max(1, min(rounds * tasks_at_once, size // SMALL_GROUP_BYTES))
-        ends = itertools.accumulate(file.bytes for file in self.files)
+        wanted = max(1, min(rounds * tasks_at_once, int(size / SMALL_GROUP_BYTES)))
+        of_group = max(size, 1) / wanted
+        shares = [share for file in self.files for share in file.shares(round(_bytes_wanted(file) / of_group))]
+        ends = itertools.accumulate(map(_bytes_wanted, shares))
         groups: dict[int, list[InputFile]] = {}
-        for file, end in zip(self.files, ends, strict=True):
-            groups.setdefault(int((end - file.bytes / 2) * wanted / max(size, 1)), []).append(file)
+        for share, end in zip(shares, ends, strict=True):
+            groups.setdefault(int((end - _bytes_wanted(share) / 2) / of_group), []).append(share)
         return [tuple(group) for group in groups.values()] or [()]
 
     def why_not_direct(self) -> str | None:
@@ -78,10 +80,15 @@ class SliceScan:
         return any(file.may_hold_unread for file in self.files)
 
     def read(self, group: Sequence[InputFile]) -> Batches:
-        """The files of `group` as batches, large ones in pieces."""
+        """The files of `group` as batches, large ones in pieces; row groups without rows of the slice are left out."""
+        arrivals = Arrivals(self.arrival, self.from_ms, self.to_ms, tuple(self.overrides.true_arrivals(self.from_ms, self.to_ms)))
         for file in group:
             source = SourceFile(self.source.uri, file, self.source.schema)
-            yield from source.batches(self.columns, self.first, self.may_lack, self.rows_at_once)
+            yield from source.batches(self.columns, self.first, self.may_lack, self.rows_at_once, arrivals)
+
+
+def _bytes_wanted(file: InputFile) -> float:
+    return file.bytes * file.fraction
 
 
 class Transport(Protocol):

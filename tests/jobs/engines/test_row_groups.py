@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.engines.inputs import InputFile
-from jobs.engines.row_groups import SourceFile
+from jobs.engines.row_groups import Arrivals, SourceFile
 
 SCHEMA = pa.schema([("a", pa.int64()), ("day", pa.string()), ("b", pa.string()), ("new", pa.float64())])
 
@@ -26,12 +26,12 @@ def source_file(folder: Path, rows: int, group: int, known: bool = True) -> tupl
 
 
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize(("rows", "at_once", "expected"), [(10, 100, [10]), (10, 4, [3, 3, 4]), (10, 6, [6, 4]), (0, 5, [0])])
+@pytest.mark.parametrize(("rows", "at_once", "expected"), [(10, 100, [10]), (10, 4, [3, 3, 4]), (10, 6, [6, 4]), (0, 5, [])])
 def test_pieces_are_whole_row_groups_up_to_a_size(tmp_path: Path, rows: int, at_once: int, expected: list[int], known: bool) -> None:
     file, whole = source_file(tmp_path, rows, 3, known)
     pieces = list(file.batches(SCHEMA.names, None, (), at_once))
     assert [piece.rows.num_rows for piece in pieces] == expected
-    assert pa.concat_tables([piece.rows for piece in pieces]).equals(whole)
+    assert pa.concat_tables([whole.slice(0, 0), *(piece.rows for piece in pieces)]).equals(whole)
 
 
 NOON = 1_357_041_600_000_000
@@ -84,3 +84,51 @@ def test_whole_rows_are_those_of_the_file(
         assert piece.whole(positions).equals(whole.take(pa.array(positions + start)))
         start += size
     assert start == rows
+
+
+@given(
+    st.lists(st.integers(0, 20) | st.none(), min_size=1, max_size=20),
+    st.integers(1, 4),
+    st.tuples(st.integers(0, 20), st.integers(0, 20)),
+    st.sets(st.integers(0, 20), max_size=1),
+    st.booleans(),
+    st.integers(1, 4),
+)
+@settings(max_examples=60)
+def test_shares_hold_every_wanted_arrival_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    seconds: list[int | None],
+    group: int,
+    bounds: tuple[int, int],
+    also: set[int],
+    earlier: bool,
+    count: int,
+) -> None:
+    folder, schema = tmp_path_factory.mktemp("file"), pa.schema([("t", pa.timestamp("us", tz="UTC")), ("row", pa.int64())])
+    values = [None if second is None else second * 1_000_000 + 500 for second in seconds]
+    pq.write_table(
+        pa.table([pa.array(values).cast(schema.field("t").type), range(len(values))], schema), folder / "f", row_group_size=group
+    )
+    low, high = sorted(bounds)
+    arrivals = Arrivals("t", low * 1000, high * 1000, tuple(second * 1000 for second in also))
+    file = InputFile("f", (), len(values), 1, earlier)
+    read = [
+        row
+        for share in file.shares(count)
+        for piece in SourceFile(str(folder), share, schema).batches(["row"], None, (), 2, arrivals)
+        for row in piece.rows.column("row").to_pylist()
+    ]
+    wanted = {
+        row
+        for row, second in enumerate(seconds)
+        if (earlier if second is None else (second < high and (earlier or second >= low)) or second in also)
+    }
+    assert wanted <= set(read)
+    assert read == sorted(set(read))
+
+
+def test_row_groups_of_other_slices_are_not_read(tmp_path: Path) -> None:
+    schema = pa.schema([("t", pa.timestamp("us", tz="UTC"))])
+    file = file_of(tmp_path, pa.table([pa.array(range(0, 6_000_000, 1_000_000)).cast(schema.field("t").type)], schema), schema)
+    for bounds, rows in (((0, 3000), 3), ((2000, 4000), 6), ((3000, 9000), 3), ((6000, 9000), 0)):
+        assert sum(piece.rows.num_rows for piece in file.batches(["t"], None, arrivals=Arrivals("t", *bounds))) == rows

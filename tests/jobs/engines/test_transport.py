@@ -27,10 +27,10 @@ TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema([("a", TIME), ("row", pa.int64()), ("k", pa.string()), ("day", pa.date32())])
 
 
-def commit(uri: Path, rows: dict[int, float | None]) -> PinnedSource:
-    """One commit of rows, given as number → hours of arrival after the start."""
+def commit(uri: Path, rows: dict[int, float | None], day: datetime | None = None) -> PinnedSource:
+    """One commit of rows, given as number → hours of arrival after the start; in one file, if a `day` for all of them is given."""
     moments = {row: None if hours is None else START + timedelta(hours=hours) for row, hours in rows.items()}
-    values = [{"a": at, "row": row, "k": f"k{row % 3}", "day": at and at.date()} for row, at in moments.items()]
+    values = [{"a": at, "row": row, "k": f"k{row % 3}", "day": (day or at) and (day or at).date()} for row, at in moments.items()]
     write_deltalake(str(uri), pa.Table.from_pylist(values, schema=SCHEMA), mode="append", partition_by=["day"])
     return pin(DeltaSource("t", event_time="a", arrival_time="a"), str(uri))
 
@@ -38,6 +38,12 @@ def commit(uri: Path, rows: dict[int, float | None]) -> PinnedSource:
 def scan_of(source: PinnedSource, before: PinnedSource | None = None, hours: tuple[int, int] = (0, 48)) -> SliceScan:
     low, high = (to_ms(START + timedelta(hours=hour)) for hour in hours)
     return SliceScan(source, tuple(source.files(low, high, "a", before)), tuple(SCHEMA.names), "a", low, high, low, before)
+
+
+def of_groups(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Groups are of so many bytes."""
+    for name in ("GROUP_BYTES", "SMALL_GROUP_BYTES"):
+        monkeypatch.setattr(transport, name, size)
 
 
 def judging(low: int, high: int) -> Callable[[Batches], Iterator[tuple[int, pa.Table]]]:
@@ -127,12 +133,20 @@ class TestGroups:
         monkeypatch.setattr(transport, "SMALL_GROUP_BYTES", 4 * size)
         assert [len(group) for group in scan.groups(4)] == [4, 4]
 
-    def test_a_file_greater_than_a_group_is_a_group(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_greater_than_a_group_is_divided(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for row in range(2):
             source = commit(tmp_path, {row: float(row)})
-        for name in ("GROUP_BYTES", "SMALL_GROUP_BYTES"):
-            monkeypatch.setattr(transport, name, 1)
-        assert [len(group) for group in scan_of(source).groups()] == [1, 1]
+        scan = scan_of(source)
+        of_groups(monkeypatch, scan.files[0].bytes // 2)
+        assert [[file.share for file in group] for group in scan.groups()] == [[(0, 2)], [(1, 2)]] * 2
+
+    def test_of_a_file_that_lies_partly_in_the_slice_so_much_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for rows in ({0: 0.0, 1: 32.0}, {2: 32.0, 3: 40.0}):
+            source = commit(tmp_path, rows, day=START)
+        scan = scan_of(source, before=source, hours=(31, 48))
+        of_groups(monkeypatch, scan.files[0].bytes // 2)
+        assert [round(file.fraction, 2) for file in scan.files] in ([0.03, 1.0], [1.0, 0.03])
+        assert sorted(file.share for group in scan.groups(2) for file in group) == [(0, 1), (0, 2), (1, 2)]
 
 
 class TestWhoReads:
@@ -155,10 +169,8 @@ class TestWhoReads:
 
 class TestOnSpark:
     def test_it_gives_what_one_process_gives(self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        source = commit(tmp_path, ROWS)
-        for name in ("GROUP_BYTES", "SMALL_GROUP_BYTES"):
-            monkeypatch.setattr(transport, name, 1)
-        scan = scan_of(source)
+        scan = scan_of(commit(tmp_path, ROWS))
+        of_groups(monkeypatch, scan.files[0].bytes)
         assert len(scan.groups()) > 1
         assert gathered(OnSpark(spark), scan) == gathered(InProcess(), scan)
         assert shuffled(OnSpark(spark), scan, 3) == shuffled(InProcess(), scan, 3)

@@ -88,6 +88,10 @@ class BulkAggregateFunction(AggregateFunction):
             accumulator = self.add(value, accumulator)
         return accumulator
 
+    def accumulated(self, values: Sequence[Any]) -> Any:
+        """The accumulator of these elements alone."""
+        return self.add_all(values, self.create_accumulator())
+
 
 class CallableReduce(ReduceFunction):
     """A reduce function from a plain callable (a, b) -> value."""

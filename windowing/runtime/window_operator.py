@@ -271,7 +271,8 @@ class WindowOperator:
             self._trigger.clear(window, context)
             self._delete_cleanup_timer(key, window)
         context.window = result
-        self._contents.merge_namespaces(key, target, sources)
+        if sources:
+            self._contents.merge_namespaces(key, target, sources)
         self._is_emitting = False
 
     def _check_merge(self, result: Window) -> None:

@@ -279,7 +279,7 @@ class HeapAggregatingState(_HeapMergingState):
         rows = self.rows.get(namespace)
         accumulator = None if rows is None else rows.get(key)
         is_new = accumulator is None
-        accumulator = aggregate.add_all(values, self._create() if is_new else self._own(accumulator))
+        accumulator = aggregate.accumulated(values) if is_new else aggregate.add_all(values, self._own(accumulator))
         if rows is None or self._journal is not None:
             self.put_raw(key, namespace, accumulator)
         else:

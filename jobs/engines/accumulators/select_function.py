@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import call
 from typing import Any
 
 from jobs.engines.accumulators.accumulator import Accumulator
@@ -18,10 +19,11 @@ class SelectFunction(BulkAggregateFunction):
         self._accumulators = tuple(accumulators)
         self._columns = tuple(columns)
         self._results = tuple(a.result for a in self._accumulators)
+        self._creators = tuple(a.create for a in self._accumulators)
         self._adders = tuple((i, a.add, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True)))
 
     def create_accumulator(self) -> list[Any]:
-        return [accumulator.create() for accumulator in self._accumulators]
+        return list(map(call, self._creators))
 
     def add(self, value: int, accumulator: list[Any]) -> list[Any]:
         for i, add, column in self._adders:
@@ -32,7 +34,7 @@ class SelectFunction(BulkAggregateFunction):
         return accumulator
 
     def get_result(self, accumulator: list[Any]) -> tuple[Any, ...]:
-        return tuple([result(item) for result, item in zip(self._results, accumulator, strict=True)])
+        return tuple(map(call, self._results, accumulator))
 
     def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [bound.merge(x, y) for bound, x, y in zip(self._accumulators, a, b, strict=True)]
@@ -70,3 +72,6 @@ class StretchFunction(SelectFunction):
 
     def add_all(self, values: Any, accumulator: list[Any]) -> list[Any]:
         return self.add(values, accumulator)
+
+    def accumulated(self, values: Any) -> list[Any]:
+        return self.add(values, self.create_accumulator()) if None in values.totals else list(values.totals)

@@ -147,8 +147,9 @@ def test_stretches_of_rows_come_to_what_their_rows_do(data: st.DataObject) -> No
         stretch = Stretch(start, stop, tuple(None if total is None else total[step] for total in found))
         state = function.add_all(stretch, function.create_accumulator())
         expected = reduce(lambda state, row: one_by_one.add(row, state), order[start:stop].tolist(), one_by_one.create_accumulator())
-        parts = [[a.encode(part) for a, part in zip(accumulators, whole, strict=True)] for whole in (state, expected)]
-        assert repr(parts[0]) == repr(parts[1])
+        wholes = (expected, state, function.accumulated(stretch))
+        parts = [[a.encode(part) for a, part in zip(accumulators, whole, strict=True)] for whole in wholes]
+        assert repr(parts[0]) == repr(parts[1]) == repr(parts[2])
 
 
 def test_totals_of_integers_without_nulls_are_had_at_once() -> None:

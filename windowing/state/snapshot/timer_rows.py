@@ -6,6 +6,7 @@ In RocksDB's order timers are a set, and rows are sorted; a heap's order is its 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -38,8 +39,10 @@ class TimerRow(NamedTuple):
 
 def timer_rows(parts: Iterable[TimerSnapshot], layout: SnapshotLayout) -> list[TimerRow]:
     """A row a timer, in the order of the parts."""
+    windows = layout.windows
+    purpose = cache(lambda domain, time, window: _purpose(windows, domain, time, window))  # many keys have the same windows
     return [
-        TimerRow(part.key_group, key, window, part.service, domain, time, _purpose(layout.windows, domain, time, window))
+        TimerRow(part.key_group, key, window, part.service, domain, time, purpose(domain, time, window))
         for part in parts
         for domain, timers in (("event", part.event), ("processing", part.processing))
         for time, key, window in timers

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -112,6 +113,7 @@ def window_table(rows: list[WindowRow], layout: SnapshotLayout, next_firing: Map
     if layout.windows is None or not rows:
         return schema.empty_table()
     windows, lives = layout.windows, [row.life for row in rows]
+    cleanup_time, fires_before_cleanup = cache(windows.cleanup_time), windows.fires_before_cleanup
     starts, ends = bounds(row.window for row in rows)
     state_starts, state_ends = bounds(row.state_window if windows.keeps_state_windows else None for row in rows)
     columns = {
@@ -125,12 +127,12 @@ def window_table(rows: list[WindowRow], layout: SnapshotLayout, next_firing: Map
         "firings": pa.array([None if life is None else life.firings for life in lives], pa.int64()),
         "last_fired_at": times([None if life is None else life.last_fired_at for life in lives], "last_fired_at"),
         "next_firing": times([next_firing.get((row.key, row.window)) for row in rows], "next_firing"),
-        "cleanup_time": due_times([windows.cleanup_time(row.window) for row in rows], "cleanup_time"),
+        "cleanup_time": due_times([cleanup_time(row.window) for row in rows], "cleanup_time"),
         "first_arrival": times([None if life is None else life.first_arrival for life in lives], "first_arrival"),
         "last_arrival": times([None if life is None else life.last_arrival for life in lives], "last_arrival"),
         **_contents_columns(rows, windows, layout),
         "trigger_state": pa.array(
-            [dump_states(layout.json, _trigger_state(row, windows), row.key, row.window) for row in rows], pa.string()
+            [dump_states(layout.json, _trigger_state(row, fires_before_cleanup), row.key, row.window) for row in rows], pa.string()
         ),
         "user_state": pa.array([dump_states(layout.json, row.user, row.key, row.window) for row in rows], pa.string()),
     }
@@ -150,10 +152,10 @@ def _contents_columns(rows: list[WindowRow], windows: WindowLayout, layout: Snap
     }
 
 
-def _trigger_state(row: WindowRow, windows: WindowLayout) -> dict[str, dict[str, Any]]:
+def _trigger_state(row: WindowRow, fires_before_cleanup: bool) -> dict[str, dict[str, Any]]:
     """What the trigger remembers, and how many elements have been in no firing where that doesn't follow from the counts."""
     life = row.life
-    if life is None or windows.fires_before_cleanup or life.unfired == _unfired(life):
+    if life is None or fires_before_cleanup or life.unfired == _unfired(life):
         return row.trigger
     return {**row.trigger, UNFIRED: {"elements": life.unfired, **row.trigger.get(UNFIRED, {})}}
 

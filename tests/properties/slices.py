@@ -99,6 +99,10 @@ SCHEMA = pa.schema(
         ("code", pa.int32()),
         ("day", pa.date32()),
         ("flag", pa.bool_()),
+        ("tiny", pa.int8()),
+        ("small", pa.int16()),
+        ("far", pa.int64()),
+        ("text", pa.string()),
     ]
 )
 

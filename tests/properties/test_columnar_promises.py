@@ -14,8 +14,8 @@ from jobs.engines.columnar import ColumnarEngine
 from jobs.pipelines import count, last, max_, mean, stddev, sum, variance
 from tests.model import records as model
 from tests.properties.slices import pipeline_of, replay_pipeline
-from tests.properties.test_engines import AT_THE_END, CONTINUOUS, COUNTED, purging_or_not, replays
-from tests.properties.test_split_and_parallelism import cuts_of, left, multiset
+from tests.properties.test_engines import AT_THE_END, CONTINUOUS, COUNTED, cuts_between, purging_or_not, replays
+from tests.properties.test_split_and_parallelism import left, multiset
 from windowing import EventTimeTrigger, GlobalWindows
 
 SELECT = {
@@ -57,10 +57,10 @@ def seen(replayed):
 
 
 @given(cases(), st.data())
-@settings(max_examples=25)
+@settings(max_examples=16)
 def test_cuts_ranges_files_and_memory_do_not_show(case, data):
     rules, events, pipeline, _ = case
-    cuts = data.draw(cuts_of(rules), label="cuts")
+    cuts = data.draw(cuts_between(rules), label="cuts")
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=1, max_size=2), label="ranges")
     elsewhere = Random(data.draw(st.integers(0, 99), label="order in files")).sample(events, len(events))
     file_rows = data.draw(st.sampled_from([1, 1000]), label="file_rows")
@@ -70,10 +70,10 @@ def test_cuts_ranges_files_and_memory_do_not_show(case, data):
 
 
 @given(cases(), st.data())
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_every_row_is_accounted_for(case, data):
     rules, events, pipeline, meets = case
-    replayed = run(pipeline, rules, events, data.draw(cuts_of(rules), label="cuts"), [1, 2])
+    replayed = run(pipeline, rules, events, data.draw(cuts_between(rules), label="cuts"), [1, 2])
     counts = replayed.counts
     read = [event for event in events if rules.start <= event.arrival < rules.to]
     assert counts["rows_read"] == len(read)
@@ -88,10 +88,10 @@ def test_every_row_is_accounted_for(case, data):
 
 
 @given(cases(), st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_a_run_repeated_gives_equal_hashes(case, data):
     rules, events, pipeline, _ = case
-    cuts = data.draw(cuts_of(rules), label="cuts")
+    cuts = data.draw(cuts_between(rules), label="cuts")
     first, second = (run(pipeline, rules, events, cuts, [ranges]) for ranges in (1, 5))
     assert first.hashes == second.hashes
     assert first.state_hash == second.state_hash

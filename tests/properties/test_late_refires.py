@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.operator import OperatorEngine
 from jobs.pipelines import count, sum
+from tests.model import records as model
 from tests.properties.slices import pipeline_of, replay_pipeline
-from tests.properties.test_split_and_parallelism import TICK, cuts_of, left, replays
+from tests.properties.test_engines import CONTINUOUS, COUNTED, FIXED, SESSIONS, cuts_between, replays
+from tests.properties.test_split_and_parallelism import TICK, left
 
 SELECT = {"n": count(), "total": sum("x")}
 
@@ -36,12 +38,14 @@ def with_runs(replayed, bounds):
 
 
 @pytest.mark.parametrize("late_refires", ["tick", "run"])
-@given(replays(), st.data())
-@settings(max_examples=15)
+@given(replays(FIXED | SESSIONS), st.data())
+@settings(max_examples=12)
 def test_a_coarser_log_publishes_the_same(late_refires, replay, data):
     rules, events = replay
-    cuts = data.draw(cuts_of(rules), label="cuts")
-    pipeline = replace(pipeline_of(rules, False), select=SELECT)
+    cuts = data.draw(cuts_between(rules), label="cuts")
+    is_session = isinstance(rules.assigner, model.Session)
+    trigger = None if is_session else data.draw(st.none() | COUNTED | CONTINUOUS, label="trigger")
+    pipeline = replace(pipeline_of(rules, False), select=SELECT, trigger=trigger)
     fine = replay_pipeline(pipeline, events, rules, cuts, [2])
     engines = [data.draw(st.sampled_from([ColumnarEngine(), OperatorEngine()]), label="engine")]
     coarse = replay_pipeline(replace(pipeline, late_refires=late_refires), events, rules, cuts, [2], engines=engines)

@@ -1,0 +1,120 @@
+"""A slice whose partial aggregates are more than a task may take: its ranges are merged in parts, leave the same, and no task takes more
+than the setting allows. What tasks have written then, Spark, DuckDB and Arrow read alike.
+
+The rows are the benchmark's. Each run has a process of its own, so that the peak of its tasks is its own.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from jobs.bench.cases import Case
+from jobs.bench.workloads import WORKLOADS
+from tests.integration.command import environment
+from tests.integration.stored import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+ROWS, RANGES, LIMIT_MB = 1_500_000, 2, 24
+IDLE_MB = 230  # of a Python process, as the README says
+RECEIVED_BYTES = 80  # of a partial on its way: key and key group, slice, two arrivals, three counts, two words of a sum
+BOUND_MB = IDLE_MB + LIMIT_MB + ROWS * RECEIVED_BYTES // RANGES // 2**20
+
+REPLAY = f"""
+import json, sys
+from jobs.protocol.catch_up import CatchUp, Request
+
+warehouse, from_ms, to_ms = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+request = Request("bench_b", to_ms, from_ms, engine="columnar", ranges={RANGES})
+work = CatchUp.on_spark(request, warehouse, "jobs.bench.pipelines", lambda line: None)
+[row] = work.run()
+[staged] = work.staged
+print(json.dumps([staged.memory_mb, [row.state_hash, row.output_hash], dict(row.files)]))
+"""
+
+
+class Ran(NamedTuple):
+    """One run: the most memory of a process of its tasks, hashes, and the files of each table."""
+
+    memory_mb: int
+    hashes: Sequence[str]
+    files: Mapping[str, Sequence[str]]
+
+
+def ran(case: Case, limit_mb: int) -> Ran:
+    """All rows, on an empty lineage."""
+    shutil.rmtree(case.folder / "bench_b", ignore_errors=True)
+    bounds = (str(case.facts[name]) for name in ("from_ms", "to_ms"))
+    command = [sys.executable, "-c", REPLAY, str(case.folder), *bounds]
+    settings = environment(SLACKWATER_STATE_MEMORY_MB=str(limit_mb), SLACKWATER_MASTER="local[2]")
+    done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return Ran(*json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran, Ran]:
+    """(the pipeline's folder after the second run, a run with room for everything, one without)."""
+    case = Case("b", WORKLOADS["b"], ROWS, tmp_path_factory.mktemp("bounded"))
+    case.make()
+    whole, bounded = ran(case, 1024), ran(case, LIMIT_MB)
+    return case.folder / "bench_b", whole, bounded
+
+
+def parts(files: Sequence[str]) -> set[str]:
+    """Which ranges and parts of ranges have written files of a table."""
+    names = (Path(file).name.split("-") for file in files)
+    return {f"{number}-{part}" for kind, number, part, *_ in names if kind == "range"}
+
+
+def test_ranges_that_exceed_the_setting_are_merged_in_parts_and_leave_the_same(runs: tuple[Path, Ran, Ran]) -> None:
+    _, whole, bounded = runs
+    assert parts(whole.files["panes"]) == {f"{number:05d}-0" for number in range(RANGES)}
+    assert len(parts(bounded.files["panes"])) > 4 * RANGES
+    assert bounded.hashes == whole.hashes
+
+
+def test_no_task_takes_more_than_the_setting_allows(runs: tuple[Path, Ran, Ran]) -> None:
+    _, whole, bounded = runs
+    assert bounded.memory_mb <= BOUND_MB < whole.memory_mb
+
+
+@pytest.mark.parametrize("table", ["panes", "window_state", "timers", "published"])
+def test_every_reader_gives_the_rows_that_tasks_have_written(runs: tuple[Path, Ran, Ran], spark: "SparkSession", table: str) -> None:
+    folder, _, bounded = runs
+    uri = str(folder / table)
+    files = DeltaTable(uri).to_pyarrow_dataset()
+    by_arrow = in_order(files.to_table())
+    assert by_arrow.num_rows > 100_000 and (table == "published" or len(bounded.files[table]) > RANGES)
+    assert in_order(spark.read.format("delta").load(uri).toArrow()).equals(by_arrow)
+    assert in_order(duckdb.from_arrow(files).to_arrow_table()).equals(by_arrow)
+    paths = [str(path) for path in DeltaTable(uri).file_uris()]
+    partitions = {"run_id", "window_date"}
+    by_duckdb = in_order(duckdb.read_parquet(paths, hive_partitioning=False).to_arrow_table())
+    assert by_duckdb.equals(by_arrow.select([name for name in by_arrow.column_names if name not in partitions]))
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """Rows as they are whoever has read them: plain types, sorted by what tells them apart."""
+    fields = [pa.field(field.name, _plain(field.type)) for field in rows.schema]
+    rows = rows.cast(pa.schema(fields))
+    told = [name for name in ("key", "window_start", "firing", "purpose") if name in rows.column_names]
+    return rows.sort_by([(name, "ascending") for name in told]).combine_chunks()
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC")
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)

@@ -57,7 +57,7 @@ def seen(replayed):
 
 
 @given(cases(), st.data())
-@settings(max_examples=16)
+@settings(max_examples=12)
 def test_cuts_ranges_files_and_memory_do_not_show(case, data):
     rules, events, pipeline, _ = case
     cuts = data.draw(cuts_between(rules), label="cuts")
@@ -88,7 +88,7 @@ def test_every_row_is_accounted_for(case, data):
 
 
 @given(cases(), st.data())
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_a_run_repeated_gives_equal_hashes(case, data):
     rules, events, pipeline, _ = case
     cuts = data.draw(cuts_between(rules), label="cuts")

@@ -193,6 +193,10 @@ def ends(pipeline):
     return True
 
 
+COLUMNAR, OPERATOR = ColumnarEngine(), OperatorEngine()
+MIXED = ((COLUMNAR, OPERATOR), (OPERATOR, COLUMNAR), (COLUMNAR, COLUMNAR, OPERATOR), (OPERATOR, OPERATOR, COLUMNAR))
+
+
 def check_engines(pipeline, rules, events, data, latenesses=None):
     closes = latenesses is None and ends(pipeline) and data.draw(st.booleans(), label="closes")
     cuts = data.draw(cuts_between(rules), label="cuts")
@@ -201,7 +205,7 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
     select = {name: SELECT[name] for name in data.draw(st.sets(st.sampled_from(sorted(SELECT)), min_size=1), label="select")}
     key_by = data.draw(st.sampled_from(KEYS), label="key_by")
     appears = data.draw(st.lists(st.integers(0, len(cuts)), min_size=len(events), max_size=len(events)), label="appears")
-    mixed = data.draw(st.lists(st.sampled_from([ColumnarEngine(), OperatorEngine()]), min_size=1, max_size=3), label="engines")
+    mixed = data.draw(st.sampled_from(MIXED), label="engines")
     memory = data.draw(st.sampled_from([[1024], [1024], [0, 1024]]), label="memory of columnar tasks")
     where = data.draw(st.sampled_from([None, None, "x > 0 or x is null"]), label="where")
     late_refires = "element" if pipeline.purges else data.draw(st.sampled_from(["element", "tick", "run"]), label="late_refires")
@@ -213,12 +217,12 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
         )
         return seen(replayed)
 
-    once = run([OperatorEngine()])
+    once = run([OPERATOR])
     entries = {"_FREE_ENTRIES": 0, "_ENTRIES_PER_ROW": 0} if data.draw(st.booleans(), label="all values count as far apart") else {}
     with ExitStack() as stack:
         for name, number in entries.items():
             stack.enter_context(patch.object(groups, name, number))
-        assert run([ColumnarEngine()], memory) == once
+        assert run([COLUMNAR], memory) == once
         assert run(mixed) == once
 
 
@@ -230,7 +234,7 @@ def test_a_sum_that_overflows_fails_at_the_same_key_and_window(window, trigger):
     events = [model.Event(START + at, START + at, "s", at, "a", {"big": big}) for at, big in rows]
     pipeline = declared(rules, window=window, trigger=trigger, select={"wide": sum("big")})
     errors = []
-    for engine in (OperatorEngine(), ColumnarEngine()):
+    for engine in (OPERATOR, COLUMNAR):
         with pytest.raises((UserCodeError, FunctionRaised), match="does not fit bigint") as failure:
             replay_pipeline(pipeline, events, rules, [], [2], engines=[engine])
         error = failure.value.__cause__ if isinstance(failure.value, FunctionRaised) else failure.value

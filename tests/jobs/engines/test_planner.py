@@ -10,7 +10,22 @@ from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.operator import OperatorEngine
 from jobs.engines.planner import EngineNotExact, choose, why_not_columnar
 from jobs.examples.departures import departures
-from windowing import ProcessingTimeTrigger, SlidingEventTimeWindows, TimeEvictor
+from windowing import (
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TimeEvictor,
+    WatermarkStrategy,
+)
+
+
+class Mine(EventTimeTrigger):
+    """A user's own code, of which only its base class is known."""
+
 
 SCHEMA = pa.schema(
     [
@@ -43,6 +58,14 @@ def test_the_operator_engine_may_be_asked_for():
         ({"trigger": ProcessingTimeTrigger()}, "ProcessingTimeTrigger"),
         ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "an evictor sees elements one by one"),
         ({"window": SlidingEventTimeWindows.of(timedelta(days=1), timedelta(seconds=1))}, "86,400 windows"),
+        (
+            {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
+            "CountTrigger has no columnar form",
+        ),
+        ({"trigger": PurgingTrigger.of(ProcessingTimeTrigger())}, "PurgingTrigger of ProcessingTimeTrigger has no columnar form"),
+        ({"trigger": Mine()}, "Mine has no columnar form on TumblingEventTimeWindows"),
+        ({"trigger": ContinuousEventTimeTrigger(interval_ms=(1 << 62) + 1)}, "adds intervals to times until they wrap"),
+        ({"watermarks": WatermarkStrategy.punctuated(max)}, "punctuated watermarks change inside a tick"),
     ],
     ids=lambda value: str(value)[:30],
 )

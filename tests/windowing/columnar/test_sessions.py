@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,15 +121,17 @@ def test_sessions_are_those_of_the_operator(
     check(parts, gap, lateness, purging, pieces, few_chains)
 
 
-def test_sessions_that_a_shorter_lateness_has_expired_are_gone_before_the_first_element() -> None:
-    """[0, 30) fired under a longer lateness; under none it is over at watermark 50, so neither element finds it, and the first is late."""
+@pytest.mark.parametrize("few_chains", [1, 100], ids=["abreast", "one by one"])
+def test_sessions_that_a_shorter_lateness_has_expired_are_gone_before_the_first_element(few_chains: int) -> None:
+    """[0, 30) fired under a longer lateness; under none it is over at watermark 50, so neither element finds it, and the first, whose own
+    session's last instant is 50, is late."""
     timeline = Timeline(100, 200, 50, 50, np.zeros(0, np.int64), np.zeros(0, np.int64))
     parked = columns_of(SessionColumns, [(1, 0, 30, 1, 1, 40, 10, 10, NO_CONTENTS)])
     nobody = TardyElements(*np.zeros((4, 0), np.int64))
     alone = replay_sessions(parked, 1, nobody, SessionRules(30, 0, True), timeline)
     assert (len(alone.open.keys), alone.cleaned) == (0, 1)
-    two = TardyElements(*np.array([[1, 1], [20, 25], [120, 130], [50, 50]], np.int64))
-    replayed = replay_sessions(parked, 1, two, SessionRules(30, 0, True), timeline)
+    two = TardyElements(*np.array([[1, 1], [21, 25], [120, 130], [50, 50]], np.int64))
+    replayed = replay_sessions(parked, 1, two, SessionRules(30, 0, True), timeline, few_chains)
     assert replayed.late.tolist() == [0]
     assert list(zip(replayed.open.starts.tolist(), replayed.open.ends.tolist(), strict=True)) == [(25, 55)]
     assert (replayed.opened, replayed.merged, replayed.cleaned, len(replayed.panes.keys)) == (1, 0, 1, 0)

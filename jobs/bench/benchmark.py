@@ -41,6 +41,7 @@ class Benchmark:
         work: folder of sources, logs and results.
         keeps: whether sources and what contenders wrote stay there.
         lines: where progress goes.
+        repetitions: how often each contender runs.
     """
 
     only: Sequence[str]
@@ -50,6 +51,7 @@ class Benchmark:
     keeps: bool = False
     contenders: Sequence[str] | None = None
     lines: Callable[[str], object] = print
+    repetitions: int = REPETITIONS
     results: Results = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +88,7 @@ class Benchmark:
         for case, contenders in self.cases():
             for contender in contenders:
                 done = len(self.results.runs(self.key(case, contender)))
-                counts[f"{case.label} {case.rows:,} {contender}"] = max(0, REPETITIONS - done)
+                counts[f"{case.label} {case.rows:,} {contender}"] = max(0, self.repetitions - done)
         return counts
 
     def key(self, case: Case, contender: str) -> Key:
@@ -98,7 +100,7 @@ class Benchmark:
         """Bytes of disk at most at one time, and seconds, roughly, of what is still missing."""
         needed, seconds, cores = 0, 0.0, os.cpu_count() or 1
         for case, contenders in self.cases():
-            runs = {name: REPETITIONS - len(self.results.runs(self.key(case, name))) for name in contenders}
+            runs = {name: self.repetitions - len(self.results.runs(self.key(case, name))) for name in contenders}
             if not any(count > 0 for count in runs.values()):
                 continue
             panes = case.workload.size_ms // case.workload.slide_ms if case.workload.kind == "sliding" else 1
@@ -126,7 +128,7 @@ class Benchmark:
     def run(self) -> list[dict[str, Any]]:
         """Do all runs that are missing; the medians of everything asked for. A contender that ends is left out, and said."""
         for case, contenders in self.cases():
-            if any(len(self.results.runs(self.key(case, name))) < REPETITIONS for name in contenders):
+            if any(len(self.results.runs(self.key(case, name))) < self.repetitions for name in contenders):
                 self._replay(case, contenders)
         return self.summary()
 
@@ -141,17 +143,17 @@ class Benchmark:
         with ExitStack() as stack:
             workers = {}
             for name in contenders:
-                if len(self.results.runs(self.key(case, name))) < REPETITIONS:
+                if len(self.results.runs(self.key(case, name))) < self.repetitions:
                     worker = Worker(name, self.engine if name in OWN else None, self.work / "logs" / f"{case.label}-{name}.txt")
                     stack.callback(worker.stop)
                     workers[name] = worker
             for name in list(workers):
                 self._try(workers, name, warm_up)
-            for _ in range(REPETITIONS):
+            for _ in range(self.repetitions):
                 for name in list(workers):
                     key = self.key(case, name)
                     done = self.results.runs(key)
-                    if len(done) < REPETITIONS and (run := self._try(workers, name, case)) is not None:
+                    if len(done) < self.repetitions and (run := self._try(workers, name, case)) is not None:
                         run["check"] = done[0]["check"] if done else checks.check(case, name, run)
                         self.results.add(key, run)
                         self.lines(f"{case.label}: {name} {run['wall_s']:.2f} s, CPU {run['cpu_s']:.1f} s ({run['check']})")

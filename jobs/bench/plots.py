@@ -59,10 +59,11 @@ def _bars(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
-    """Seconds, and peak memory beside it, over what grows."""
+    """Seconds by the clock and of CPU, and peak memory beside them, over what grows."""
     found = sorted((row["rows"] if name == "rows" else float(row["workload"].split("-")[2]), row) for row in rows)
     grown = [amount for amount, _ in found]
     axis.plot(grown, [row["wall_s"] for _, row in found], "o-", label="wall s")
+    axis.plot(grown, [row["cpu_s"] for _, row in found], "^:", label="CPU s")
     memory = axis.twinx()
     memory.plot(grown, [row["peak_mb"] for _, row in found], "s--", color="tab:gray", label="peak MB")
     memory.set_ylim(bottom=0)

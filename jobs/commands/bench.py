@@ -16,6 +16,7 @@ COLUMNS = (
 @click.option("--only", metavar="NAMES", default="a,b,c,d,e,f,g", show_default=True, help="workloads a to g, growth and nexmark, by commas")
 @click.option("--contenders", metavar="NAMES", help="by commas; all that this machine can run, unless named")
 @click.option("--rows", type=click.IntRange(1_000), default=20_000_000, show_default=True, help="rows of each workload")
+@click.option("--repetitions", type=click.IntRange(1), default=3, show_default=True, help="runs of each contender")
 @click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), default="var/bench", show_default=True, help="folder for it all")
 @click.option("--keep", is_flag=True, help="leave sources and outputs in the work folder")
@@ -26,6 +27,7 @@ def command(
     only: str,
     contenders: str | None,
     rows: int,
+    repetitions: int,
     engine: str | None,
     work: Path,
     keep: bool,
@@ -33,14 +35,14 @@ def command(
     dry_run: bool,
     output: str,
 ) -> None:
-    """Generate workloads, replay each three times with every contender in turn, check that they agree, and show the medians.
+    """Generate workloads, replay each some times with every contender in turn, check that they agree, and show the medians.
 
     Run again after an interruption, it goes on with what is missing. Takes long: it says first how much disk and time it wants.
     """
     from jobs.bench.benchmark import Benchmark
 
     wanted = None if contenders is None else _names(contenders)
-    benchmark = Benchmark(_names(only), rows, engine, work.absolute(), keep, wanted, lambda line: click.echo(line, err=True))
+    benchmark = Benchmark(_names(only), rows, engine, work.absolute(), keep, wanted, lambda line: click.echo(line, err=True), repetitions)
     needed, seconds = benchmark.cost()
     runs = sum(benchmark.missing().values())
     click.echo(f"{runs} runs to do below {work}: about {needed / 1e9:.1f} GB of disk and {seconds / 60:.0f} minutes", err=True)

@@ -182,6 +182,7 @@ def test_another_engine_or_another_number_of_rows_is_another_measurement(tmp_pat
         "b 10,000 duckdb",
     ]
     assert sum(Benchmark(["b"], 20_000, None, tmp_path).missing().values()) == REPETITIONS * 5
+    assert sum(Benchmark(["b"], 20_000, None, tmp_path, repetitions=1).missing().values()) == 5
 
 
 def test_cost_shrinks_with_what_is_done_and_is_refused_when_the_disk_is_too_small(

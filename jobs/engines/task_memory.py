@@ -16,7 +16,7 @@ from jobs.engines.operator.spilling import state_memory_mb
 from jobs.engines.replay import Engine
 from jobs.engines.row_groups import ROWS_AT_ONCE
 from jobs.pipelines import Pipeline
-from windowing import EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windowing import EventTimeTrigger, GlobalWindows, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windowing.key_groups import KeyGroupRange
 
 _MB = 1 << 20
@@ -52,21 +52,33 @@ def ranges_for(rows: int, limit_mb: int, slots: int, most: int) -> int:
     return max(1, min(most, needed if needed <= slots else ceil(needed / slots) * slots))
 
 
+def rows_merged(pipeline: Pipeline, sent: int) -> int:
+    """How many partials take the memory of so many rows that a range of the columnar engine has been sent. Where the trigger sees elements
+    one by one, these are elements: each takes as much, and as much again for each of its windows."""
+    window, trigger = pipeline.window, pipeline.effective_trigger
+    inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
+    if isinstance(inner, EventTimeTrigger) and not isinstance(window, GlobalWindows):
+        return sent
+    windows = ceil(window.size_ms / window.slide_ms) if isinstance(window, SlidingEventTimeWindows) else 1
+    return sent * (1 + windows)
+
+
 def rows_in(files: Sequence[InputFile]) -> int:
     """Rows of the files, estimated from the size of those whose log does not count them."""
     return sum(file.bytes // _BYTES_PER_ROW_STORED if file.rows is None else file.rows for file in files)
 
 
 def rows_sent(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], engine: Engine) -> int:
-    """At most how many rows of the files reach the ranges."""
-    return most_partials(pipeline, source, files) if engine.aggregates_first else rows_in(files)
+    """At most how many rows of the files reach the ranges; of an engine that aggregates first, counted as partials, see `rows_merged`."""
+    return rows_merged(pipeline, most_partials(pipeline, source, files)) if engine.aggregates_first else rows_in(files)
 
 
 def estimate_mb(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], rows: int, parked: int, engine: Engine) -> int:
     """Megabytes of the largest task over `rows` of the files, on a snapshot of `parked` windows, with as many tasks at a time as this
     machine has cores; too little where windows keep more than sums, or rows one by one."""
     limit_mb = state_memory_mb()
-    merged = min(rows, rows_sent(pipeline, source, files, engine)) + parked
+    most = rows_merged(pipeline, rows) if engine.aggregates_first else rows
+    merged = min(most, rows_sent(pipeline, source, files, engine)) + parked
     of_range = min(merged // ranges_for(merged, limit_mb, os.cpu_count() or 1, pipeline.max_parallelism), rows_of_range(limit_mb))
     of_batch = min(rows, rows_at_once(limit_mb))
     return _IDLE_MB + max(of_range * _BYTES_PER_ROW_MERGED, of_batch * _BYTES_PER_ROW_READ) // _MB

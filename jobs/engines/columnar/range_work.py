@@ -23,7 +23,7 @@ from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
 from jobs.engines.results import conform, counted, hand_over, hashed, name_of
 from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.engines.task_memory import parts_of
+from jobs.engines.task_memory import parts_of, rows_merged
 from jobs.tables.delta import filesystem
 from jobs.tables.schemas import table_schemas
 from windowing.key_groups import KeyGroupRange
@@ -53,7 +53,8 @@ class RangeWork:
             else:
                 packed.setdefault(name, []).append(table)
         replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
-        rows = sum(table.num_rows for tables in packed.values() for table in tables) + replay.parked // replay.ranges
+        sent = sum(table.num_rows for tables in packed.values() for table in tables)
+        rows = rows_merged(replay.pipeline, sent) + replay.parked // replay.ranges
         parts = parts_of(owned, rows, replay.state_memory_mb)
         # What makes files as a whole makes files in parts: the driver's memory holds only what is small.
         self.replay = dataclasses.replace(replay, file_rows=max(1, replay.file_rows // len(parts)))

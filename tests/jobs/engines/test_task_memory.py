@@ -9,7 +9,7 @@ import pytest
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.columnar.range_work import RangeWork
 from jobs.engines.inputs import pin
-from jobs.engines.task_memory import most_partials, parts_of, ranges_for, rows_at_once, rows_in, rows_of_range
+from jobs.engines.task_memory import most_partials, parts_of, ranges_for, rows_at_once, rows_in, rows_merged, rows_of_range
 from jobs.pipelines import DeltaSource, Pipeline, count
 from jobs.tables.delta import Folder, write_file
 from tests.model import records as model
@@ -19,6 +19,7 @@ from windowing import (
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
     PurgingTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
@@ -101,11 +102,32 @@ def test_a_trigger_that_sees_elements_one_by_one_is_sent_all(trigger, most: int,
     assert partials(tmp_path, TumblingEventTimeWindows.of(timedelta(seconds=10)), trigger) == most
 
 
+@pytest.mark.parametrize(
+    ("window", "trigger", "worth"),
+    [
+        (TumblingEventTimeWindows.of(timedelta(seconds=10)), None, 1),
+        (SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=4)), PurgingTrigger.of(EventTimeTrigger()), 1),
+        (TumblingEventTimeWindows.of(timedelta(seconds=10)), CountTrigger.of(3), 2),
+        (SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=4)), PurgingTrigger.of(CountTrigger.of(3)), 4),
+        (GlobalWindows.create(), EventTimeTrigger(), 2),
+    ],
+)
+def test_elements_that_travel_are_worth_a_row_and_one_for_each_of_their_windows(window, trigger, worth: int) -> None:
+    assert rows_merged(sized(window, trigger), 1_000) == worth * 1_000
+
+
 def partials(folder: Path, window, trigger=None) -> int:
-    declared = DeltaSource("events", event_time="event_time", order="event")
-    pipeline = Pipeline(
+    pipeline = sized(window, trigger)
+    pinned = pin(pipeline.source, str(folder / "events"))
+    files = pinned.files(0, 2**50, "event_time", None)
+    assert rows_in(files) == 1_000
+    return most_partials(pipeline, pinned, files)
+
+
+def sized(window, trigger) -> Pipeline:
+    return Pipeline(
         name="sized",
-        source=declared,
+        source=DeltaSource("events", event_time="event_time", order="event"),
         watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)),
         key_by=["key", "code"],
         window=window,
@@ -113,7 +135,3 @@ def partials(folder: Path, window, trigger=None) -> int:
         select={"n": count()},
         start="2024-01-01",
     )
-    pinned = pin(declared, str(folder / "events"))
-    files = pinned.files(0, 2**50, "event_time", None)
-    assert rows_in(files) == 1_000
-    return most_partials(pipeline, pinned, files)

@@ -31,7 +31,9 @@ from jobs.pipelines import (
     count_distinct,
     first,
     last,
+    max_,
     mean,
+    min_,
     stddev,
     variance,
 )
@@ -44,6 +46,7 @@ from windowing.columnar.groups import Groups
 SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {**VALUES, "boolean": (pa.bool_(), st.booleans())}
 EVERY = [
     *((make("x"), kind) for make in (sum_, mean, variance, stddev) for kind in NUMBERS),
+    *((make("x"), kind) for make in (min_, max_) for kind in ("byte", "float", "double", "decimal", "text", "date", "time")),
     *((count_distinct("x"), kind) for kind in SOME),
     *((approx_distinct("x", precision=4), kind) for kind in SOME),
     *((approx_quantile("x", 0.3, relative_error=0.2), kind) for kind in NUMBERS),

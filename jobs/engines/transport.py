@@ -5,9 +5,11 @@ What crosses is opaque: one Arrow stream per (task, key-group range) into the sh
 
 import gc
 import itertools
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -58,7 +60,7 @@ class SliceScan:
     def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
         """The files, or shares of large ones, in their order, in groups of about equal size, at least one group: of about GROUP_BYTES, and
         as many as keep `tasks_at_once` busy to the end; fewer where groups would be small."""
-        size = sum(map(_bytes_wanted, self.files))
+        size = self.size
         rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))
         wanted = max(1, min(rounds * tasks_at_once, int(size / SMALL_GROUP_BYTES)))
         of_group = max(size, 1) / wanted
@@ -68,6 +70,11 @@ class SliceScan:
         for share, end in zip(shares, ends, strict=True):
             groups.setdefault(int((end - _bytes_wanted(share) / 2) / of_group), []).append(share)
         return [tuple(group) for group in groups.values()] or [()]
+
+    @property
+    def size(self) -> float:
+        """About how many bytes of its files are of the slice."""
+        return sum(map(_bytes_wanted, self.files))
 
     def why_not_direct(self) -> str | None:
         """Why tasks can't read the files themselves; None when they can."""
@@ -129,10 +136,14 @@ class InProcess:
 
 
 class OnSpark:
-    """Transport on a Spark session."""
+    """Transport on a Spark session.
 
-    def __init__(self, spark: "SparkSession") -> None:
-        self._spark = spark
+    Args:
+        here_bytes: a scan of no more is gathered by threads of this process, if it may read the files itself: a job takes longer to start.
+    """
+
+    def __init__(self, spark: "SparkSession", here_bytes: int = GROUP_BYTES) -> None:
+        self._spark, self._here_bytes = spark, here_bytes
 
     def start(self) -> None:
         """The session is there."""
@@ -142,7 +153,12 @@ class OnSpark:
         return self._spark.sparkContext.defaultParallelism
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
-        return _tables(self._map(scan, task))
+        if scan.size > self._here_bytes or scan.why_not_direct() is not None:
+            return _tables(self._map(scan, task))
+        groups = scan.groups(os.cpu_count() or 1)
+        with ThreadPoolExecutor(len(groups), thread_name_prefix="gather") as threads:
+            found = threads.map(lambda group: [table for _, table in task(scan.read(group))], groups)
+            return list(itertools.chain.from_iterable(found))
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         mapped = self._map(scan, task)

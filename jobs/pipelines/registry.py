@@ -107,20 +107,27 @@ def loaded_files() -> dict[str, Path]:
     """
     files = {name: path for module in _loaded() for name, path in _own_files(module).items()}
     by_value = {Path(str(module.__file__)) for module in loaded_by_value()}
-    return {name: path for name, path in files.items() if path not in by_value and _is_found(name, path)}
+    origins = {top: _origin(top) for top in set(map(_top, files))}
+    return {name: path for name, path in files.items() if path not in by_value and _is_at(origins[_top(name)], path)}
 
 
 def _loaded() -> list[ModuleType]:
     return [module for name, module in _LOADED.items() if sys.modules.get(name) is module]
 
 
-def _is_found(name: str, path: Path) -> bool:
-    top = name.partition("/")[0].removesuffix(".py")
+def _top(name: str) -> str:
+    return name.partition("/")[0].removesuffix(".py")
+
+
+def _origin(top: str) -> Path | None:
+    """Where this process finds a module or package of that name, if not in the standard library."""
     found = None if top in sys.stdlib_module_names else PathFinder.find_spec(top)
-    if found is None or found.origin is None:
-        return False
-    origin = Path(found.origin)
-    return origin == path or (origin.name == "__init__.py" and origin.parent in path.parents)
+    return None if found is None or found.origin is None else Path(found.origin)
+
+
+def _is_at(origin: Path | None, path: Path) -> bool:
+    """Whether `path` is that module, or of that package."""
+    return origin is not None and (origin == path or (origin.name == "__init__.py" and origin.parent in path.parents))
 
 
 def _own_files(module: ModuleType) -> dict[str, Path]:

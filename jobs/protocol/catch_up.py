@@ -5,7 +5,7 @@ Stages, validates and publishes each slice with a ledger commit of its own; a re
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
 from jobs.protocol.redrive import Redrive
 from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Parent, Prepared, Runner, Staged
+from jobs.protocol.run import Parent, Prepared, Runner, Staged, checked_source
 from jobs.protocol.slices import Lineage, Slice, choose, iso
 from jobs.protocol.verify import Verifier
 from jobs.tables.ledger import MAIN, LedgerRow
@@ -161,10 +161,9 @@ def runner_for(request: Request, warehouse: str | None, pipelines: str | None, t
     pipeline = found[request.pipeline]
     where = Warehouse.at(warehouse)
     hashes = registry.config_hash(pipeline), found.code_hash(request.pipeline)
-    # The operator engine until the source's types are known: the planner's choice depends on them.
-    runner = Runner(where, pipeline, *hashes, registry.product_version(), OperatorEngine(), _Later(transport), ranges=request.ranges)
-    source = pa.schema(list(runner.prepare().shape.source))
-    return replace(runner, engine=planner.choose(pipeline, source, request.engine).make())
+    source, _ = checked_source(where, pipeline)
+    engine = planner.choose(pipeline, source.schema, request.engine).make()
+    return Runner(where, pipeline, *hashes, registry.product_version(), engine, _Later(transport), ranges=request.ranges)
 
 
 class _Later:

@@ -41,9 +41,11 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
     else:
         master = master or os.environ.get("SLACKWATER_MASTER") or "local[*]"
         local = is_local(master)
-        _prepare(local)
         builder = builder.master(master)
-        chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **_own_jvm(), **conf}
+        chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **conf}
+        if SparkSession.getActiveSession() is None:
+            _prepare(local)
+            chosen = {**_own_jvm(), **chosen}
     for name, value in chosen.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

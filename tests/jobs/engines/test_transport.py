@@ -172,8 +172,25 @@ class TestOnSpark:
         scan = scan_of(commit(tmp_path, ROWS))
         of_groups(monkeypatch, scan.files[0].bytes)
         assert len(scan.groups()) > 1
-        assert gathered(OnSpark(spark), scan) == gathered(InProcess(), scan)
+        assert gathered(OnSpark(spark, here_bytes=0), scan) == gathered(InProcess(), scan)
         assert shuffled(OnSpark(spark), scan, 3) == shuffled(InProcess(), scan, 3)
+
+    def test_a_small_gather_starts_no_job(self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        scan = scan_of(commit(tmp_path, ROWS))
+        of_groups(monkeypatch, scan.files[0].bytes)
+        read_here: list[int] = []
+
+        def task(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+            for number, table in judging(scan.from_ms, scan.to_ms)(batches):
+                read_here.append(table.num_rows)
+                yield number, table
+
+        tables = OnSpark(spark).gather(scan, task)
+        assert sorted(row["row"] for table in tables for row in table.to_pylist()) == IN_SLICE
+        assert sum(read_here) == len(IN_SLICE)
+        read_here.clear()
+        OnSpark(spark, here_bytes=0).gather(scan, task)
+        assert not read_here, "Spark's tasks read in processes of their own"
 
     def test_its_own_scan_gives_the_same_types_and_tells_rows_without_an_arrival_once(self, spark: "SparkSession", tmp_path: Path) -> None:
         commit(tmp_path, {1: None, 2: 1.0, 7: -0.5})
@@ -214,7 +231,7 @@ class TestOnSpark:
             module = vars(transport)
             yield 0, pa.table({"is_spared": [not any(held is module for held in gc.get_objects())]})
 
-        [found] = OnSpark(spark).gather(scan_of(commit(tmp_path, {1: 1.0})), loaded)
+        [found] = OnSpark(spark, here_bytes=0).gather(scan_of(commit(tmp_path, {1: 1.0})), loaded)
         assert found.to_pylist() == [{"is_spared": True}]
 
     def test_the_error_of_a_task_is_what_the_user_reads(self, spark: "SparkSession", tmp_path: Path) -> None:
@@ -224,7 +241,7 @@ class TestOnSpark:
             yield 0, pa.table({})
 
         with pytest.raises(TaskFailed, match=r"^a task failed: windowing.errors.UserCodeError: the sum does not fit bigint") as error:
-            OnSpark(spark).gather(scan_of(commit(tmp_path, ROWS)), failing)
+            OnSpark(spark, here_bytes=0).gather(scan_of(commit(tmp_path, ROWS)), failing)
         assert "Traceback" in error.value.trace
 
 

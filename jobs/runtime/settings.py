@@ -16,8 +16,9 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.databricks.delta.snapshotPartitions": "2",  # Delta's 50 make the first read of a small table take 5 s
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",  # Spark's 10000 make any VACUUM take 26 s
-    # Python's arrays come from a heap that is kept from batch to batch, up to 128 MB: fresh pages for each take a quarter of a replay's CPU
-    # time. Both are bytes, and glibc's; elsewhere nothing reads them.
+    # Python's arrays, numpy's and Arrow's, come from one heap that is kept from batch to batch, up to 128 MB: fresh pages for each take a
+    # quarter of a replay's CPU time. Both thresholds are bytes, and glibc's; elsewhere nothing reads them.
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "33554432",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "134217728",
     "spark.ui.enabled": "false",

@@ -57,7 +57,7 @@ def seen(replayed):
 
 
 @given(cases(), st.data())
-@settings(max_examples=12)
+@settings(max_examples=9)
 def test_cuts_ranges_files_and_memory_do_not_show(case, data):
     rules, events, pipeline, _ = case
     cuts = data.draw(cuts_between(rules), label="cuts")
@@ -70,7 +70,7 @@ def test_cuts_ranges_files_and_memory_do_not_show(case, data):
 
 
 @given(cases(), st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_every_row_is_accounted_for(case, data):
     rules, events, pipeline, meets = case
     replayed = run(pipeline, rules, events, data.draw(cuts_between(rules), label="cuts"), [1, 2])
@@ -88,7 +88,7 @@ def test_every_row_is_accounted_for(case, data):
 
 
 @given(cases(), st.data())
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_a_run_repeated_gives_equal_hashes(case, data):
     rules, events, pipeline, _ = case
     cuts = data.draw(cuts_between(rules), label="cuts")

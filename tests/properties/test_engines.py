@@ -177,7 +177,7 @@ def test_engines_leave_the_same_of_global_windows(triggers, replay, data):
 
 
 @given(replays(), st.data())
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_engines_leave_the_same_when_the_lateness_changes_between_runs(replay, data):
     rules, events = replay
     latenesses = data.draw(st.lists(st.sampled_from([0, 1, 30, 200]), min_size=6, max_size=6), label="latenesses")

@@ -39,7 +39,7 @@ def with_runs(replayed, bounds):
 
 @pytest.mark.parametrize("late_refires", ["tick", "run"])
 @given(replays(FIXED | SESSIONS), st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_a_coarser_log_publishes_the_same(late_refires, replay, data):
     rules, events = replay
     cuts = data.draw(cuts_between(rules), label="cuts")

@@ -68,7 +68,7 @@ def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | 
     try:
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
         with files.open_output_stream(path) as sink:
-            pq.write_table(table, sink, **encoding(as_differences, table.column_names))
+            pq.write_table(table.unify_dictionaries(), sink, **encoding(as_differences, table.column_names))
     except OSError as error:
         raise not_writable(uri, error) from error
     return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, Statistics().add(table).to_json())

@@ -63,9 +63,10 @@ class FixedMerge:
     def _restore(self, parked: Part) -> Lives:
         rows = parked.rows
         has_contents = np.asarray(rows.column("contents").is_null())
-        accumulators = parked_accumulators(rows.filter(pa.array(has_contents)), self.setting)
-        owners = np.maximum(np.cumsum(has_contents) - 1, 0)
-        if not has_contents.all():
+        whole = bool(has_contents.all())
+        accumulators = parked_accumulators(rows if whole else rows.filter(pa.array(has_contents)), self.setting)
+        if not whole:
+            owners = np.maximum(np.cumsum(has_contents) - 1, 0)
             indices = pa.array(owners, mask=~has_contents)
             accumulators = [[column.take(indices) for column in columns] for columns in accumulators]
         return Lives(

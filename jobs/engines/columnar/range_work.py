@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
@@ -29,6 +28,8 @@ from jobs.tables.schemas import table_schemas
 from windowing.key_groups import KeyGroupRange
 from windowing.state.snapshot import ContentHash
 
+# Columns of `window_state` that follow from others, or that no built-in window has.
+_NOT_RESTORED = ("run_id", "state_window_start", "state_window_end", "next_firing", "cleanup_time", "user_state")
 _PASSED_ON = ("quarantine", "late_events", "counts")
 
 
@@ -96,14 +97,13 @@ class RangeWork:
         return {name: with_keys(part, nobody) for name, part in split.parts.items()}
 
     def _parked(self, owned: KeyGroupRange) -> pa.Table:
-        """The rows of the parent's `window_state`; row groups of other key groups are not read."""
-        wanted = pa.schema([field for field in self.schemas["window_state"] if field.name != "run_id"])
+        """The rows of the parent's `window_state`, without what follows from others; row groups of other key groups are not read."""
+        wanted = pa.schema([field for field in self.schemas["window_state"] if field.name not in _NOT_RESTORED])
         files = filesystem(self.replay.folders["window_state"])
         parts = []
         for path in self.replay.state.get("window_state", ()):
             with files.open_input_file(path) as data:
-                where = (pc.field(KEY_GROUP) >= owned.first) & (pc.field(KEY_GROUP) <= owned.last)
-                parts.append(pq.read_table(data, filters=where, use_threads=False).select(wanted.names).cast(wanted))
+                parts.append(_rows_of_file(pq.ParquetFile(data), wanted.names, owned).select(wanted.names).cast(wanted))
         return pa.concat_tables(parts) if parts else wanted.empty_table()
 
     def _hand_over(self, part: int, merged: Merged, parts: dict[str, Part], distinct: pa.Table) -> Iterator[pa.Table]:
@@ -143,6 +143,18 @@ class RangeWork:
         positions = pa.array(late.positions)
         groups = distinct.column(KEY_GROUP).take(pa.array(part.keys[late.positions]))
         return late_table(late, part.rows.take(positions), groups, self.schemas["late_events"], self.replay.shape)
+
+
+def _rows_of_file(file: pq.ParquetFile, names: list[str], owned: KeyGroupRange) -> pa.Table:
+    """The rows of some key groups. Of a file that has no others nothing is copied."""
+    place = file.schema.names.index(KEY_GROUP)
+    bounds = [file.metadata.row_group(number).column(place).statistics for number in range(file.num_row_groups)]
+    read = [number for number, held in enumerate(bounds) if held.min <= owned.last and held.max >= owned.first]
+    rows = file.read_row_groups(read, names, use_threads=False)
+    if all(owned.first <= bounds[number].min and bounds[number].max <= owned.last for number in read):
+        return rows
+    groups = rows.column(KEY_GROUP).to_numpy()
+    return rows.filter(pa.array((groups >= owned.first) & (groups <= owned.last)))
 
 
 def _unpacked(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:

@@ -116,9 +116,9 @@ def _words_of_column(column: pa.Array) -> tuple[Words | np.uint64, Words | np.ui
         word = np.where(np.asarray(column.fill_null(False)), np.uint64(_TAGS["t"]), np.uint64(_TAGS["f"]))
         return _twice(word, column)
     if (integers := as_integers(column)) is not None:
-        return _twice(np.asarray(integers.fill_null(0)).view(np.uint64) ^ np.uint64(_TAGS["i"]), column)
+        return _twice(_filled(integers, 0).view(np.uint64) ^ np.uint64(_TAGS["i"]), column)
     if pa.types.is_floating(kind):
-        numbers = np.asarray(pc.cast(column, pa.float64()).fill_null(0.0)) + 0.0
+        numbers = _filled(pc.cast(column, pa.float64()), 0.0) + 0.0
         return _twice(np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64) ^ np.uint64(_TAGS["d"]), column)
     if pa.types.is_decimal128(kind) and kind.scale >= 0:
         return _words_of_decimals(column)
@@ -163,6 +163,11 @@ def _words_of_texts(column: pa.Array, tag: str) -> tuple[Words, Words]:
     return first, second
 
 
+def _filled(column: pa.Array, value: float) -> npt.NDArray[Any]:
+    """`value` in place of nulls. A column without any is not copied, as `fill_null` does."""
+    return np.asarray(column.fill_null(value) if column.null_count else column)
+
+
 def _twice(words: Words, column: pa.Array) -> tuple[Words, Words]:
     """The same words for both halves; the null's where `column` is null."""
     if column.null_count:
@@ -200,5 +205,5 @@ def _words_of_distinct(column: pa.Array) -> tuple[Words, Words]:
 
 
 def _taken(words: Words, indices: pa.Array) -> Words:
-    taken = words[indices.fill_null(0).to_numpy()]
+    taken = words[_filled(indices, 0)]
     return np.where(np.asarray(indices.is_null()), np.uint64(_TAGS["n"]), taken) if indices.null_count else taken

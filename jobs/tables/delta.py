@@ -68,7 +68,7 @@ def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | 
     try:
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
         with files.open_output_stream(path) as sink:
-            pq.write_table(table.unify_dictionaries(), sink, **encoding(as_differences, table.column_names))
+            pq.write_table(table.unify_dictionaries(), sink, **encoding(as_differences, table.schema))
     except OSError as error:
         raise not_writable(uri, error) from error
     return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, Statistics().add(table).to_json())
@@ -87,13 +87,14 @@ def hardly_repeats(column: pa.ChunkedArray) -> bool:
     return (pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind)) and pc.count_distinct(sample).as_py() > len(sample) // 8
 
 
-def encoding(as_differences: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
+def encoding(as_differences: Sequence[str], schema: pa.Schema) -> dict[str, Any]:
     """How a Parquet file is written: integers and times in `as_differences` as such, other columns with a dictionary as long as that
-    pays. Readers see no dictionary."""
+    pays. Readers see no dictionary. Of columns that come as one the file has no bounds, which would take longer than the column."""
     return {
         "compression": "zstd",
-        "use_dictionary": [name for name in columns if name not in as_differences],
+        "use_dictionary": [name for name in schema.names if name not in as_differences],
         "column_encoding": dict.fromkeys(as_differences, "DELTA_BINARY_PACKED"),
+        "write_statistics": [field.name for field in schema if not pa.types.is_dictionary(field.type)],
         "store_schema": False,
     }
 

@@ -90,7 +90,7 @@ class _Part:
             files.create_dir(below or ".", recursive=True)
             self._sink = files.open_output_stream(self._path)
             varied = [name for name in first.column_names if hardly_repeats(first.column(name))]
-            self._writer = pq.ParquetWriter(self._sink, first.schema, **encoding(varied, first.column_names))
+            self._writer = pq.ParquetWriter(self._sink, first.schema, **encoding(varied, first.schema))
         except OSError as error:
             raise not_writable(folder.uri, error) from error
 

@@ -148,8 +148,9 @@ class RangeWork:
 def _rows_of_file(file: pq.ParquetFile, names: list[str], owned: KeyGroupRange) -> pa.Table:
     """The rows of some key groups. Of a file that has no others nothing is copied."""
     place = file.schema.names.index(KEY_GROUP)
-    bounds = [file.metadata.row_group(number).column(place).statistics for number in range(file.num_row_groups)]
-    read = [number for number, held in enumerate(bounds) if held.min <= owned.last and held.max >= owned.first]
+    groups_of_rows = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
+    bounds = {number: held.column(place).statistics for number, held in groups_of_rows.items() if held.num_rows}
+    read = [number for number, held in bounds.items() if held.min <= owned.last and held.max >= owned.first]
     rows = file.read_row_groups(read, names, use_threads=False)
     if all(owned.first <= bounds[number].min and bounds[number].max <= owned.last for number in read):
         return rows

@@ -233,7 +233,7 @@ class _Replaying:
         for number, (from_ms, to_ms) in enumerate(slices):
             is_close = from_ms == to_ms
             files = tuple(replace(file, may_hold_unread=first == number) for first, file in self.files if first <= number and not is_close)
-            scan = SliceScan(self.source, files, tuple(SCHEMA.names), "arrival_time", from_ms, to_ms, self.start)
+            scan = SliceScan(self.source, files, tuple(SCHEMA.names), self.pipeline.source.arrival_time, from_ms, to_ms, self.start)
             pipeline = self.pipeline
             if self.latenesses is not None:
                 pipeline = replace(pipeline, allowed_lateness=timedelta(milliseconds=self.latenesses[number]))

@@ -105,7 +105,7 @@ def test_a_bound_of_zero_is_rocksdb_from_the_start(opened: list[int]) -> None:
 
 
 def test_parked_state_that_would_outgrow_the_bound_is_restored_into_rocksdb(opened: list[int]) -> None:
-    run(PIPELINE, 200, cuts=[START + 149])
+    run(PIPELINE, 400, cuts=[START + 149])
     assert opened == [], "there is enough memory for all"
     run(PIPELINE, 50, cuts=[START + 149])
     assert opened[-1] in (0, 149), "before the first element of the second slice"

@@ -70,7 +70,7 @@ NO_FUNCTION: dict[str, Any] = {
 
 
 @given(replays(), st.data(), st.sampled_from(sorted(CULPRITS)))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_it_leaves_nothing_behind(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject, culprit: str) -> None:
     rules, events = replay
     drawn = data.draw(pipelines(rules), label="pipeline")

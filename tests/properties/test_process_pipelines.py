@@ -59,7 +59,7 @@ def check_against_core(ours: Replayed, theirs: Expected) -> None:
 
 
 @given(replays(), st.data())
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_neither_cuts_nor_parallelism_nor_where_state_lives_shows(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:
@@ -75,14 +75,14 @@ def test_neither_cuts_nor_parallelism_nor_where_state_lives_shows(
 
 
 @given(replays())
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, list[model.Event]]) -> None:
     rules, events = replay
     check_against_core(replay_pipeline(pipeline_of(rules), events, rules, [], [2]), expected(Watch(), events, rules))
 
 
 @given(replays(), st.data())
-@settings(max_examples=20)
+@settings(max_examples=14)
 def test_stragglers_are_elements_of_the_slice_that_finds_them(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     bounds = [rules.start, *data.draw(cuts_of(rules), label="cuts")]
@@ -93,7 +93,7 @@ def test_stragglers_are_elements_of_the_slice_that_finds_them(replay: tuple[mode
 
 
 @given(replays(), st.data(), st.sampled_from([0, 7, 9]))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_an_element_on_which_it_raises_might_never_have_come_but_for_progress(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject, unwanted: int
 ) -> None:

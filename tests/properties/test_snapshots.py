@@ -204,7 +204,7 @@ class Remembering(KeyedProcessFunction):
         return (self.last.value(), maps, self.all.get(), self.plain.value(), self.total.get())
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(scripts(elements(st.integers(-5, 60))), CUTS)
 def test_process_functions_go_on_from_files(script: list[Step], cuts: dict[int, Cut]) -> None:
     assert_cuts_do_not_show(Remembering, script, cuts)

@@ -94,7 +94,7 @@ def left(replayed):
 
 
 @given(replays(), st.data())
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_cuts_and_parallelism_do_not_show(replay, data):
     rules, events = replay
     purging = data.draw(st.booleans(), label="purging")
@@ -106,14 +106,14 @@ def test_cuts_and_parallelism_do_not_show(replay, data):
 
 
 @given(replays())
-@settings(max_examples=60)
+@settings(max_examples=36)
 def test_one_run_is_what_the_model_says(replay):
     rules, events = replay
     check_against_model(replay_slices(events, rules, [], [2]), events, rules)
 
 
 @given(replays(), st.data())
-@settings(max_examples=40)
+@settings(max_examples=26)
 def test_rows_that_appear_after_their_slice_are_folded_into_a_later_one_at_its_start(replay, data):
     rules, events = replay
     rules = dataclasses.replace(rules, max_ahead=100_000)  # that rule looks at the true arrival, which the model is not told
@@ -128,7 +128,7 @@ def test_rows_that_appear_after_their_slice_are_folded_into_a_later_one_at_its_s
 
 
 @given(replays(), st.data())
-@settings(max_examples=40)
+@settings(max_examples=26)
 def test_another_lateness_counts_from_its_cut_on_also_for_windows_that_are_open(replay, data):
     rules, events = replay
     cuts = data.draw(cuts_of(rules), label="cuts")

@@ -37,7 +37,7 @@ def outcome_of(replay: Callable[[], Any]) -> Any:
 
 
 @given(replays(), st.data())
-@settings(max_examples=60)
+@settings(max_examples=36)
 def test_cuts_parallelism_and_where_state_lives_do_not_show(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
@@ -63,7 +63,7 @@ def spilling_soon() -> Iterator[None]:
 
 
 @given(replays(), st.data())
-@settings(max_examples=25)
+@settings(max_examples=18)
 def test_a_run_repeated_gives_the_same_hashes(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
@@ -77,7 +77,7 @@ def test_a_run_repeated_gives_the_same_hashes(replay: tuple[model.Replay, list[m
 
 
 @given(replays(), st.data())
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
@@ -87,7 +87,7 @@ def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, l
 
 
 @given(replays(), st.data())
-@settings(max_examples=40)
+@settings(max_examples=26)
 def test_stragglers_are_elements_of_the_slice_that_finds_them(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")

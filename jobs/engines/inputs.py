@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from jobs.errors import PermanentError, UsageError
 from jobs.pipelines import DeltaSource
 from jobs.tables.delta import filesystem, reason
 from jobs.tables.errors import NotADeltaTable
+from jobs.tables.reading import actions_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
@@ -103,6 +105,14 @@ class PinnedSource:
     version: int
     schema: pa.Schema
     why_not_direct: str | None
+
+    @cached_property
+    def actions(self) -> pa.Table:
+        """Its files as of `jobs.tables.reading.actions_of`, in path order. Tasks, which know their files, are not sent them."""
+        return actions_of(DeltaTable(self.uri, version=self.version)).sort_by("path")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "actions"}
 
     def files(
         self,
@@ -242,18 +252,20 @@ def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSour
             ) from error
     features = set(table.protocol().reader_features or ())
     mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    paths = pa.table(table.get_add_actions()).column("path")
-    if not len(paths):
+    actions = actions_of(table)
+    if not actions.num_rows:
         raise EmptySource(
             f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to replay yet.", uri=uri
         )
     reasons = (
         ("deletion vectors", "deletionVectors" in features),
         ("column mapping", mapping != "none"),
-        ("files of another table", pc.any(pc.match_substring_regex(paths, "^([a-z0-9]+:|/)")).as_py()),
+        ("files of another table", pc.any(pc.match_substring_regex(actions.column("path"), "^([a-z0-9]+:|/)")).as_py()),
     )
     why_not_direct = " and ".join(reason for reason, present in reasons if present) or None
-    return PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct)
+    pinned = PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct)
+    vars(pinned)["actions"] = actions.sort_by("path")  # else the table would be opened again for them
+    return pinned
 
 
 def check_roles(source: DeltaSource, schema: pa.Schema, others: Sequence[str]) -> None:
@@ -366,8 +378,7 @@ def read(
 
 
 def _paths(source: PinnedSource) -> set[str]:
-    actions = pa.table(DeltaTable(source.uri, version=source.version).get_add_actions())
-    return set(map(unquote, _list(actions.column("path"))))
+    return set(map(unquote, _list(source.actions.column("path"))))
 
 
 Bounds = tuple[int, int]
@@ -379,7 +390,7 @@ _UNKNOWN = 2**63 - 1
 
 def _with_bounds(source: PinnedSource, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
     """Every file with the least and greatest arrival in it, in microseconds; None where the log doesn't say."""
-    actions = pa.table(DeltaTable(source.uri, version=source.version).get_add_actions(flatten=True)).sort_by("path")
+    actions = source.actions
     names = [name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")]
     values = zip(*(_list(actions.column(f"partition.{name}")) for name in names), strict=True) if names else [()] * actions.num_rows
     rows = _numbers(actions, "num_records")

@@ -9,7 +9,6 @@ from itertools import pairwise
 from math import ceil, prod
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from jobs.engines.inputs import InputFile, PinnedSource
 from jobs.engines.operator.spilling import state_memory_mb
@@ -94,7 +93,7 @@ def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[Inpu
         return rows_in(files)
     slide_ms = window.slide_ms if isinstance(window, SlidingEventTimeWindows) else window.size_ms
     slices_per_slide = 1 if window.size_ms % slide_ms == 0 else 2
-    actions = pa.table(DeltaTable(source.uri, version=source.version).get_add_actions(flatten=True))
+    actions = source.actions
     rows = {path: number for number, path in enumerate(actions.column("path").to_pylist())}
     total = 0
     for file in files:

@@ -49,7 +49,8 @@ class RollForward:
 
     def pending(self) -> list[LedgerRow]:
         """Rows of main that `published` has not seen yet, oldest first."""
-        done = _transaction(self.tables["published"].find())
+        with self.tables["published"].found() as published:
+            done = _transaction(published)
         return [row for row in self.tables.ledger.rows(since=done) if row.branch == MAIN]
 
     def finish(self) -> list[LedgerRow]:
@@ -69,7 +70,9 @@ class RollForward:
                 draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
             except CommitConflict:
                 continue
-            if _transaction(folder.open()) < row.seq:
+            with folder.found() as moved:
+                done = _transaction(moved)
+            if done < row.seq:
                 raise AssertionError(f"{folder.uri}: the commit of run {row.seq} left no transaction")
             return draft
 

@@ -31,6 +31,7 @@ from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Lineage, Slice, iso
 from jobs.protocol.stragglers import restated_since, to_be_restated
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
+from jobs.tables.delta import beside
 from jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
 from jobs.tables.overrides import OverridesReader, honoured_before
 from jobs.tables.schemas import Shape, staged_tables
@@ -298,7 +299,7 @@ class StageOfSlice:
             at=started,
         )
         with self._phase("claim"):
-            rivals = _on_branch_of(wanted, self.tables.ledger)
+            rivals = _on_branch_of(self.parent.row, self.tables.ledger)
             now = self.runner.clock
             claimed = attempts.claim(wanted, now, rivals) if self.runner.lease else attempts.record(wanted, now())
         if claimed is None:
@@ -346,16 +347,18 @@ class StageOfSlice:
 
     def _commit_staged(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
         """Write what came back to the driver, one file a table, and commit it with what tasks have written. Returns files by table."""
-        written: dict[str, tuple[str, ...]] = {}
-        for name in staged_tables(self.prepared.shape):
+
+        def commit(name: str) -> tuple[str, ...]:
             folder = self.tables[name]
             files = list(outcome.files.get(name, []))
             rows = stack(outcome.rows.get(name, []), folder.schema, self.run_id)
             if rows.num_rows:
                 files.append(write_staged(folder.uri, self.run_id, "driver", rows.drop_columns(["run_id"])))
             folder.commit_files(files)
-            written[name] = tuple(file.path for file in files)
-        return written
+            return tuple(file.path for file in files)
+
+        names = staged_tables(self.prepared.shape)
+        return dict(zip(names, beside(commit, names), strict=True))
 
     def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]], noted: list[validation.Check]) -> list[validation.Check]:
         panes = staged(self.tables, "panes", files["panes"])
@@ -386,14 +389,15 @@ class StageOfSlice:
         log.info(name, extra={**facts, "seconds": self.phases[name]})
 
 
-def _on_branch_of(attempt: Attempt, ledger: LedgerReader) -> Callable[[Attempt], bool]:
-    """Whether another attempt is at work on the same branch as `attempt`: a restatement is in nobody's way."""
+def _on_branch_of(parent: LedgerRow | None, ledger: LedgerReader) -> Callable[[Attempt], bool]:
+    """Whether an attempt is at work on the branch that `parent` ends: a restatement is in nobody's way."""
+    ours = MAIN if parent is None else parent.branch
 
-    def branch_of(attempt: Attempt) -> str:
-        return ledger.row(attempt.parent_seq).branch if attempt.parent_seq else MAIN  # what continues a staged slice is main's
+    def is_rival(holder: Attempt) -> bool:
+        branch = ledger.row(holder.parent_seq).branch if holder.parent_seq else MAIN  # what continues a staged slice is main's
+        return branch == ours
 
-    ours = branch_of(attempt)
-    return lambda holder: branch_of(holder) == ours
+    return is_rival
 
 
 @contextmanager

@@ -140,7 +140,7 @@ class AttemptsWriter(AttemptsReader):
         while True:
             table = self.folder.ensure()
             now = clock()
-            if any(map(rivals, self.holders(now))):
+            if any(map(rivals, self.holders(now, table))):
                 return None
             row = replace(attempt, owner=this_process(), claimed_at=now, expires_at=now + LEASE, outcome=OPEN, at=now)
             try:

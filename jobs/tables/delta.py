@@ -5,11 +5,13 @@ The only file that calls deltalake's writers. It knows no table by name.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,8 +26,13 @@ from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWrita
 from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
 from jobs.tables.statistics import Statistics
 
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
 _SAMPLE = 4096
-# A table is opened many times a run, and each time all commits since its last checkpoint are read.
+# Most of the time that small commits take is spent outside of Python, or waiting for storage.
+_AT_ONCE = 8
+# Whenever a table is opened, all commits since its last checkpoint are read.
 _CHECKPOINT_COMMITS = 10
 _COLOUR = re.compile(r"\x1b\[\d*m")
 
@@ -99,21 +106,34 @@ def encoding(as_differences: Sequence[str], schema: pa.Schema) -> dict[str, Any]
     }
 
 
+def beside(work: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
+    """`work` on each of `items`, which concern tables that are not each other's business, several at once; results in the items' order.
+
+    An error is raised where its item is due, when all items are done with.
+    """
+    with ThreadPoolExecutor(_AT_ONCE, "tables") as threads:
+        return threads.map(work, items)
+
+
 @dataclass(frozen=True)
 class Folder:
     """One Delta table: where it stands, its schema and its partition columns.
+
+    A handle that is done with is kept and brought up to date for who asks next, which takes a fraction of opening the table. Nobody else
+    has it meanwhile, so what a caller got as of one version stays at that version.
 
     Raises (every method):
         NotADeltaTable: something else is there.
 
     Raises (every writing method):
         WarehouseNotWritable: the folder can't be written.
-        CommitConflict: only where `expected` is given: the table has moved since.
+        CommitConflict: only where `expected` is given: the table has moved since. If not, `expected` is the caller's no more.
     """
 
     uri: str
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
+    _kept: list[DeltaTable] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @cached_property
     def name(self) -> str:
@@ -121,12 +141,36 @@ class Folder:
 
     def find(self, version: int | None = None) -> DeltaTable | None:
         """The table, at `version` if given; None when there is none yet."""
+        kept = self._refreshed() if version is None else None
+        if kept is not None:
+            return kept
         try:
             return DeltaTable(self.uri, version=version)
         except TableNotFoundError:
             return None
         except (OSError, DeltaError) as error:
             raise NotADeltaTable(f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}).", uri=self.uri) from error
+
+    @contextmanager
+    def found(self) -> Iterator[DeltaTable | None]:
+        """As `find`, for the block alone."""
+        table = self.find()
+        yield table
+        self._keep(table)
+
+    def _keep(self, table: DeltaTable | None) -> None:
+        if table is not None:
+            self._kept[:] = [table]
+
+    def _refreshed(self) -> DeltaTable | None:
+        """The kept handle as of now, which is the caller's alone from here on. None where there is none, or its table was removed."""
+        try:
+            table = self._kept.pop()
+            table.update_incremental()
+            newest = filesystem(self.uri).get_file_info(f"_delta_log/{table.version():020d}.json")
+        except (IndexError, OSError, DeltaError):
+            return None
+        return table if newest.is_file else None
 
     def open(self) -> DeltaTable:
         """The table as of now.
@@ -158,6 +202,12 @@ class Folder:
                 raise not_writable(self.uri, error) from error
             return made
 
+    def ensured(self) -> pa.Schema:
+        """The columns of the table as they are stored, made empty if it isn't there."""
+        table = self.ensure()
+        self._keep(table)
+        return pa.schema(table.schema())
+
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns at the end of the table; they are null in its rows so far. Those that it has already are left alone."""
         while fields:
@@ -174,11 +224,11 @@ class Folder:
 
         Give `within`, bounds of all rows that are wanted, wherever a table grows: finding the files then costs the same for many.
         """
-        table = self.find()
         names = list(columns) if columns is not None else self.schema.names
-        if table is None:
-            return pa.schema([self.schema.field(name) for name in names]).empty_table()
-        return self.read_at(table, names, where, within)
+        with self.found() as table:
+            if table is None:
+                return pa.schema([self.schema.field(name) for name in names]).empty_table()
+            return self.read_at(table, names, where, within)
 
     def read_at(
         self, table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expression | None = None, within: Within | None = None
@@ -191,9 +241,10 @@ class Folder:
 
     def append(self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None) -> None:
         """Append `rows` in one commit; with `expected`, only if the table is still at that version."""
+        table = expected if expected is not None else self.ensure()
         try:
             write_deltalake(
-                expected if expected is not None else self.ensure(),
+                table,
                 rows.select(self.schema.names).cast(self.schema),
                 mode="append",
                 partition_by=list(self.partition_by) or None,
@@ -203,11 +254,15 @@ class Folder:
             raise CommitConflict(f"{self.uri}: {error}") from error
         except (OSError, DeltaError) as error:
             raise not_writable(self.uri, error) from error
+        self._keep(table)
 
     def files(self, *bounds: Within, table: DeltaTable | None = None) -> StoredFiles:
         """The files that may hold rows within all `bounds`, of the table as it was opened, else as of now; none where there is none."""
-        opened = table if table is not None else self.find()
-        actions = pa.table({}) if opened is None else actions_of(opened)
+        if table is None:
+            with self.found() as opened:
+                actions = pa.table({}) if opened is None else actions_of(opened)
+        else:
+            actions = actions_of(table)
         return StoredFiles(files_within(actions, *bounds), filesystem(self.uri), self.schema)
 
     def commit_files(
@@ -235,6 +290,7 @@ class Folder:
             raise CommitConflict(f"{self.uri}: {error}") from error
         except (OSError, DeltaError) as error:
             raise not_writable(self.uri, error) from error
+        self._keep(table)
 
 
 def _commit(exclusive: bool, transaction: Transaction | None) -> CommitProperties:

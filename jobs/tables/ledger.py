@@ -13,13 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from jobs.errors import LostRaceError
 from jobs.tables import schemas
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict, NewerFormat, NoRuns
-from jobs.tables.reading import Within, actions_of
+from jobs.tables.reading import StoredFiles, Within
 from jobs.tables.spans import Span, Spans, seqs_of, spans_of
 
 MAIN = "main"
@@ -176,14 +175,13 @@ class LedgerReader:
 
     def head(self, branch: str = MAIN) -> LedgerRow | None:
         """The newest row of `branch`, also that which dropped it; None while there is none."""
-        table = self.folder.find()
-        return None if table is None else self._newest_of(table, branch)
+        return self._newest_of(self.folder.files(), branch)
 
-    def _newest_of(self, table: DeltaTable, branch: str) -> LedgerRow | None:
+    def _newest_of(self, files: StoredFiles, branch: str) -> LedgerRow | None:
         """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics on branch and seq."""
-        for first, last in sorted(_ranges(table, branch), key=lambda found: found[1], reverse=True):
+        for first, last in sorted(_ranges(files, branch), key=lambda found: found[1], reverse=True):
             where = (pc.field("seq") >= first) & (pc.field("seq") <= last) & (pc.field("branch") == branch)
-            rows = _rows(self.folder.read_at(table, where=where, within=Within("seq", first, last)))
+            rows = _rows(files.within(Within("seq", first, last)).read(self.folder.schema.names, where))
             if rows:
                 return rows[-1]
         return None
@@ -281,11 +279,12 @@ class LedgerWriter(LedgerReader):
         """
         while True:
             table = self.folder.ensure()
-            head = self._newest_of(table, branch)
+            files = self.folder.files(table=table)
+            head = self._newest_of(files, branch)
             _refuse_moved(branch, head, parent_seq)
             for other, seq in (beside or {}).items():
-                _refuse_moved(other, self._newest_of(table, other), seq)
-            bound = _bind(branch, rows, head, _newest_seq(table), committed_at())
+                _refuse_moved(other, self._newest_of(files, other), seq)
+            bound = _bind(branch, rows, head, _newest_seq(files), committed_at())
             try:
                 self.folder.append(pa.Table.from_pylist([_row(row) for row in bound], schema=self.folder.schema), expected=table)
             except CommitConflict:
@@ -325,14 +324,14 @@ def _rows(table: pa.Table) -> list[LedgerRow]:
     return [_from_values(values) for values in rows]
 
 
-def _newest_seq(table: DeltaTable) -> int:
+def _newest_seq(files: StoredFiles) -> int:
     """The newest seq of all branches, from the files' statistics alone; 0 for none."""
-    return max((last for _, last in _ranges(table, None)), default=0)
+    return max((last for _, last in _ranges(files, None)), default=0)
 
 
-def _ranges(table: DeltaTable, branch: str | None) -> Iterable[tuple[int, int]]:
+def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]:
     """(least, greatest seq) of each file of the ledger, or of those that may hold rows of `branch`."""
-    actions = actions_of(table)
+    actions = files.actions
     if actions.num_rows:
         columns = (actions.column(name).to_pylist() for name in ("min.seq", "max.seq", "min.branch", "max.branch"))
         for first, last, least, greatest in zip(*columns, strict=True):

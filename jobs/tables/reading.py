@@ -4,7 +4,7 @@ Knows no table by name. A dataset over every file, each with its bounds as an ex
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -72,6 +72,10 @@ class StoredFiles:
     def rows(self) -> int:
         """How many rows stand in them, as far as the log says."""
         return pc.sum(self.actions.column("num_records")).as_py() or 0 if self.actions.num_rows else 0
+
+    def within(self, *bounds: Within) -> "StoredFiles":
+        """Those of them that may hold rows within all `bounds`."""
+        return replace(self, actions=files_within(self.actions, *bounds))
 
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """`columns` of the rows that `where` selects."""

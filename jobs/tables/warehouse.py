@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from jobs.tables import schemas
 from jobs.tables.attempts import AttemptsReader
-from jobs.tables.delta import Folder
+from jobs.tables.delta import Folder, beside
 from jobs.tables.errors import NoRuns, ShapeChanged
 from jobs.tables.ledger import LedgerReader, refuse_newer
 
@@ -90,8 +90,7 @@ class Tables:
             NewerFormat: a newer version of the product has written here.
             WarehouseNotWritable: the warehouse can't be written.
         """
-        for name, folder in self.folders.items():
-            stored = pa.schema(folder.ensure().schema())
+        for (name, folder), stored in zip(self.folders.items(), beside(Folder.ensured, self.folders.values()), strict=True):
             if stored.equals(folder.schema):
                 continue
             known = [field for field in folder.schema if field.name in stored.names]

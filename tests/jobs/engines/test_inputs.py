@@ -1,7 +1,9 @@
 """Which files of a source a slice reads: pruning loses no row, rows without an arrival are told once, and a wrong source says why."""
 
 import json
+import pickle
 import shutil
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.engines import inputs
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import (
     EmptySource,
@@ -275,6 +278,21 @@ class TestPinning:
         assert rows_read(first, after(0), after(24))[0] == [1]
         assert pin(SOURCE, str(tmp_path), 0) == first
         assert pin(SOURCE, str(tmp_path)).version == 1
+
+    def test_the_log_is_read_once_for_a_pinned_version_and_is_not_sent_to_tasks(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = commit(tmp_path, {1: after(1)})
+        second = commit(tmp_path, {2: after(2)})
+        monkeypatch.setattr(inputs, "DeltaTable", None)
+        assert rows_read(first, after(0), after(24)) == ([1], [])
+        assert rows_read(second, after(0), after(24), first) == ([1, 2], [])
+        monkeypatch.undo()
+        sent = pickle.loads(pickle.dumps(second))
+        assert sent == second
+        assert "actions" in vars(second) and "actions" not in vars(sent)
+        assert replace(second, version=first.version).actions.num_rows == 1
+        assert sent.actions == second.actions
 
     def test_a_source_without_rows_is_empty(self, tmp_path: Path) -> None:
         Folder(str(tmp_path), SCHEMA).ensure()

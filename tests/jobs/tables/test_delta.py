@@ -2,8 +2,10 @@
 
 import json
 import re
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, Transaction
 
-from jobs.tables.delta import Folder, WrittenFile, write_file
+from jobs.tables import delta
+from jobs.tables.delta import Folder, WrittenFile, beside, write_file
 from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
 from jobs.tables.reading import Within
 
@@ -93,6 +96,99 @@ def test_a_filter_reads_the_files_that_can_hold_it(folder: Folder) -> None:
     Path(gone).unlink()
     assert folder.read(["n"], pc.field("day") == TUESDAY).to_pylist() == [{"n": 2}]
     assert folder.read(["n"], pc.field("n") > 1).to_pylist() == [{"n": 2}]
+
+
+class TestOfAHandleThatIsKept:
+    def test_a_table_is_opened_once_by_who_uses_it_again_and_again(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+        opened: list[str] = []
+
+        class Opened(DeltaTable):
+            def __init__(self, uri: str, **options: Any) -> None:
+                opened.append(uri)
+                super().__init__(uri, **options)
+
+        folder.ensure()
+        monkeypatch.setattr(delta, "DeltaTable", Opened)
+        folder.ensured()
+        folder.append(rows((1, MONDAY)))
+        folder.append(rows((2, MONDAY)), expected=folder.ensure())
+        folder.commit_files([file_of(folder, 3)])
+        assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
+        assert opened == [folder.uri]
+
+    def test_it_is_one_callers_alone_and_moves_with_nobody_else(self, folder: Folder) -> None:
+        folder.append(rows((1, MONDAY)))
+        held = folder.open()
+        version = held.version()
+        folder.append(rows((2, MONDAY)))
+        folder.commit_files([file_of(folder, 3)])
+        assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
+        assert held.version() == version
+        with pytest.raises(CommitConflict):
+            folder.append(rows((4, MONDAY)), expected=held)
+
+    def test_it_shows_what_others_have_done_since(self, folder: Folder) -> None:
+        other = replace(folder)
+        for n in range(12):  # beyond a checkpoint
+            assert values(folder) == [(before, MONDAY) for before in range(n)]
+            other.append(rows((n, MONDAY)))
+        other.commit_files([], other.files(Within.only("n", 3)))
+        assert (3, MONDAY) not in values(folder)
+        other.add_columns([pa.field("more", pa.string())])
+        assert folder.ensured().names == ["n", "day", "more"]
+
+    @pytest.mark.parametrize("again", [False, True])
+    def test_it_is_none_of_a_table_that_was_removed(self, folder: Folder, again: bool) -> None:
+        folder.append(rows((1, MONDAY)))
+        folder.append(rows((2, MONDAY)))
+        assert len(values(folder)) == 2
+        shutil.rmtree(folder.uri)
+        if again:
+            replace(folder).append(rows((7, TUESDAY)))
+        assert values(folder) == ([(7, TUESDAY)] if again else [])
+        folder.append(rows((8, TUESDAY)))
+        assert folder.open().version() == (2 if again else 1)
+        assert values(folder) == [*([(7, TUESDAY)] if again else []), (8, TUESDAY)]
+
+    def test_of_those_who_append_at_once_each_has_its_own(self, folder: Folder) -> None:
+        folder.ensured()
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda n: folder.append(rows((n, MONDAY))), range(12)))
+        assert values(folder) == [(n, MONDAY) for n in range(12)]
+
+    def test_of_those_who_append_at_once_from_one_version_one_comes_through(self, folder: Folder) -> None:
+        folder.append(rows((0, MONDAY)))
+        held = [folder.open() for _ in range(4)]
+
+        def append(n: int) -> bool:
+            try:
+                folder.append(rows((n, MONDAY)), expected=held[n - 1])
+            except CommitConflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as threads:
+            won = [n for n, has_won in zip(range(1, 5), threads.map(append, range(1, 5)), strict=True) if has_won]
+        assert len(won) == 1
+        assert values(folder) == [(0, MONDAY), (won[0], MONDAY)]
+
+
+def test_work_beside_each_other_comes_back_in_order_and_fails_with_the_first_of_its_errors() -> None:
+    last = threading.Event()
+
+    def work(n: int) -> int:
+        if n == 0:
+            assert last.wait(10)
+        if n == 3:
+            last.set()
+        if n in (1, 2):
+            raise ValueError(n)
+        return n * n
+
+    assert list(beside(lambda n: n * n, range(20))) == [n * n for n in range(20)]
+    with pytest.raises(ValueError, match=r"^1$"):
+        list(beside(work, range(4)))
+    assert last.is_set()
 
 
 def file_of(folder: Folder, n: int) -> WrittenFile:

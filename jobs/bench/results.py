@@ -60,9 +60,9 @@ class Results:
             same = {other["contender"]: other for other in rows if other["workload"] == row["workload"] and other["rows"] == row["rows"]}
             anchor, flink = same.get(ANCHOR), same.get("flink")
             row["wall_ratio"] = round(row["wall_s"] / anchor["wall_s"], 2) if anchor and anchor["wall_s"] else None
-            until = row["committed_s"]
+            until, of_case = row["committed_s"], [other for other in rows if other["workload"] == row["workload"]]
             row["committed_ratio"] = round(until / anchor["wall_s"], 2) if until and anchor and anchor["wall_s"] else None
-            whole = (same.get(OWN) or {}).get("committed_s")
+            whole = next((other["committed_s"] for other in of_case if other["contender"] == OWN), None)
             row["part_ratio"] = round(until / whole, 2) if until and whole and row["contender"] == PART else None
             row["per_cpu_ratio"] = round(flink["cpu_s"] / row["cpu_s"], 2) if flink and row["cpu_s"] else None
         return rows

@@ -77,10 +77,12 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """A way to run windows. `name` stands in the ledger; `aggregates_first` says whether fewer rows than it reads may reach its ranges."""
+    """A way to run windows. `name` stands in the ledger; `aggregates_first` says whether fewer rows than it reads may reach its ranges,
+    `in_threads` whether its tasks hardly hold Python's lock, and call nothing of the user's: threads of one process may run them."""
 
     name: str
     aggregates_first: bool
+    in_threads: bool
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         """Replay one slice. The same input gives the same rows, counts and hashes, for any number of ranges and tasks."""

@@ -63,8 +63,9 @@ def rows_merged(pipeline: Pipeline, sent: int) -> int:
 
 
 def rows_in(files: Sequence[InputFile]) -> int:
-    """Rows of the files, estimated from the size of those whose log does not count them."""
-    return sum(file.bytes // _BYTES_PER_ROW_STORED if file.rows is None else file.rows for file in files)
+    """Rows of the files that are of the slice if arrivals are spread evenly; estimated from the size where the log does not count them."""
+    counts = ((file.bytes // _BYTES_PER_ROW_STORED if file.rows is None else file.rows, file.fraction) for file in files)
+    return sum(ceil(rows * fraction) for rows, fraction in counts)
 
 
 def rows_sent(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], engine: Engine) -> int:

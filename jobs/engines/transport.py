@@ -7,11 +7,12 @@ import gc
 import itertools
 import os
 import re
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,8 @@ from jobs.errors import PermanentError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 Batches = Iterator[SourceBatch]
 MapTask = Callable[[Batches], Iterable[tuple[int, pa.Table]]]
 RangeTask = Callable[[int, list[pa.Table]], Iterable[pa.Table]]
@@ -109,6 +112,9 @@ class Transport(Protocol):
     def slots(self) -> int:
         """How many tasks run at a time."""
 
+    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
+        """What replays this slice sooner, else this one. `ranges`: into how many ranges it is divided, of so many tasks at a time."""
+
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         """The tables that `task` yields over all of `scan`; range numbers are ignored. For small results: they come to the driver."""
 
@@ -118,22 +124,50 @@ class Transport(Protocol):
 
 
 class InProcess:
-    """Transport without Spark: the same tasks, one after the other. Used by property tests."""
+    """Transport without Spark: the same tasks, in `threads` of this process."""
 
-    slots = 1
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
 
     def start(self) -> None:
         """Nothing takes long."""
 
+    @property
+    def slots(self) -> int:
+        return self._threads
+
+    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
+        return self
+
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
-        return [table for group in scan.groups() for _, table in task(scan.read(group))]
+        return [table for _, table in self._mapped(scan, task)]
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         received: dict[int, list[pa.Table]] = defaultdict(list)
-        for group in scan.groups():
-            for number, table in task(scan.read(group)):
-                received[number].append(table)
-        return [table for number in range(ranges) for table in reduce(number, received[number])]
+        for number, table in self._mapped(scan, task):
+            received[number].append(table)
+        return self._each(lambda number: reduce(number, received.pop(number, [])), range(ranges))
+
+    def _mapped(self, scan: SliceScan, task: MapTask) -> list[tuple[int, pa.Table]]:
+        return self._each(lambda group: task(scan.read(group)), scan.groups(self._threads))
+
+    def _each(self, work: Callable[[Given], Iterable[Result]], given: Iterable[Given]) -> list[Result]:
+        """What `work` gives of each, in their order."""
+        if self._threads == 1:
+            return [found for one in given for found in work(one)]
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="task") as threads:
+            return list(itertools.chain.from_iterable(threads.map(lambda one: list(work(one)), given)))
+
+
+class InThreads(InProcess):
+    """Transport within this process for what would else be done on Spark; its errors are those that would come from there."""
+
+    def _each(self, work: Callable[[Given], Iterable[Result]], given: Iterable[Given]) -> list[Result]:
+        try:
+            return super()._each(work, given)
+        except Exception as error:
+            raised = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+            raise TaskFailed(f"a task failed: {raised}", trace="".join(traceback.format_exception(error))) from error
 
 
 class OnSpark:
@@ -153,14 +187,13 @@ class OnSpark:
     def slots(self) -> int:
         return self._spark.sparkContext.defaultParallelism
 
+    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
+        return self
+
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         if scan.size > self._here_bytes or scan.why_not_direct() is not None:
             return _tables(self._map(scan, task))
-        threads_at_once = os.cpu_count() or 1
-        groups = scan.groups(threads_at_once)
-        with ThreadPoolExecutor(threads_at_once, thread_name_prefix="gather") as threads:
-            found = threads.map(lambda group: [table for _, table in task(scan.read(group))], groups)
-            return list(itertools.chain.from_iterable(found))
+        return InThreads(os.cpu_count() or 1).gather(scan, task)
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         mapped = self._map(scan, task)

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from jobs import args
 from jobs.engines import planner
 from jobs.engines.operator import OperatorEngine
-from jobs.engines.transport import MapTask, RangeTask, SliceScan, Transport
+from jobs.engines.small_slices import SparkWhereNeeded
+from jobs.engines.transport import Transport
 from jobs.errors import RejectedError, UsageError
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
@@ -29,6 +28,7 @@ from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Prepared, Runner, Staged, checked_source
 from jobs.protocol.slices import Lineage, Slice, choose, iso
 from jobs.protocol.verify import Verifier
+from jobs.runtime.settings import tasks_here
 from jobs.tables.ledger import MAIN, LedgerRow
 from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import Tables, Warehouse
@@ -107,6 +107,8 @@ class CatchUp:
             raise UsageError(f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out.")
         lineage = prepared.lineage(parent, self.request.start_ms)
         slices = self._slices(runner.pipeline, lineage)
+        if slices and runner.pipeline.expect:
+            threading.Thread(target=validation.load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
         committed: list[LedgerRow] = []
@@ -163,40 +165,15 @@ def runner_for(request: Request, warehouse: str | None, pipelines: str | None, t
     hashes = registry.config_hash(pipeline), found.code_hash(request.pipeline)
     source, _ = checked_source(where, pipeline)
     engine = planner.choose(pipeline, source.schema, request.engine).make()
-    return Runner(where, pipeline, *hashes, registry.product_version(), engine, _Later(transport), ranges=request.ranges)
-
-
-class _Later:
-    """A transport that is made when it is first used, so that a no-op and a refusal start no JVM."""
-
-    def __init__(self, make: Callable[[], Transport]) -> None:
-        self._make = make
-        self._made: Transport | None = None
-
-    def start(self) -> None:
-        self._transport()
-
-    @property
-    def slots(self) -> int:
-        return self._transport().slots
-
-    def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
-        return self._transport().gather(scan, task)
-
-    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        return self._transport().shuffle(scan, task, ranges, reduce)
-
-    def _transport(self) -> Transport:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+    return Runner(
+        where, pipeline, *hashes, registry.product_version(), engine, SparkWhereNeeded(transport, tasks_here()), ranges=request.ranges
+    )
 
 
 def spark_transport(app: str) -> Callable[[], Transport]:
     """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by then are known."""
 
     def make() -> Transport:
-        threading.Thread(target=validation.load_judge, name="great expectations", daemon=True).start()
         from jobs.engines.transport import OnSpark
         from jobs.runtime.session import session
         from jobs.runtime.user_code import ship

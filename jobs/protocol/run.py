@@ -232,12 +232,13 @@ class StageOfSlice:
             work = self._pinned()
             scan, before = work.scan(), work.progress()
         with self._phase("session"):
-            self.runner.transport.start()
-        with self._phase("timeline"):
-            timeline, after = work.timeline(scan, before, self.runner.transport)
-        with self._phase("replay"):
             runner = self.runner
-            outcome = work.replay(scan, timeline, after, runner.engine, runner.transport, run_id=self.run_id, ranges=runner.ranges)
+            transport = work.transport(scan, runner.engine, runner.transport, runner.ranges)
+            transport.start()
+        with self._phase("timeline"):
+            timeline, after = work.timeline(scan, before, transport)
+        with self._phase("replay"):
+            outcome = work.replay(scan, timeline, after, runner.engine, transport, run_id=self.run_id, ranges=runner.ranges)
             self.taken = (outcome.memory_mb, outcome.state_s)
         with self._phase("stage"):
             files = self._commit_staged(outcome)

@@ -161,6 +161,12 @@ class SliceReplay:
             return Progress.none()
         return Progress.from_table(read_staged(self.tables, "source_progress", self.owner.files.get("source_progress", ())))
 
+    def transport(self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None) -> Transport:
+        """`transport`, or what replays a slice as small as this one sooner."""
+        if not engine.in_threads:
+            return transport
+        return transport.for_slice(scan, lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges)
+
     def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
         """The watermarks of the slice, and the progress after it."""
         return timeline_of(transport, scan, Judge.of(self.pipeline, scan), before)

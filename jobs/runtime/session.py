@@ -15,7 +15,7 @@ from jobs.runtime.cache import cache
 from jobs.runtime.jars import jars, spark_home
 from jobs.runtime.java import java_home
 from jobs.runtime.packaging import package_zip
-from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, is_local, log_options
+from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, chosen_master, is_local, log_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
         local = is_local(told.get("spark.master"))
         chosen = {**{name: value for name, value in SETTINGS.items() if name not in told}, **conf}
     else:
-        master = master or os.environ.get("SLACKWATER_MASTER") or "local[*]"
+        master = master or chosen_master()
         local = is_local(master)
         builder = builder.master(master)
         chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **conf}

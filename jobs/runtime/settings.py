@@ -3,6 +3,8 @@
 Names and values only; nothing here starts anything.
 """
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,3 +45,17 @@ def log_options() -> str:
 def is_local(master: str | None) -> bool:
     """Whether a Spark master means threads of one process. None is Spark's default, which does; its small cluster for tests does not."""
     return master is None or (master.startswith("local") and not master.startswith("local-cluster"))
+
+
+def chosen_master() -> str:
+    """The Spark master of a session that names none."""
+    return os.environ.get("SLACKWATER_MASTER") or "local[*]"
+
+
+def tasks_here() -> int:
+    """How many tasks a session that names no master runs at a time in this very machine; one where a cluster does that, or where
+    spark-submit has chosen."""
+    threads = re.fullmatch(r"local\[(\*|\d+)(?:,.*)?\]", chosen_master())
+    if threads is None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return 1
+    return (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1])

@@ -36,6 +36,7 @@ class ColumnarEngine:
 
     name = "columnar"
     aggregates_first = True
+    in_threads = True
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         judge = Judge.of(replay.pipeline, replay.scan)

@@ -26,6 +26,7 @@ class OperatorEngine:
 
     name = "operator"
     aggregates_first = False
+    in_threads = False
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         judge = Judge.of(replay.pipeline, replay.scan)

@@ -215,8 +215,9 @@ def test_the_time_until_the_commit_is_compared_beside_the_whole(tmp_path: Path) 
     results.add(anchor, {"wall_s": 4.0, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
     eighth = Key("a", 100, "slackwater_last_eighth", "")
     results.add(eighth, {"wall_s": 2.0, "committed_s": 0.5, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 12, "check": "equal"})
-    row, other, _ = results.summary([ours, anchor, eighth])
+    row, other, part = results.summary([ours, anchor, eighth])
     assert (row["committed_s"], row["committed_ratio"], row["wall_ratio"]) == (2.0, 0.5, 1.25)
+    assert (part["part_ratio"], part["wall_ratio"], row["part_ratio"]) == (0.25, None, None)
     assert (other["committed_s"], other["committed_ratio"]) == (None, None)
 
 

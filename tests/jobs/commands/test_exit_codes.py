@@ -23,8 +23,16 @@ def test_0_when_it_is_done() -> None:
     assert slackwater("pipelines").returncode == 0
 
 
-def test_1_when_there_is_no_java(flights: Path, warehouse: Path, tmp_path: Path) -> None:
+def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) -> None:
     done = slackwater("run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, env=without_java(tmp_path))
+    assert done.returncode == 0, done.stderr
+    [row] = Stored(warehouse, "departures").rows("runs")
+    assert row["engine"] == "columnar" and row["rows_read"] > 0
+
+
+@pytest.mark.parametrize("wanting_spark", [("--engine", "operator"), ("--partitions", "100")])
+def test_1_when_there_is_no_java(warehouse: Path, tmp_path: Path, wanting_spark: tuple[str, ...]) -> None:
+    done = slackwater("run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, *wanting_spark, env=without_java(tmp_path))
     assert done.returncode == 1, done.stderr
     assert "Spark needs Java 17 or newer, and there is nothing in JAVA_HOME or on PATH" in done.stderr
     assert "slackwater[jre]" in done.stderr and "Traceback" not in done.stderr

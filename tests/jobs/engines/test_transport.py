@@ -1,6 +1,7 @@
 """What goes through a transport comes out the same on Spark and in one process, whoever reads the source's files."""
 
 import gc
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from jobs.engines import transport
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, pin, to_ms
-from jobs.engines.transport import Batches, InProcess, OnSpark, SliceScan, TaskFailed, Transport
+from jobs.engines.transport import Batches, InProcess, InThreads, OnSpark, SliceScan, TaskFailed, Transport
 from jobs.pipelines import DeltaSource
 from windowing.errors import UserCodeError
 
@@ -105,6 +106,41 @@ class TestInProcess:
         scan = scan_of(source, hours=(100, 124))
         assert (scan.files, scan.groups()) == ((), [()])
         assert shuffled(InProcess(), scan, 2) == {0: [], 1: []}
+
+
+class TestInThreads:
+    def test_they_give_what_one_thread_gives(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        scan = scan_of(commit(tmp_path, ROWS))
+        of_groups(monkeypatch, scan.files[0].bytes)
+        assert gathered(InThreads(3), scan) == gathered(InProcess(), scan)
+        assert list(shuffled(InThreads(3), scan, 5).items()) == list(shuffled(InProcess(), scan, 5).items())
+
+    def test_tasks_run_beside_each_other(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        scan = scan_of(commit(tmp_path, ROWS))
+        of_groups(monkeypatch, scan.files[0].bytes)
+        met = threading.Barrier(2, timeout=30)
+
+        def meeting(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+            for number, _ in enumerate(batches):
+                if not number:
+                    met.wait()
+            yield 0, pa.table({})
+
+        assert len(scan.groups(2)) == 2
+        InThreads(2).gather(scan, meeting)
+        with pytest.raises(TaskFailed, match="BrokenBarrierError"):
+            met.abort()
+            InThreads(2).gather(scan, meeting)
+
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_an_error_is_told_as_spark_tells_it(self, tmp_path: Path, threads: int) -> None:
+        def failing(number: int, received: list[pa.Table]) -> Iterator[pa.Table]:
+            raise UserCodeError("the sum does not fit bigint")
+
+        scan = scan_of(commit(tmp_path, ROWS))
+        with pytest.raises(TaskFailed, match=r"^a task failed: windowing.errors.UserCodeError: the sum does not fit bigint") as error:
+            InThreads(threads).shuffle(scan, judging(scan.from_ms, scan.to_ms), 2, failing)
+        assert "Traceback" in error.value.trace
 
 
 class TestGroups:

@@ -1,0 +1,100 @@
+"""Small slices are replayed where the driver stands, and only others have Spark started."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from jobs.engines.inputs import pin, to_ms
+from jobs.engines.small_slices import SMALL_BYTES, SparkWhereNeeded
+from jobs.engines.transport import InProcess, InThreads, SliceScan
+from jobs.pipelines import DeltaSource
+from jobs.runtime.settings import tasks_here
+
+DAY = datetime(2013, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> SliceScan:
+    schema = pa.schema([("a", pa.timestamp("us", tz="UTC"))])
+    write_deltalake(str(tmp_path), pa.Table.from_pylist([{"a": DAY + timedelta(hours=hour)} for hour in range(5)], schema=schema))
+    source = pin(DeltaSource("t", event_time="a", arrival_time="a"), str(tmp_path))
+    low, high = to_ms(DAY), to_ms(DAY + timedelta(days=1))
+    return SliceScan(source, tuple(source.files(low, high, "a", None)), ("a",), "a", low, high, low)
+
+
+class Made:
+    """Counts how often the transport is made."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> InProcess:
+        self.times += 1
+        return InProcess()
+
+
+def sized(scan: SliceScan, size: int) -> SliceScan:
+    return replace(scan, files=tuple(replace(file, bytes=size) for file in scan.files))
+
+
+class TestSparkWhereNeeded:
+    def test_a_small_slice_that_fits_tasks_here_needs_no_spark(self, scan: SliceScan) -> None:
+        made = Made()
+        chosen = SparkWhereNeeded(made, 2).for_slice(sized(scan, SMALL_BYTES), lambda slots: slots)
+        assert isinstance(chosen, InThreads)
+        assert chosen.slots == 2
+        chosen.start()
+        assert made.times == 0
+
+    def test_one_of_more_bytes_does(self, scan: SliceScan) -> None:
+        whole = SparkWhereNeeded(Made(), 2)
+        assert whole.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: 1) is whole
+
+    def test_one_of_which_a_part_is_of_the_slice_counts_with_that_part(self, scan: SliceScan) -> None:
+        large = sized(scan, 4 * SMALL_BYTES)
+        assert isinstance(
+            SparkWhereNeeded(Made(), 2).for_slice(
+                replace(large, files=tuple(replace(file, fraction=0.25) for file in large.files)), lambda slots: 1
+            ),
+            InThreads,
+        )
+
+    def test_one_whose_state_is_more_than_the_tasks_here_hold_does(self, scan: SliceScan) -> None:
+        whole = SparkWhereNeeded(Made(), 2)
+        assert whole.for_slice(scan, lambda slots: slots + 1) is whole
+
+    def test_one_that_only_spark_can_read_does(self, scan: SliceScan) -> None:
+        whole = SparkWhereNeeded(Made(), 2)
+        mapped = replace(scan, source=replace(scan.source, why_not_direct="column mapping"))
+        assert whole.for_slice(mapped, lambda slots: 1) is whole
+
+    def test_it_is_made_once_and_does_the_work_of_all_others(self, scan: SliceScan) -> None:
+        made = Made()
+        whole = SparkWhereNeeded(made, 2)
+        whole.start()
+        assert whole.slots == 1
+        [table] = whole.gather(scan, lambda batches: ((0, batch.rows) for batch in batches))
+        assert table.num_rows == 5
+        [number] = whole.shuffle(scan, lambda batches: ((0, batch.rows) for batch in batches), 1, lambda number, received: received)
+        assert number.num_rows == 5
+        assert made.times == 1
+
+
+class TestTasksHere:
+    @pytest.mark.parametrize(("master", "tasks"), [("local", 1), ("local[3]", 3), ("local[3,2]", 3), ("spark://host:7077", 1), ("yarn", 1)])
+    def test_a_master_says_how_many_run_on_this_machine(self, monkeypatch: pytest.MonkeyPatch, master: str, tasks: int) -> None:
+        monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+        monkeypatch.setenv("SLACKWATER_MASTER", master)
+        assert tasks_here() == tasks
+
+    def test_without_one_it_is_every_core_and_under_spark_submit_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("SLACKWATER_MASTER", raising=False)
+        monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+        monkeypatch.setattr("os.cpu_count", lambda: 7)
+        assert tasks_here() == 7
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+        assert tasks_here() == 1

@@ -13,6 +13,11 @@ from jobs.engines.transport import InThreads, MapTask, RangeTask, SliceScan, Tra
 SMALL_BYTES = 64 << 20
 
 
+def is_small(size: float, ranges: int, threads: int) -> bool:
+    """Whether a slice of `size` bytes that is divided into so many ranges is replayed by `threads` threads."""
+    return size <= SMALL_BYTES and ranges <= threads
+
+
 class SparkWhereNeeded:
     """A transport that is made when it is first used: a no-op, a refusal and small slices start no JVM.
 
@@ -34,8 +39,8 @@ class SparkWhereNeeded:
         return self._transport().slots
 
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> Transport:
-        is_small = scan.size <= SMALL_BYTES and scan.why_not_direct() is None
-        return self._here if is_small and ranges(self._here.slots) <= self._here.slots else self
+        threads = self._here.slots
+        return self._here if scan.why_not_direct() is None and is_small(scan.size, ranges(threads), threads) else self
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return self._transport().gather(scan, task)

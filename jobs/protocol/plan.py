@@ -4,7 +4,7 @@ Rows are counted by reading the arrival, time and key columns of the files that 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,10 @@ import pyarrow as pa
 from jobs.engines import planner as engines
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import InputFile, PinnedSource, SourceRewritten, pin, read
+from jobs.engines.operator.spilling import state_memory_mb
 from jobs.engines.rows import in_milliseconds
-from jobs.engines.task_memory import estimate_mb, rows_in
+from jobs.engines.small_slices import is_small
+from jobs.engines.task_memory import estimate_mb, ranges_for, rows_in, rows_sent
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import restatement, touched
@@ -25,6 +27,7 @@ from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
 from jobs.protocol.run import checked_source
 from jobs.protocol.slices import Lineage, Slice, choose, iso
 from jobs.protocol.stragglers import Stragglers, find, restated_since, stretches_of, version_of
+from jobs.runtime.settings import tasks_here
 from jobs.tables.errors import NoRuns
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.snapshots import is_kept
@@ -177,7 +180,7 @@ class _Planner:
             parked_touched=touched.count(keys, parked, parts, reach),
             published_touched=touched.count(keys, published, parts, reach),
             stragglers=self._stragglers(),
-            prediction=self._prediction(choice.engine, calibration),
+            prediction=self._prediction(choice.engine, calibration, self._needs_spark(chosen, choice, parked.num_rows)),
             memory_mb=memory_mb,
             memory_basis=memory_basis,
             said=tuple(self.said),
@@ -189,10 +192,22 @@ class _Planner:
             return Calibration.stored(self.pipeline, engine)
         return self.calibrate(self.pipeline, self.warehouse, slices[0].from_ms, slices[-1].to_ms)
 
-    def _prediction(self, engine: str, calibration: Calibration | None) -> Prediction | None:
+    def _prediction(self, engine: str, calibration: Calibration | None, needs_spark: bool) -> Prediction | None:
         """From what this pipeline has recorded, if there is any and no calibration was asked for."""
-        recorded = predict(self._recorded(), engine) if self.calibrate is None else None
-        return from_calibration(calibration) if recorded is None and calibration is not None else recorded
+        found = predict(self._recorded(), engine) if self.calibrate is None else None
+        if found is None and calibration is not None:
+            found = from_calibration(calibration)
+        return found if found is None or needs_spark else replace(found, start=0.0)
+
+    def _needs_spark(self, chosen: Sequence[Sequence[InputFile]], choice: engines.Choice, parked: int) -> bool:
+        """Whether any slice is not small."""
+        engine, threads = choice.make(), tasks_here()
+        if not engine.in_threads or self.source.why_not_direct is not None:
+            return True
+        rows = [rows_sent(self.pipeline, self.source, files, engine) + parked for files in chosen]
+        ranges = (ranges_for(count, state_memory_mb(), threads, self.pipeline.max_parallelism) for count in rows)
+        sizes = (sum(file.bytes * file.fraction for file in files) for files in chosen)
+        return not all(is_small(size, count, threads) for size, count in zip(sizes, ranges, strict=True))
 
     def _memory(
         self,

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from jobs.engines import small_slices
 from jobs.engines.transport import InProcess
+from jobs.examples.departures import departures
 from jobs.protocol import trial
+from jobs.protocol.calibration import Calibration
 from tests.integration.command import environment, here
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.stored import ROOT, Stored
@@ -98,6 +102,12 @@ def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipelin
     assert f"as {rows:,} of the rows took here" in found["memory_basis"]
     assert planned(*where)["seconds"] == pytest.approx(found["seconds"]), "it is kept"
     assert here(*where[:2], "--to", "2013-01-02", "--warehouse", warehouse, "--calibrate") == 2, "842 rows are too few"
+    kept = Calibration.stored(departures, "columnar")
+    assert kept is not None
+    replace(kept, start=9.0).keep()
+    small = planned(*where)["seconds"]
+    monkeypatch.setattr(small_slices, "SMALL_BYTES", 0)
+    assert planned(*where)["seconds"] == pytest.approx(small + 9.0), "only slices that are not small wait for Spark to start"
 
 
 def test_the_next_run_is_foretold_with_the_windows_that_it_touches(replayed: Stored, planned: Callable[..., dict[str, Any]]) -> None:

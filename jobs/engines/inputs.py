@@ -99,12 +99,14 @@ class PinnedSource:
         version: the Delta version.
         schema: all columns, partition columns included.
         why_not_direct: None when tasks may read the files themselves, else the reason.
+        table_id: the table's own; another one that is made in its place has another.
     """
 
     uri: str
     version: int
     schema: pa.Schema
     why_not_direct: str | None
+    table_id: str = ""
 
     @cached_property
     def actions(self) -> pa.Table:
@@ -250,8 +252,8 @@ def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSour
                 uri=uri,
                 version=version,
             ) from error
-    features = set(table.protocol().reader_features or ())
-    mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    features, metadata = set(table.protocol().reader_features or ()), table.metadata()
+    mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     actions = actions_of(table)
     if not actions.num_rows:
         raise EmptySource(
@@ -263,7 +265,7 @@ def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSour
         ("files of another table", pc.any(pc.match_substring_regex(actions.column("path"), "^([a-z0-9]+:|/)")).as_py()),
     )
     why_not_direct = " and ".join(reason for reason, present in reasons if present) or None
-    pinned = PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct)
+    pinned = PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct, str(metadata.id))
     vars(pinned)["actions"] = actions.sort_by("path")  # else the table would be opened again for them
     return pinned
 

@@ -3,7 +3,7 @@
 The pass judges rows exactly as the replay does, so an unusable row touches no progress.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from jobs.engines.rows import ARRIVAL, EVENT, Judge, columns_of_condition
 from jobs.engines.transport import Batches, SliceScan, Transport
 from jobs.tables import schemas
 from windowing.columnar.columns import Longs
+from windowing.columnar.source_progress import combine_ticks
 from windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress, TickAggregates, Timeline, watermark_timeline
 from windowing.watermarks import WatermarkStrategy
 
@@ -158,9 +159,19 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
     return replace(scan, columns=columns, may_lack=tuple(name for name in judge.pipeline.keys if name not in read))
 
 
-def timeline_of(transport: Transport, scan: SliceScan, judge: Judge, before: Progress) -> tuple[Timeline, Progress]:
-    """The timeline of the slice that `scan` reads, and the progress after it. One small job."""
-    parts = transport.gather(scan_of_pass(scan, judge), AggregateTicks(judge))
+def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
+    """The pass: partition, max_event_ms and last_arrival_ms, a row or more for each (source partition, tick). One small job."""
+    return transport.gather(scan_of_pass(scan, judge), AggregateTicks(judge))
+
+
+Maxima = Callable[[Transport, SliceScan, Judge], Sequence[pa.Table]]
+
+
+def timeline_of(
+    transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
+) -> tuple[Timeline, Progress]:
+    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or knows what it would give."""
+    parts = maxima(transport, scan, judge)
     return timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
 
 
@@ -168,8 +179,30 @@ def timeline_from(
     parts: Sequence[pa.Table], strategy: WatermarkStrategy, from_ms: int, to_ms_: int, before: Progress
 ) -> tuple[Timeline, Progress]:
     """As `timeline_of`, from tables that were gathered already."""
+    ticks, names = _coded(parts, before.names)
+    code = {name: number for number, name in enumerate(names)}
+    old = before.per_partition
+    recoded = np.array([code[name] for name in before.names], np.int64)
+    progress = SourceProgress(recoded, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms)
+    timeline, after = watermark_timeline(
+        ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms_, progress=progress, watermark=before.watermark
+    )
+    return timeline, Progress(names, after, timeline.final, to_ms_)
+
+
+def one_a_tick(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Table:
+    """What `parts` of the pass say, in one row for each (source partition, tick), sorted by both: of it comes the same timeline."""
+    ticks, names = _coded(parts)
+    numbers = ticks.last_arrival_ms // max(strategy.interval_ms, 1)
+    steps = combine_ticks(ticks.partitions, numbers, ticks.max_event_ms, ticks.last_arrival_ms)
+    partition = pa.array(names, pa.string()).take(pa.array(steps.partitions))
+    return pa.table({"partition": partition, "max_event_ms": steps.max_event_ms, "last_arrival_ms": steps.last_arrival_ms})
+
+
+def _coded(parts: Sequence[pa.Table], known: Sequence[str] = ()) -> tuple[TickAggregates, tuple[str, ...]]:
+    """All rows of `parts`, and the names, sorted, of which `partitions` are the positions: theirs and those `known`."""
     seen = {name for part in parts for name in part.column("partition").unique().to_pylist()}
-    names = tuple(sorted({*before.names, *seen}))
+    names = tuple(sorted({*known, *seen}))
     code = {name: number for number, name in enumerate(names)}
     ticks = TickAggregates.concatenate(
         TickAggregates(
@@ -179,10 +212,4 @@ def timeline_from(
         )
         for part in parts
     )
-    old = before.per_partition
-    recoded = np.array([code[name] for name in before.names], np.int64)
-    progress = SourceProgress(recoded, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms)
-    timeline, after = watermark_timeline(
-        ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms_, progress=progress, watermark=before.watermark
-    )
-    return timeline, Progress(names, after, timeline.final, to_ms_)
+    return ticks, names

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.engines.progress import Progress
+from jobs.engines.progress import Maxima, Progress, tick_maxima
 from jobs.engines.transport import SliceScan, Transport
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
@@ -95,5 +95,5 @@ class FinalReplay(SliceReplay):
         source, at_ms = self.pins.source, self.slice.to_ms
         return SliceScan(source, (), tuple(source.schema.names), self.pipeline.source.arrival_time, at_ms, at_ms, self.start_ms)
 
-    def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
+    def timeline(self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima) -> tuple[Timeline, Progress]:
         return final_timeline(self.slice.to_ms, before)

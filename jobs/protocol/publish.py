@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from jobs.errors import LostRaceError, RejectedError, UsageError
-from jobs.protocol import validation
+from jobs.protocol import kept_ticks, validation
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
 from jobs.tables.attempts import Attempt, AttemptsWriter
@@ -93,6 +93,8 @@ class Publisher:
         log.info("roll forward", extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id})
         for attempt, row in zip(attempts, bound, strict=True):
             log_of.record(attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish")
+        if any(attempt.attempt > 1 or attempt.outcome == "rejected" for attempt in attempts):
+            kept_ticks.drop(self.tables)
         return bound
 
     def _chain(self, run_id: str | None) -> Chain:

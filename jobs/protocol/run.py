@@ -26,6 +26,7 @@ from jobs.errors import LostRaceError, RetryableError, SlackwaterError
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
 from jobs.protocol.evolution import Difference, check_settings
+from jobs.protocol.kept_ticks import KeptTicks
 from jobs.protocol.shapes import check_parkable, shape_of
 from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Lineage, Slice, iso
@@ -208,11 +209,13 @@ class StageOfSlice:
         started = self.runner.clock()
         self._refuse_unsettled(started)
         attempt = self._claim(started)
+        kept = KeptTicks(self.tables, attempt)
         try:
             with self._way_out(), _renewed(self.prepared.attempts, attempt, self.runner.clock):
-                row, checks = self._work(started, attempt)
+                row, checks = self._work(started, attempt, kept)
         except BaseException as error:
             self._record_failure(attempt, error)
+            kept.keep()
             raise
         outcome = "rejected" if row.verdict == validation.FAILED else "staged"
         attempt = self.prepared.attempts.record(
@@ -224,9 +227,11 @@ class StageOfSlice:
             exit_code=4 if outcome == "rejected" else None,
             ledger_row=pack(row, self.parent.row, self.pipeline.describe()),
         )
+        if outcome == "rejected":
+            kept.keep()
         return Staged(attempt, row, tuple(checks), *self.taken)
 
-    def _work(self, started: datetime, attempt: Attempt) -> tuple[LedgerRow, list[validation.Check]]:
+    def _work(self, started: datetime, attempt: Attempt, kept: KeptTicks) -> tuple[LedgerRow, list[validation.Check]]:
         with self._phase("pin"):
             changes = self._changes()
             work = self._pinned()
@@ -236,7 +241,7 @@ class StageOfSlice:
             transport = work.transport(scan, runner.engine, runner.transport, runner.ranges)
             transport.start()
         with self._phase("timeline"):
-            timeline, after = work.timeline(scan, before, transport)
+            timeline, after = work.timeline(scan, before, transport, kept)
         with self._phase("replay"):
             outcome = work.replay(scan, timeline, after, runner.engine, transport, run_id=self.run_id, ranges=runner.ranges)
             self.taken = (outcome.memory_mb, outcome.state_s)

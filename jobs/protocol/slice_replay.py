@@ -13,7 +13,7 @@ from jobs.engines.inputs import PinnedSource, pin, to_datetime
 from jobs.engines.inputs import to_ms as to_ms_of
 from jobs.engines.operator.spilling import state_memory_mb
 from jobs.engines.overrides import Moved, Overrides
-from jobs.engines.progress import Progress, timeline_of
+from jobs.engines.progress import Maxima, Progress, tick_maxima, timeline_of
 from jobs.engines.replay import Engine, Outcome, Replay
 from jobs.engines.rows import Judge
 from jobs.engines.task_memory import ranges_for, rows_at_once, rows_sent
@@ -167,9 +167,9 @@ class SliceReplay:
             return transport
         return transport.for_slice(scan, lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges)
 
-    def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
-        """The watermarks of the slice, and the progress after it."""
-        return timeline_of(transport, scan, Judge.of(self.pipeline, scan), before)
+    def timeline(self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima) -> tuple[Timeline, Progress]:
+        """The watermarks of the slice, and the progress after it; see `timeline_of` for `maxima`."""
+        return timeline_of(transport, scan, Judge.of(self.pipeline, scan), before, maxima)
 
     def replay(
         self,

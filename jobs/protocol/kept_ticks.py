@@ -1,0 +1,106 @@
+"""What the watermark pass of a try has found, kept for the next try at the slice where this one does not end well: that needs no pass.
+
+One small file of the pipeline, outside of its tables. Half a file, or one of other rows or other rules, is as none. Knows no watermark.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
+
+from jobs.engines.progress import one_a_tick, tick_maxima
+from jobs.engines.rows import Judge
+from jobs.engines.transport import SliceScan, Transport
+from jobs.pipelines.registry import product_version
+from jobs.tables.attempts import Attempt
+from jobs.tables.delta import encoding, filesystem, reason
+from jobs.tables.warehouse import Tables
+
+log = logging.getLogger("slackwater")
+
+FILE = "_ticks"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+class KeptTicks:
+    """Stands for the pass in one try (`jobs.engines.progress.Maxima`): makes it, unless an earlier try has kept what it gives.
+
+    Args:
+        tables: the pipeline's.
+        attempt: the try; the first one looks for nothing.
+    """
+
+    def __init__(self, tables: Tables, attempt: Attempt) -> None:
+        self._folder, self._attempt = _folder(tables), attempt
+        self._made: tuple[SliceScan, Judge, Sequence[pa.Table]] | None = None
+
+    def __call__(self, transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
+        known = _read(self._folder, scan, judge) if self._attempt.attempt > 1 else None
+        if known is not None:
+            facts = {"pipeline": judge.pipeline.name, "run_id": self._attempt.run_id, "attempt": self._attempt.attempt}
+            log.info("ticks are known from an earlier try", extra=facts)
+            return [known]
+        parts = tick_maxima(transport, scan, judge)
+        self._made = scan, judge, parts
+        return parts
+
+    def keep(self) -> None:
+        """Write what the pass of this try has found, if it has made one. Where that can't be written, the next try makes its own."""
+        if self._made is None:
+            return
+        scan, judge, parts = self._made
+        table, sink = one_a_tick(parts, judge.pipeline.watermarks), pa.BufferOutputStream()
+        pq.write_table(table, sink, **encoding(("max_event_ms", "last_arrival_ms"), table.schema))
+        body = sink.getvalue().to_pybytes()
+        try:
+            with self._folder.open_output_stream(FILE) as file:
+                file.write(_digest(scan, judge, body) + body)
+        except (OSError, DeltaError) as error:
+            log.warning(f"ticks are not kept: {reason(error)}", extra={"pipeline": judge.pipeline.name, "run_id": self._attempt.run_id})
+
+
+def drop(tables: Tables) -> None:
+    """Remove what an earlier try has kept. Called once its slice is committed."""
+    folder = _folder(tables)
+    # The commit stands, and what is left of its tries is read by none: another process may be first, or the folder not be writable now.
+    with suppress(OSError, DeltaError):
+        if _is_there(folder):
+            folder.delete_file(FILE)
+
+
+def _folder(tables: Tables) -> pafs.FileSystem:
+    return filesystem(tables["attempts"].uri.rpartition("/")[0])
+
+
+def _is_there(folder: pafs.FileSystem) -> bool:
+    return bool(folder.get_file_info(FILE).type is pafs.FileType.File)
+
+
+def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge) -> pa.Table | None:
+    """What was kept of exactly this pass."""
+    try:
+        if not _is_there(folder):
+            return None
+        with folder.open_input_stream(FILE) as file:
+            content = file.read()
+    except (OSError, DeltaError):
+        return None
+    digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    return pq.read_table(pa.BufferReader(body)) if digest == _digest(scan, judge, body) else None
+
+
+def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:
+    """SHA-256 over all that the pass's result depends on, and the result. Of the declarations only those that judge panes are left out;
+    the parent's progress does not matter, because it is put to the maxima afterwards."""
+    source, before = scan.source, scan.before
+    pinned = [None if table is None else (table.uri, table.table_id, table.version) for table in (source, before)]
+    rows = (pinned, scan.files, scan.restated, scan.overrides, scan.from_ms, scan.to_ms, scan.start_ms)
+    rules = {name: value for name, value in judge.pipeline.describe().items() if name != "expect"}
+    key = repr((product_version(), rows, json.dumps(rules, sort_keys=True)))
+    return hashlib.sha256(b"\0".join((key.encode(), body))).digest()

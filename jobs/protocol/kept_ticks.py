@@ -58,9 +58,11 @@ class KeptTicks:
         table, sink = one_a_tick(parts, judge.pipeline.watermarks), pa.BufferOutputStream()
         pq.write_table(table, sink, **encoding(("max_event_ms", "last_arrival_ms"), table.schema))
         body = sink.getvalue().to_pybytes()
+        content = _digest(scan, judge, body) + body
         try:
-            with self._folder.open_output_stream(FILE) as file:
-                file.write(_digest(scan, judge, body) + body)
+            # In one piece, and by way of a buffer: delta-rs's file systems take bytes, and unbuffered they would be given a pyarrow.Buffer.
+            with self._folder.open_output_stream(FILE, buffer_size=len(content) + 1) as file:
+                file.write(content)
         except (OSError, DeltaError) as error:
             log.warning(f"ticks are not kept: {reason(error)}", extra={"pipeline": judge.pipeline.name, "run_id": self._attempt.run_id})
 

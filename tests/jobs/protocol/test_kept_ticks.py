@@ -11,15 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake.fs import DeltaStorageHandler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow.fs import PyFileSystem
 
 from jobs.engines.inputs import InputFile, PinnedSource
 from jobs.engines.progress import Progress, one_a_tick, tick_maxima, timeline_from, timeline_of
 from jobs.engines.rows import Judge
 from jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
 from jobs.pipelines import DeltaSource, Pipeline, count, expect
-from jobs.protocol import recorded, validation
+from jobs.protocol import kept_ticks, recorded, validation
 from jobs.protocol.catch_up import SliceRejected, roll_forward
 from jobs.protocol.kept_ticks import FILE, KeptTicks
 from jobs.protocol.publish import Publisher
@@ -223,7 +225,7 @@ def test_whatever_the_pass_depends_on_makes_it_anew(world: Trying, tmp_path: Pat
 
 def test_another_version_of_the_product_makes_it_anew(world: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
     world.fail(lambda: world.run(24))
-    monkeypatch.setattr("jobs.protocol.kept_ticks.product_version", lambda: "another")
+    monkeypatch.setattr(kept_ticks, "product_version", lambda: "another")
     assert world.passes_of(lambda: world.run(24)) == 1
 
 
@@ -259,6 +261,13 @@ def test_a_file_that_cannot_be_written_changes_nothing(world: Trying, caplog: py
     assert [record.message[:20] for record in caplog.records if record.levelno == logging.WARNING] == ["ticks are not kept: "]
     assert [row.outcome for row in world.tables.attempts.standing()] == ["failed"]
     assert world.passes_of(lambda: world.run(24)) == 1
+
+
+def test_it_is_kept_on_object_stores_too(world: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_ticks, "filesystem", lambda uri: PyFileSystem(DeltaStorageHandler(uri)))
+    world.fail(lambda: world.run(24))
+    assert world.passes_of(lambda: world.run(24)) == 0
+    assert not world.kept.exists()
 
 
 def test_a_try_that_fails_before_its_pass_keeps_nothing(world: Trying, monkeypatch: pytest.MonkeyPatch) -> None:

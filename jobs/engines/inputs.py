@@ -234,24 +234,42 @@ def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSour
         NotADeltaTable, EmptySource: what is at `uri` can't be read as a source.
         VersionGone: it has no such version any more.
     """
+    table = _opened(source, uri)
+    return _pinned(source, uri, table if version is None else _moved_to(source, uri, table, version))
+
+
+def pin_both(source: DeltaSource, uri: str, version: int) -> tuple[PinnedSource, PinnedSource]:
+    """(the source at its newest version, the source at `version`), raising as `pin`."""
+    table = _opened(source, uri)
+    newest = _pinned(source, uri, table)
+    return newest, newest if version == newest.version else _pinned(source, uri, _moved_to(source, uri, table, version))
+
+
+def _opened(source: DeltaSource, uri: str) -> DeltaTable:
     try:
-        table = DeltaTable(uri)
+        return DeltaTable(uri)
     except (DeltaError, OSError) as error:
         raise NotADeltaTable(
             f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first (for an example: "
             "`slackwater examples load NAME --from A --to B`), or mend DeltaSource(...).",
             uri=uri,
         ) from error
-    if version is not None:
-        try:
-            table.load_as_version(version)
-        except (DeltaError, OSError) as error:
-            raise VersionGone(
-                f"source {source.table!r}: version {version} can't be read any more ({reason(error)}). A run that was pinned to it can't "
-                "be repeated; keep the source's log for longer (delta.logRetentionDuration).",
-                uri=uri,
-                version=version,
-            ) from error
+
+
+def _moved_to(source: DeltaSource, uri: str, table: DeltaTable, version: int) -> DeltaTable:
+    try:
+        table.load_as_version(version)
+    except (DeltaError, OSError) as error:
+        raise VersionGone(
+            f"source {source.table!r}: version {version} can't be read any more ({reason(error)}). A run that was pinned to it can't "
+            "be repeated; keep the source's log for longer (delta.logRetentionDuration).",
+            uri=uri,
+            version=version,
+        ) from error
+    return table
+
+
+def _pinned(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSource:
     features, metadata = set(table.protocol().reader_features or ()), table.metadata()
     mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     actions = actions_of(table)

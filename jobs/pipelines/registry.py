@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -148,12 +149,13 @@ def _own_files(module: ModuleType) -> dict[str, Path]:
 
 def _package_files(name: str) -> dict[str, Path]:
     return {
-        f"{name}/{path.relative_to(folder).as_posix()}": path
+        f"{name}/{path.as_posix().removeprefix(folder.as_posix() + '/')}": path
         for folder in map(Path, sys.modules[name].__path__)
         for path in folder.rglob("*.py")
     }
 
 
+@cache
 def product_version() -> str:
     """The installed version of slackwater."""
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import PinnedSource, pin, to_datetime
+from jobs.engines.inputs import PinnedSource, pin, pin_both, to_datetime
 from jobs.engines.inputs import to_ms as to_ms_of
 from jobs.engines.operator.spilling import state_memory_mb
 from jobs.engines.overrides import Moved, Overrides
@@ -68,8 +68,9 @@ class Pins:
             SourceChanged: the parent has read another table.
             SourceRewritten: rows that runs have read are not there any more.
         """
-        source = pin(pipeline.source, warehouse.source(pipeline.source.table))
-        before = _version_of(pipeline, warehouse, () if owner is None else owner.inputs)
+        uri = warehouse.source(pipeline.source.table)
+        read = _version_of(pipeline, () if owner is None else owner.inputs)
+        source, before = (pin(pipeline.source, uri), None) if read is None else pin_both(pipeline.source, uri, read)
         newer = () if before is None else tuple(stretch for stretch in restated if stretch.version > before.version)
         if before is not None:
             source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
@@ -92,14 +93,17 @@ class Pins:
             SourceChanged: it has read another table than the pipeline declares now.
             VersionGone: a version has been cleaned up.
         """
-        source = _version_of(pipeline, warehouse, row.inputs)
-        assert source is not None, f"run {row.seq} has no input"
-        before = _version_of(pipeline, warehouse, () if owner is None else owner.inputs)
+        uri = warehouse.source(pipeline.source.table)
+        version = _version_of(pipeline, row.inputs)
+        assert version is not None, f"run {row.seq} has no input"
+        source = pin(pipeline.source, uri, version)
+        read = _version_of(pipeline, () if owner is None else owner.inputs)
+        before = None if read is None else source if read == version else pin(pipeline.source, uri, read)
         return cls(source, before, restated, tuple(overrides[: honoured_by(row)]))
 
 
-def _version_of(pipeline: Pipeline, warehouse: Warehouse, inputs: Iterable[Input]) -> PinnedSource | None:
-    """The source as pinned among `inputs`; None where there are none."""
+def _version_of(pipeline: Pipeline, inputs: Iterable[Input]) -> int | None:
+    """The version of the source that is pinned among `inputs`; None where there are none."""
     tables = {item.table: item for item in inputs}
     if not tables:
         return None
@@ -111,7 +115,7 @@ def _version_of(pipeline: Pipeline, warehouse: Warehouse, inputs: Iterable[Input
             "change, or give the pipeline another name (it then starts a lineage of its own).",
             table=wanted,
         )
-    return pin(pipeline.source, warehouse.source(wanted), tables[wanted].version)
+    return tables[wanted].version
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict
-from jobs.tables.reading import Within
+from jobs.tables.reading import StoredFiles, Within
 
 LEASE = timedelta(minutes=3)
 OPEN = "claimed"
@@ -99,17 +99,19 @@ class AttemptsReader:
 
     def holders(self, now: datetime, table: DeltaTable | None = None) -> list[Attempt]:
         """Attempts that hold the lease at `now` (in `table`, or as of now): claimed, not expired, not by a dead process of this host."""
-        claimed = self._newest(pc.field("expires_at") > now, Within("expires_at", now, None), table)
+        files = self.folder.files(table=table)
+        claimed = self._newest(pc.field("expires_at") > now, Within("expires_at", now, None), files)
         alive = [run_id for run_id, row in claimed.items() if row.outcome == OPEN and not is_dead(row.owner or "//")]
         # What has ended may have been recorded with the expiry of its claim, which its renewals lie behind.
-        stands = (self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id), table)[run_id] for run_id in alive)
+        stands = (self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id), files)[run_id] for run_id in alive)
         return [row for row in stands if row.outcome == OPEN]
 
     def _newest(
-        self, where: pc.Expression | None = None, within: Within | None = None, table: DeltaTable | None = None
+        self, where: pc.Expression | None = None, within: Within | None = None, files: StoredFiles | None = None
     ) -> dict[str, Attempt]:
         newest: dict[str, Attempt] = {}
-        rows = self.folder.read(where=where, within=within) if table is None else self.folder.read_at(table, where=where, within=within)
+        some = self.folder.files() if files is None else files
+        rows = (some if within is None else some.within(within)).read(self.folder.schema.names, where)
         for values in rows.to_pylist():
             row = Attempt(**values)
             if row.run_id not in newest or _order(newest[row.run_id]) <= _order(row):

@@ -31,7 +31,7 @@ Made = TypeVar("Made")
 
 _SAMPLE = 4096
 # Most of the time that small commits take is spent outside of Python, or waiting for storage.
-_AT_ONCE = 8
+_AT_ONCE = 4
 # Whenever a table is opened, all commits since its last checkpoint are read.
 _CHECKPOINT_COMMITS = 10
 _COLOUR = re.compile(r"\x1b\[\d*m")

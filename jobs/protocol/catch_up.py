@@ -163,11 +163,10 @@ def runner_for(request: Request, warehouse: str | None, pipelines: str | None, t
     pipeline = found[request.pipeline]
     where = Warehouse.at(warehouse)
     hashes = registry.config_hash(pipeline), found.code_hash(request.pipeline)
-    source, _ = checked_source(where, pipeline)
-    engine = planner.choose(pipeline, source.schema, request.engine).make()
-    return Runner(
-        where, pipeline, *hashes, registry.product_version(), engine, SparkWhereNeeded(transport, tasks_here()), ranges=request.ranges
-    )
+    checked = checked_source(where, pipeline)
+    engine = planner.choose(pipeline, checked[0].schema, request.engine).make()
+    here = SparkWhereNeeded(transport, tasks_here())
+    return Runner(where, pipeline, *hashes, registry.product_version(), engine, here, ranges=request.ranges, checked=checked)
 
 
 def spark_transport(app: str) -> Callable[[], Transport]:

@@ -88,6 +88,7 @@ class Runner:
         ranges: number of key-group ranges; None leaves it to the size of the input.
         lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the compare-and-swap alone.
         clock: the wall clock.
+        checked: what `checked_source` has just said, for which the source was opened; None: it is asked when the tables are made.
     """
 
     warehouse: Warehouse
@@ -100,6 +101,7 @@ class Runner:
     ranges: int | None = None
     lease: bool = True
     clock: Callable[[], datetime] = wall_clock
+    checked: tuple[PinnedSource, Shape] | None = None
 
     def prepare(self) -> "Prepared":
         """Check the source against the declarations and make the tables.
@@ -107,7 +109,7 @@ class Runner:
         Raises:
             UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written.
         """
-        _, shape = checked_source(self.warehouse, self.pipeline)
+        _, shape = self.checked or checked_source(self.warehouse, self.pipeline)
         tables = self.warehouse.tables(self.pipeline.name, shape)
         tables.ensure()
         return Prepared(self, shape, tables)

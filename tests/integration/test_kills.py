@@ -124,6 +124,7 @@ def test_a_slice_that_was_staged_before_the_kill_can_be_published_as_it_is(kille
     assert_corrections_make_published(hourly)
 
 
+@pytest.mark.slow
 def test_publish_of_a_chain_killed_at_any_moment_publishes_all_of_it_or_nothing(hourly: Stored) -> None:
     assert run(hourly, Plan(), "--no-publish").returncode == 0
     for at in ("before the ledger commit", "after the ledger commit", "between the roll-forward commits"):

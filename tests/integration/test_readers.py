@@ -82,7 +82,7 @@ def on_spark(stored: Stored, spark: "SparkSession") -> Ask:
     return lambda statement: plain(spark.sql(statement).toArrow())
 
 
-@pytest.fixture(scope="module", params=["spark", "duckdb", "polars"])
+@pytest.fixture(scope="module", params=[pytest.param("spark", marks=pytest.mark.slow), "duckdb", "polars"])
 def ask(request: pytest.FixtureRequest, stored: Stored) -> Ask:
     if request.param == "spark":
         return on_spark(stored, request.getfixturevalue("spark"))
@@ -114,6 +114,7 @@ def test_every_reader_gives_the_rows_that_count(stored: Stored, ask: Ask, table:
     assert wanted and sorted(ask(QUESTIONS[table]), key=repr) == sorted(wanted, key=repr)
 
 
+@pytest.mark.slow
 def test_every_reader_reads_published_as_it_is(stored: Stored, spark: "SparkSession") -> None:
     uri = stored.uri("published")
     by_spark = plain(spark.read.format("delta").load(uri).toArrow())

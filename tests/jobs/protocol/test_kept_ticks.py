@@ -112,6 +112,7 @@ def test_what_a_failed_try_has_found_serves_the_next_one(world: Trying, tmp_path
     world.fail(lambda: world.run(24))
     world.fail(lambda: world.run(24))
     assert world.transport.passes == 1, "nor does the next one that fails need a pass"
+    caplog.clear()
     with caplog.at_level(logging.INFO, "slackwater"):
         assert world.passes_of(lambda: world.run(24)) == 0
     [said] = [record for record in caplog.records if record.message == "ticks are known from an earlier try"]

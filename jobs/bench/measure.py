@@ -12,6 +12,9 @@ from typing import TypeVar
 Result = TypeVar("Result")
 _PROC = Path("/proc")
 _SAMPLED_EVERY_S = 0.5
+# Seconds after which we do not wait any more, and the part of a core that is as good as none.
+_SETTLED_BY_S = 10.0
+_AT_REST = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,17 @@ def measured(work: Callable[[], Result]) -> tuple[Result, Measured]:
         done.set()
         watcher.join()
     return result, Measured(round(wall, 3), round(used, 2), round(max(*peak, _memory_mb()), 1))
+
+
+def settle() -> None:
+    """Wait until this process and all that it has started rest: what they still do for work that is over, a JVM's compilation and garbage
+    collection, would be measured with the next. Not longer than `_SETTLED_BY_S`."""
+    by, cpu = time.monotonic() + _SETTLED_BY_S, _cpu_seconds()
+    while time.monotonic() < by:
+        time.sleep(_SAMPLED_EVERY_S)
+        before, cpu = cpu, _cpu_seconds()
+        if cpu - before < _AT_REST * _SAMPLED_EVERY_S:
+            return
 
 
 def _tree() -> dict[int, list[str]]:

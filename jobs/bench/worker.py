@@ -14,7 +14,7 @@ from typing import Any
 
 from jobs.bench.cases import Case
 from jobs.bench.contenders import make
-from jobs.bench.measure import measured
+from jobs.bench.measure import measured, settle
 from jobs.bench.workloads import Workload
 from jobs.errors import PermanentError
 
@@ -81,6 +81,7 @@ def main() -> None:
             contender.start(case)
             started = True
         contender.prepare(case)
+        settle()
         facts, found = measured(lambda case=case: contender.run(case))  # type: ignore[misc]
         print(json.dumps({**asdict(found), **facts}), file=answers, flush=True)
     sys.stderr.flush()

@@ -1,6 +1,7 @@
 """The benchmark measures whole process trees, finds contenders that disagree, keeps what it has measured, and counts its cost."""
 
 import json
+import select
 import subprocess
 import sys
 import time
@@ -14,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.bench import benchmark as benchmarks
-from jobs.bench import checks
+from jobs.bench import checks, measure
 from jobs.bench.benchmark import OWN, REPETITIONS, Benchmark
 from jobs.bench.cases import FILES, Case
 from jobs.bench.checks import ResultsDiffer
 from jobs.bench.contenders.duckdb_group_by import DuckDb, query
 from jobs.bench.contenders.slackwater import PIPELINES, Slackwater
-from jobs.bench.measure import measured
+from jobs.bench.measure import measured, settle
 from jobs.bench.nexmark import QUERIES
 from jobs.bench.plots import plot
 from jobs.bench.results import Key, Results
@@ -152,6 +153,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     monkeypatch.setattr(checks, "check", lambda *_: "equal")
     monkeypatch.setattr(benchmarks.flink, "is_possible", lambda: True)
     return asked
+
+
+BURNING = "import time\nwhile time.process_time() < {seconds}: pass\nprint('rests', flush=True)\ntime.sleep(60)"
+
+
+@pytest.mark.parametrize(("seconds", "rests"), [(1.5, True), (60, False)])
+def test_a_measurement_waits_until_what_was_started_before_rests_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, rests: bool
+) -> None:
+    monkeypatch.setattr(measure, "_SETTLED_BY_S", 30.0 if rests else 1.2)
+    with subprocess.Popen([sys.executable, "-c", BURNING.format(seconds=seconds)], stdout=subprocess.PIPE) as process:
+        settle()
+        assert bool(select.select([process.stdout], [], [], 0)[0]) is rests
+        process.kill()
 
 
 def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(tmp_path: Path, asked: list[tuple[str, str]]) -> None:

@@ -79,7 +79,7 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, part: int = 0) -> pa.Table:
+def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, part: int | str = 0) -> pa.Table:
     """Few rows of table `name` go to the driver, many stay here as a file of the table, written by a part of range `number`."""
     if rows.num_rows < replay.file_rows:
         return named(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))

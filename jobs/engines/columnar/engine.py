@@ -62,7 +62,7 @@ def setting_of(replay: Replay) -> Setting:
 
 @dataclass(frozen=True)
 class SplitBatches:
-    """Map task: what is aggregated or must travel goes to the range of its key, quarantined and late rows and counts to range 0."""
+    """Map task: what is aggregated or must travel goes to the range of its key, quarantined rows and counts to range 0."""
 
     replay: Replay
     judge: Judge
@@ -93,7 +93,7 @@ class SplitBatches:
             for name, part in split.parts.items():
                 yield from self._route(name, part, keys)
             if split.late is not None and len(split.late.positions):
-                yield 0, named("late_events", self._late(split.late, elements, keys))
+                yield from self._spread(self._late(split.late, elements, keys))
             counts |= split.counts
         yield 0, counted(counts)
 
@@ -108,6 +108,13 @@ class SplitBatches:
             if start < end:
                 own = Part(part.keys[start:end], part.rows.slice(start, end - start))
                 yield number, pack(named(name, with_keys(own, keys.distinct)))
+
+    def _spread(self, late: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """Late rows to the ranges of their keys: no task has them all."""
+        ranges = self.replay.ranges
+        numbers = late.column("key_group").to_numpy().astype(np.int64) * ranges // self.keys.max_parallelism
+        for number in np.unique(numbers).tolist():
+            yield number, named("late_events", late.filter(pa.array(numbers == number)))
 
     def _late(self, late: Late, elements: Elements, keys: KeyNumbers) -> pa.Table:
         positions = late.positions

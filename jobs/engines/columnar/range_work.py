@@ -30,7 +30,7 @@ from windowing.state.snapshot import ContentHash
 
 # Columns of `window_state` that follow from others, or that no built-in window has.
 _NOT_RESTORED = ("run_id", "state_window_start", "state_window_end", "next_firing", "cleanup_time", "user_state")
-_PASSED_ON = ("quarantine", "late_events", "counts")
+_PASSED_ON = ("quarantine", "counts")
 
 
 class RangeWork:
@@ -47,12 +47,17 @@ class RangeWork:
     def run(self, received: list[pa.Table]) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are. What is too much for one task is merged in parts."""
         packed: dict[str, list[pa.Table]] = {}
+        late = []
         for table in received:
             name = name_of(table)
             if name in _PASSED_ON:
                 yield table
+            elif name == "late_events":
+                late.append(table.replace_schema_metadata(None))
             else:
                 packed.setdefault(name, []).append(table)
+        if late:
+            yield hand_over(self.replay, self.number, "late_events", pa.concat_tables(late), self.schemas["late_events"], "split")
         replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
         sent = sum(table.num_rows for tables in packed.values() for table in tables)
         rows = rows_merged(replay.pipeline, sent) + replay.parked // replay.ranges

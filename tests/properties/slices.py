@@ -269,6 +269,7 @@ class _Replaying:
 
     def _note(self, result: Replayed, outcome: Outcome) -> None:
         result.panes += _plain(self._stacked("panes", outcome))
+        assert self.file_rows > 1 or not outcome.rows.get("late_events"), "rows that are many do not come to the driver"
         result.late += _plain(self._stacked("late_events", outcome))
         for tag in self.pipeline.sides:
             result.sides.setdefault(tag, []).extend(_plain(self._stacked(side_table(tag), outcome)))

@@ -5,12 +5,14 @@ Every engine ends with this; none of it knows how windows are run.
 
 import json
 import resource
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 import pyarrow as pa
 
 from jobs.engines.replay import Outcome, Replay
 from jobs.tables.delta import WrittenFile, of_type
+from jobs.tables.schemas import table_schemas
 from jobs.tables.staging import write_staged
 from windowing.state.snapshot import ContentHash
 
@@ -87,6 +89,21 @@ def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa
     columns = [{"table": name, **vars(written)}]
     columns[0]["partition"] = list(written.partition.items())
     return named("files", pa.Table.from_pylist(columns, schema=_FILES))
+
+
+def shared_out(lost: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
+    """Rows for `quarantine`, of which some have no key, to all ranges alike: no task has them all."""
+    bounds = [lost.num_rows * number // ranges for number in range(ranges + 1)]
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        if start < end:
+            yield number, named("quarantine", lost.slice(start, end - start))
+
+
+def set_aside(replay: Replay, number: int, lost: Iterable[pa.Table], part: str) -> pa.Table:
+    """Rows for `quarantine` that range `number` has received or made, handed over with the version of the source that they stand in."""
+    rows = pa.concat_tables([table.replace_schema_metadata(None) for table in lost])
+    rows = rows.append_column("source_version", pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), rows.num_rows))
+    return hand_over(replay, number, "quarantine", rows, table_schemas(replay.shape)["quarantine"], part)
 
 
 def collect(tables: Iterable[pa.Table]) -> Outcome:

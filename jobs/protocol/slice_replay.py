@@ -6,8 +6,6 @@ Reads the source and the parent's snapshot. Records nothing, and writes only whe
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, pin, pin_both, to_datetime
 from jobs.engines.inputs import to_ms as to_ms_of
@@ -211,7 +209,6 @@ class SliceReplay:
         progress = after.to_table(run_id)
         outcome.rows["source_progress"] = [progress]
         outcome.state_hash.add("source_progress", progress, without=("run_id",))
-        outcome.rows["quarantine"] = [self._with_version(part) for part in outcome.rows.get("quarantine", [])]
         return outcome
 
     def inputs(self, scan: SliceScan, rows: int) -> tuple[Input, ...]:
@@ -229,6 +226,3 @@ class SliceReplay:
     @property
     def _parked(self) -> int:
         return 0 if self.owner is None else self.owner.windows_open or 0
-
-    def _with_version(self, part: pa.Table) -> pa.Table:
-        return part.append_column("source_version", pa.repeat(pa.scalar(self.pins.source.version, pa.int64()), part.num_rows))

@@ -269,13 +269,13 @@ class _Replaying:
 
     def _note(self, result: Replayed, outcome: Outcome) -> None:
         result.panes += _plain(self._stacked("panes", outcome))
-        assert self.file_rows > 1 or not outcome.rows.get("late_events"), "rows that are many do not come to the driver"
+        for name in ("late_events", "quarantine"):
+            assert self.file_rows > 1 or not outcome.rows.get(name), "rows that are many do not come to the driver"
         result.late += _plain(self._stacked("late_events", outcome))
         for tag in self.pipeline.sides:
             result.sides.setdefault(tag, []).extend(_plain(self._stacked(side_table(tag), outcome)))
         result.hashes.append((str(outcome.output_hash), str(outcome.state_hash)))
-        for part in outcome.rows.get("quarantine", []):
-            result.quarantined += _plain(part)
+        result.quarantined += _plain(self._stacked("quarantine", outcome))
         for name, value in outcome.counts.items():
             result.counts[name] = value if name in ("windows_open", "timers_pending") else result.counts.get(name, 0) + value
 

@@ -24,7 +24,7 @@ from jobs.engines.columnar.windows import family_of
 from jobs.engines.inputs import SourceBatch
 from jobs.engines.keys import Keys
 from jobs.engines.replay import Outcome, Replay
-from jobs.engines.results import collect, counted, named
+from jobs.engines.results import collect, counted, named, shared_out
 from jobs.engines.rows import ARRIVAL, Judge, Prepared, columns_read
 from jobs.engines.transport import Batches, Transport
 from jobs.tables.schemas import table_schemas
@@ -62,7 +62,7 @@ def setting_of(replay: Replay) -> Setting:
 
 @dataclass(frozen=True)
 class SplitBatches:
-    """Map task: what is aggregated or must travel goes to the range of its key, quarantined rows and counts to range 0."""
+    """Map task: what is aggregated or must travel goes to the range of its key, counts to range 0."""
 
     replay: Replay
     judge: Judge
@@ -83,8 +83,7 @@ class SplitBatches:
             "rows_quarantined": lost.num_rows,
             "rows_folded": int(folded) + self._folded(lost) + prepared.filtered_folded,
         }
-        if lost.num_rows:
-            yield 0, named("quarantine", lost)
+        yield from shared_out(lost, self.replay.ranges)
         if rows.num_rows:
             keys = KeyNumbers.of_batch(rows, self.keys)
             whole_rows = None if batch.whole_rows is None else _Whole(batch, prepared)

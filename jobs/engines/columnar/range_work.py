@@ -20,7 +20,7 @@ from jobs.engines.columnar.tables import late_table, pane_table, timer_table, wi
 from jobs.engines.keys import Keys
 from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
-from jobs.engines.results import conform, counted, hand_over, hashed, name_of
+from jobs.engines.results import conform, counted, hand_over, hashed, name_of, set_aside
 from jobs.engines.rows import ARRIVAL, EVENT
 from jobs.engines.task_memory import parts_of, rows_merged
 from jobs.tables.delta import filesystem
@@ -30,7 +30,6 @@ from windowing.state.snapshot import ContentHash
 
 # Columns of `window_state` that follow from others, or that no built-in window has.
 _NOT_RESTORED = ("run_id", "state_window_start", "state_window_end", "next_firing", "cleanup_time", "user_state")
-_PASSED_ON = ("quarantine", "counts")
 
 
 class RangeWork:
@@ -47,17 +46,14 @@ class RangeWork:
     def run(self, received: list[pa.Table]) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are. What is too much for one task is merged in parts."""
         packed: dict[str, list[pa.Table]] = {}
-        late = []
         for table in received:
-            name = name_of(table)
-            if name in _PASSED_ON:
-                yield table
-            elif name == "late_events":
-                late.append(table.replace_schema_metadata(None))
-            else:
-                packed.setdefault(name, []).append(table)
-        if late:
-            yield hand_over(self.replay, self.number, "late_events", pa.concat_tables(late), self.schemas["late_events"], "split")
+            packed.setdefault(name_of(table), []).append(table)
+        yield from packed.pop("counts", [])
+        if lost := packed.pop("quarantine", None):
+            yield set_aside(self.replay, self.number, lost, "split")
+        if late := packed.pop("late_events", None):
+            rows = pa.concat_tables([table.replace_schema_metadata(None) for table in late])
+            yield hand_over(self.replay, self.number, "late_events", rows, self.schemas["late_events"], "split")
         replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
         sent = sum(table.num_rows for tables in packed.values() for table in tables)
         rows = rows_merged(replay.pipeline, sent) + replay.parked // replay.ranges

@@ -14,7 +14,7 @@ from jobs.engines.keys import Keys
 from jobs.engines.operator.process_range import ProcessRange
 from jobs.engines.operator.window_range import WindowRange
 from jobs.engines.replay import Outcome, Replay
-from jobs.engines.results import collect, counted, name_of, named
+from jobs.engines.results import collect, counted, name_of, named, set_aside, shared_out
 from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, Judge, in_order
 from jobs.engines.transport import Batches, Transport
 
@@ -36,7 +36,7 @@ class OperatorEngine:
 
 @dataclass(frozen=True)
 class MapElements:
-    """Map task: judge the rows of the slice; send elements to the range of their key group, the rest and its counts along to range 0."""
+    """Map task: judge the rows of the slice; send elements to the range of their key group, counts of what is left out to range 0."""
 
     judge: Judge
     keys: Keys
@@ -45,8 +45,7 @@ class MapElements:
     def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
         for batch in batches:
             prepared = self.judge.prepare(batch)
-            if prepared.quarantined.num_rows:
-                yield 0, named("quarantine", prepared.quarantined)
+            yield from shared_out(prepared.quarantined, self.ranges)
             if prepared.filtered:
                 filtered = {"rows_read": prepared.filtered, "rows_filtered": prepared.filtered, "rows_folded": prepared.filtered_folded}
                 yield 0, counted(filtered)
@@ -73,7 +72,9 @@ class ReplayRange:
         quarantined = [table for table in received if name_of(table) == "quarantine"]
         elements = [table.replace_schema_metadata(None) for table in received if name_of(table) == _ELEMENTS]
         rows = in_order(self.replay.pipeline, pa.concat_tables([self._none(), *elements]))
-        yield from (table for table in received if name_of(table) in ("quarantine", "counts"))
+        yield from (table for table in received if name_of(table) == "counts")
+        if quarantined:
+            yield set_aside(self.replay, number, quarantined, "split")
         work = WindowRange if self.replay.pipeline.keyed_process is None else ProcessRange
         yield from work(self.replay, self.keys, number, rows).run()
         lost = sum(table.num_rows for table in quarantined)

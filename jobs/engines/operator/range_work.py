@@ -23,7 +23,7 @@ from jobs.engines.operator.fired_rows import side_rows
 from jobs.engines.operator.garbage import collector_resting, objects_set_aside
 from jobs.engines.operator.spilling import Spilling
 from jobs.engines.replay import Replay
-from jobs.engines.results import conform, counted, hand_over, hashed, named
+from jobs.engines.results import conform, counted, hand_over, hashed, set_aside
 from jobs.engines.rows import ARRIVAL, EVENT
 from jobs.tables.delta import filesystem
 from jobs.tables.schemas import side_table, table_schemas
@@ -108,7 +108,8 @@ class RangeWork(ABC, Generic[Runner]):
                     yield from self._handed_over(to, state)
         yield from self._handed_over(self.replay, {**output, "late_events": self.late()})
         if runner.failed:
-            yield named("quarantine", failed_rows(self.pipeline, runner.failed, self.elements.rows))
+            failed = failed_rows(self.pipeline, runner.failed, self.elements.rows)
+            yield set_aside(self.replay, self.number, [failed], "failed")
         output_hash = ContentHash()
         self._add(output_hash, output)
         yield hashed(output_hash, state_hash)

@@ -9,6 +9,8 @@ import pytest
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.columnar.range_work import RangeWork
 from jobs.engines.inputs import pin
+from jobs.engines.operator import OperatorEngine
+from jobs.engines.replay import Engine, Outcome
 from jobs.engines.task_memory import most_partials, parts_of, ranges_for, rows_at_once, rows_in, rows_merged, rows_of_range
 from jobs.pipelines import DeltaSource, Pipeline, count
 from jobs.tables.delta import Folder, write_file
@@ -50,6 +52,24 @@ def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(monkey
     parts = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], file_rows=1, engines=[ColumnarEngine()], state_memory=[0])
     assert len(merged) - 2 > 20
     assert {**left(parts), "hashes": parts.hashes} == {**left(whole), "hashes": whole.hashes}
+
+
+@pytest.mark.parametrize("engine", [ColumnarEngine(), OperatorEngine()], ids=["columnar", "operator"])
+@pytest.mark.parametrize(("file_rows", "by_range"), [(4, [6, 6, 6]), (7, [])], ids=["many", "few"])
+def test_unusable_rows_are_shared_out_to_ranges_and_stay_there_as_files_where_they_are_many(
+    engine: Engine, file_rows: int, by_range: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[Outcome] = []
+    replay = type(engine).replay
+    monkeypatch.setattr(type(engine), "replay", lambda *given: outcomes.append(replay(*given)) or outcomes[-1])
+    unusable = [model.Event(100, 100 + n, "s", 100 + n, None if n % 2 else "key", {}) for n in range(36)]
+    pipeline = pipeline_of(RULES, purging=False)
+    left = replay_pipeline(pipeline, [*EVENTS, *unusable], RULES, [], [3], file_rows, engines=[engine])
+    [outcome] = outcomes
+    assert [file.rows for file in outcome.files.get("quarantine", [])] == by_range
+    assert sum(part.num_rows for part in outcome.rows.get("quarantine", [])) == 18 - sum(by_range)
+    assert {(row["reason_code"], row["source_version"]) for row in left.quarantined} == {("null_key", 0)}
+    assert len({row["row_json"] for row in left.quarantined}) == outcome.counts["rows_quarantined"] == 18
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 60, 200])

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-ROWS, RANGES, LIMIT_MB = 1_500_000, 2, 24
+ROWS, CORES, LIMIT_MB = 1_500_000, 2, 24
+RANGES = CORES + 1  # more than there are cores: tasks of Spark replay them, however small the slice is
 IDLE_MB = 230  # of a Python process, as the README says
 RECEIVED_BYTES = 80  # of a partial on its way: key and key group, slice, two arrivals, three counts, two words of a sum
 BOUND_MB = IDLE_MB + LIMIT_MB + ROWS * RECEIVED_BYTES // RANGES // 2**20
@@ -58,7 +59,7 @@ def ran(case: Case, limit_mb: int) -> Ran:
     shutil.rmtree(case.folder / "bench_b", ignore_errors=True)
     bounds = (str(case.facts[name]) for name in ("from_ms", "to_ms"))
     command = [sys.executable, "-c", REPLAY, str(case.folder), *bounds]
-    settings = environment(SLACKWATER_STATE_MEMORY_MB=str(limit_mb), SLACKWATER_MASTER="local[2]")
+    settings = environment(SLACKWATER_STATE_MEMORY_MB=str(limit_mb), SLACKWATER_MASTER=f"local[{CORES}]")
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return Ran(*json.loads(done.stdout.splitlines()[-1]))

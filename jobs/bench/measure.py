@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 Result = TypeVar("Result")
 _PROC = Path("/proc")
 _SAMPLED_EVERY_S = 0.5
@@ -25,31 +27,41 @@ class Measured:
         wall_s: seconds by the clock.
         cpu_s: user and system seconds of the process tree, ended processes included.
         peak_mb: most memory of the tree at any look, two a second; pages that processes share are counted once (PSS).
+        looks: of each look, the first and the last included, seconds since the start and CPU seconds until then.
     """
 
     wall_s: float
     cpu_s: float
     peak_mb: float
+    looks: tuple[tuple[float, float], ...] = ()
+
+    def cpu_until(self, seconds: float) -> float:
+        """CPU seconds until so many seconds after the start, in proportion between two looks."""
+        at, used = zip(*self.looks, strict=True)
+        return round(float(np.interp(seconds, at, used)), 2)
 
 
 def measured(work: Callable[[], Result]) -> tuple[Result, Measured]:
     """Do `work` and measure it."""
     peak, done = [_memory_mb()], threading.Event()
+    cpu, start = _cpu_seconds(), time.monotonic()
+    looks = [(0.0, 0.0)]
 
     def watch() -> None:
         while not done.wait(_SAMPLED_EVERY_S):
+            looks.append((time.monotonic() - start, _cpu_seconds() - cpu))
             peak.append(_memory_mb())
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
-    cpu, start = _cpu_seconds(), time.monotonic()
     try:
         result = work()
     finally:
         wall, used = time.monotonic() - start, _cpu_seconds() - cpu
         done.set()
         watcher.join()
-    return result, Measured(round(wall, 3), round(used, 2), round(max(*peak, _memory_mb()), 1))
+    looks = [look for look in looks if look[0] < wall]
+    return result, Measured(round(wall, 3), round(used, 2), round(max(*peak, _memory_mb()), 1), (*looks, (wall, used)))
 
 
 def settle() -> None:

@@ -53,26 +53,28 @@ class Results:
 
         `wall_ratio` is wall time by that of spark_native (less is better), `committed_ratio` the same of the time until the ledger is
         committed, `part_ratio` that time of the last eighth by that of everything; `per_cpu_ratio` is rows per CPU second by those of
-        flink (more is better); None where there is none to compare with.
+        flink (more is better), `committed_per_cpu_ratio` the same of the CPU time until the ledger is committed; None where there is none
+        to compare with.
         """
         rows = [self._median(key) for key in keys if self._lines[key]]
         for row in rows:
-            same = {other["contender"]: other for other in rows if other["workload"] == row["workload"] and other["rows"] == row["rows"]}
-            anchor, flink = same.get(ANCHOR), same.get("flink")
-            row["wall_ratio"] = round(row["wall_s"] / anchor["wall_s"], 2) if anchor and anchor["wall_s"] else None
-            until, of_case = row["committed_s"], [other for other in rows if other["workload"] == row["workload"]]
-            row["committed_ratio"] = round(until / anchor["wall_s"], 2) if until and anchor and anchor["wall_s"] else None
-            whole = next((other["committed_s"] for other in of_case if other["contender"] == OWN), None)
-            row["part_ratio"] = round(until / whole, 2) if until and whole and row["contender"] == PART else None
-            row["per_cpu_ratio"] = round(flink["cpu_s"] / row["cpu_s"], 2) if flink and row["cpu_s"] else None
+            of_case = [other for other in rows if other["workload"] == row["workload"]]
+            same = {other["contender"]: other for other in of_case if other["rows"] == row["rows"]}
+            anchor, flink = same.get(ANCHOR, {}), same.get("flink", {})
+            whole = next((other for other in of_case if other["contender"] == OWN), {}) if row["contender"] == PART else {}
+            row["wall_ratio"] = _ratio(row["wall_s"], anchor.get("wall_s"))
+            row["committed_ratio"] = _ratio(row["committed_s"], anchor.get("wall_s"))
+            row["part_ratio"] = _ratio(row["committed_s"], whole.get("committed_s"))
+            row["per_cpu_ratio"] = _ratio(flink.get("cpu_s"), row["cpu_s"])
+            row["committed_per_cpu_ratio"] = _ratio(flink.get("cpu_s"), row["committed_cpu_s"])
         return rows
 
     def _median(self, key: Key) -> dict[str, Any]:
         runs = self._lines[key]
         middle = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
         rows, published = runs[-1]["rows"], published_flink(key.workload)
-        committed, predicted = (_middle([run.get(name) for run in runs]) for name in ("committed_s", "predicted_s"))
-        predicted_mb, task_mb = (_middle([run.get(name) for run in runs]) for name in ("predicted_mb", "task_mb"))
+        told = ("committed_s", "committed_cpu_s", "predicted_s", "predicted_mb", "task_mb")
+        committed, committed_cpu, predicted, predicted_mb, task_mb = (_middle([run.get(name) for run in runs]) for name in told)
         checks = sorted({run["check"] for run in runs if run.get("check")})
         return {
             "workload": key.workload,
@@ -80,6 +82,7 @@ class Results:
             "rows": rows,
             **middle,
             "committed_s": committed,
+            "committed_cpu_s": committed_cpu,
             "rows_per_s": round(rows / middle["wall_s"]) if middle["wall_s"] else None,
             "rows_per_cpu_s": round(rows / middle["cpu_s"]) if middle["cpu_s"] else None,
             "published_flink": None if published is None else round(published * 1000),
@@ -89,9 +92,9 @@ class Results:
             "validation_share": _share([(run.get("phases") or {}).get("validate") for run in runs], middle["wall_s"]),
             "task_mb": task_mb,
             "predicted_s": predicted,
-            "predicted_ratio": round(predicted / middle["wall_s"], 2) if predicted and middle["wall_s"] else None,
+            "predicted_ratio": _ratio(predicted, middle["wall_s"]),
             "predicted_mb": predicted_mb,
-            "predicted_mb_ratio": round(predicted_mb / task_mb, 2) if predicted_mb and task_mb else None,
+            "predicted_mb_ratio": _ratio(predicted_mb, task_mb),
             "runs": len(runs),
             "check": "; ".join(checks) or None,
         }
@@ -101,6 +104,11 @@ def _middle(values: list[float | None]) -> float | None:
     """The median of those that are known; None where none is."""
     known = [value for value in values if value]
     return median(known) if known else None
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    """`part` by `whole`; None where one is not known, or nothing."""
+    return round(part / whole, 2) if part and whole else None
 
 
 def _share(parts: list[float | None], whole: float) -> float | None:

@@ -8,7 +8,7 @@ from jobs.commands import options
 
 COLUMNS = (
     *("workload", "contender", "rows", "wall_s", "committed_s", "cpu_s", "peak_mb", "rows_per_s", "rows_per_cpu_s"),
-    *("wall_ratio", "committed_ratio", "part_ratio", "per_cpu_ratio", "predicted_ratio", "predicted_mb_ratio"),
+    *("wall_ratio", "committed_ratio", "part_ratio", "per_cpu_ratio", "committed_per_cpu_ratio", "predicted_ratio", "predicted_mb_ratio"),
 )
 
 

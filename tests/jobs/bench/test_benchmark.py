@@ -21,7 +21,7 @@ from jobs.bench.cases import FILES, Case
 from jobs.bench.checks import ResultsDiffer
 from jobs.bench.contenders.duckdb_group_by import DuckDb, query
 from jobs.bench.contenders.slackwater import PIPELINES, Slackwater
-from jobs.bench.measure import measured, settle
+from jobs.bench.measure import Measured, measured, settle
 from jobs.bench.nexmark import QUERIES
 from jobs.bench.plots import plot
 from jobs.bench.results import Key, Results
@@ -169,6 +169,17 @@ def test_a_measurement_waits_until_what_was_started_before_rests_but_not_for_eve
         process.kill()
 
 
+def test_cpu_seconds_until_a_moment_lie_between_those_of_two_looks() -> None:
+    found = Measured(2.0, 5.0, 1.0, looks=((0.0, 0.0), (0.5, 1.0), (1.0, 1.0), (2.0, 5.0)))
+    assert [found.cpu_until(seconds) for seconds in (0.0, 0.25, 0.75, 1.5, 2.0)] == [0.0, 0.5, 1.0, 3.0, 5.0]
+
+
+def test_what_is_measured_is_looked_at_from_its_beginning_to_its_end() -> None:
+    _, found = measured(lambda: time.sleep(1.2))
+    assert found.looks[0] == (0.0, 0.0) and len(found.looks) > 2 and sorted(found.looks) == list(found.looks)
+    assert [round(value, 2) for value in found.looks[-1]] == [round(found.wall_s, 2), found.cpu_s]
+
+
 def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(tmp_path: Path, asked: list[tuple[str, str]]) -> None:
     said: list[str] = []
     summary = Benchmark(["b"], 10_000, None, tmp_path, lines=said.append).run()
@@ -226,14 +237,17 @@ def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
 def test_the_time_until_the_commit_is_compared_beside_the_whole(tmp_path: Path) -> None:
     results, ours, anchor = Results(tmp_path), Key("a", 100, "slackwater", ""), Key("a", 100, "spark_native", "")
     for wall in (4.0, 6.0, 5.0):
-        results.add(ours, {"wall_s": wall, "committed_s": wall - 3, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
+        until = {"committed_s": wall - 3, "committed_cpu_s": wall - 4.5}
+        results.add(ours, {"wall_s": wall, **until, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
     results.add(anchor, {"wall_s": 4.0, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
+    results.add(flink := Key("a", 100, "flink", ""), {"wall_s": 4.0, "cpu_s": 2.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
     eighth = Key("a", 100, "slackwater_last_eighth", "")
     results.add(eighth, {"wall_s": 2.0, "committed_s": 0.5, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 12, "check": "equal"})
-    row, other, part = results.summary([ours, anchor, eighth])
+    row, other, part, _ = results.summary([ours, anchor, eighth, flink])
     assert (row["committed_s"], row["committed_ratio"], row["wall_ratio"]) == (2.0, 0.5, 1.25)
     assert (part["part_ratio"], part["wall_ratio"], row["part_ratio"]) == (0.25, None, None)
     assert (other["committed_s"], other["committed_ratio"]) == (None, None)
+    assert (row["per_cpu_ratio"], row["committed_per_cpu_ratio"], other["committed_per_cpu_ratio"]) == (2.0, 4.0, None)
 
 
 def test_workloads_and_growth_are_drawn_into_one_picture(tmp_path: Path) -> None:

@@ -3,10 +3,8 @@
 What is done with the replay is for others: `verify` compares it, a redrive asks it for its watermarks.
 """
 
-from collections.abc import Callable
-
 from jobs.engines.inputs import VersionGone, pin, to_ms
-from jobs.engines.transport import InProcess, SliceScan, Transport
+from jobs.engines.transport import SliceScan
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
 from jobs.protocol.close import FinalReplay
@@ -18,9 +16,6 @@ from jobs.tables.ledger import RUN_KINDS, LedgerRow
 from jobs.tables.overrides import OverridesReader
 from jobs.tables.snapshots import absent_files, is_kept, require_kept
 from jobs.tables.warehouse import Tables, Warehouse
-
-# A slice of fewer bytes than this is replayed in this process: that is done before Spark has started.
-SMALL_BYTES = 32 << 20
 
 
 class CannotRepeat(UsageError):
@@ -70,11 +65,3 @@ def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None
             seq=row.seq,
             version=scan.source.version,
         )
-
-
-def transport_for(scan: SliceScan, spark: Callable[[], Transport]) -> Transport:
-    """Where to replay a slice: in this process if it is small and its files can be read here, else on Spark."""
-    small = sum(file.bytes for file in scan.files) < SMALL_BYTES and scan.why_not_direct() is None
-    transport = InProcess() if small else spark()
-    transport.start()
-    return transport

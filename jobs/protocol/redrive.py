@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from jobs.engines.inputs import to_datetime, to_ms
 from jobs.engines.overrides import row_hashes
+from jobs.engines.small_slices import SparkWhereNeeded
 from jobs.engines.transport import Transport
 from jobs.pipelines import Pipeline
-from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed, transport_for
+from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
+from jobs.runtime.settings import tasks_here
 from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.overrides import Override, OverridesWriter
@@ -130,7 +132,8 @@ class Redrive:
         work = recorded_slice(self.pipeline, self.warehouse, tables, row)
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
-        timeline, _ = work.timeline(scan, work.progress(), transport_for(scan, self.spark))
+        transport = SparkWhereNeeded(self.spark, tasks_here()).for_slice(scan, lambda slots: 1)
+        timeline, _ = work.timeline(scan, work.progress(), transport)
         ends = timeline.first_tick_end_reaching(np.array(watermarks, np.int64))
         return [int(end) - self.pipeline.watermarks.interval_ms for end in ends]
 

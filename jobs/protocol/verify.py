@@ -14,11 +14,13 @@ from pyarrow.fs import FileType
 from jobs.engines.progress import moment
 from jobs.engines.replay import Engine, Outcome
 from jobs.engines.results import COUNTS
+from jobs.engines.small_slices import SparkWhereNeeded
 from jobs.engines.transport import Transport
 from jobs.pipelines import Pipeline
 from jobs.pipelines.registry import config_hash
 from jobs.protocol.evolution import differences
-from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed, transport_for
+from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
+from jobs.runtime.settings import tasks_here
 from jobs.tables.delta import filesystem
 from jobs.tables.ledger import RUN_KINDS, LedgerRow
 from jobs.tables.schemas import SNAPSHOT_TABLES
@@ -81,7 +83,7 @@ class Verifier:
         warehouse, pipeline: where and what.
         code_hash: of the pipeline's code as it is now.
         engine: how windows are run.
-        spark: makes a transport for slices that are not small, or can't be read directly.
+        spark: makes the transport for what is not done by threads of this process, as in a run.
     """
 
     warehouse: Warehouse
@@ -103,7 +105,7 @@ class Verifier:
         work = recorded_slice(self.pipeline, self.warehouse, stored, row)
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
-        transport = transport_for(scan, self.spark)
+        transport = work.transport(scan, self.engine, SparkWhereNeeded(self.spark, tasks_here()))
         before = work.progress()
         timeline, after = work.timeline(scan, before, transport)
         scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"

@@ -21,7 +21,7 @@ from jobs.engines.progress import Progress, one_a_tick, tick_maxima, timeline_fr
 from jobs.engines.rows import Judge
 from jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
 from jobs.pipelines import DeltaSource, Pipeline, count, expect
-from jobs.protocol import kept_ticks, recorded, validation
+from jobs.protocol import kept_ticks, validation
 from jobs.protocol.catch_up import SliceRejected, roll_forward
 from jobs.protocol.kept_ticks import FILE, KeptTicks
 from jobs.protocol.publish import Publisher
@@ -286,9 +286,8 @@ def test_verify_makes_its_own_pass(world: Trying, monkeypatch: pytest.MonkeyPatc
     content = world.kept.read_bytes()
     world.run(24)
     world.kept.write_bytes(content)
-    monkeypatch.setattr(recorded, "InProcess", lambda: world.transport)
     runner = world.runner()
-    verifier = Verifier(world.warehouse, DAILY, runner.code_hash, runner.engine, Counting)
+    verifier = Verifier(world.warehouse, DAILY, runner.code_hash, runner.engine, lambda: world.transport)
     monkeypatch.setattr("jobs.protocol.verify.config_hash", lambda pipeline: runner.config_hash)
     assert world.passes_of(lambda: verifier.verify(world.main.seq)) == 1
 

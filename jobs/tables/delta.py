@@ -30,6 +30,7 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 _SAMPLE = 4096
+_SMALL = 255
 # Most of the time that small commits take is spent outside of Python, or waiting for storage.
 _AT_ONCE = 4
 # Whenever a table is opened, all commits since its last checkpoint are read.
@@ -75,10 +76,15 @@ def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | 
     try:
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
         with files.open_output_stream(path) as sink:
-            pq.write_table(table.unify_dictionaries(), sink, **encoding(as_differences, table.schema))
+            pq.write_table(_without_levels(table.unify_dictionaries()), sink, **encoding(as_differences, table.schema))
     except OSError as error:
         raise not_writable(uri, error) from error
     return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, Statistics().add(table).to_json())
+
+
+def _without_levels(table: pa.Table) -> pa.Table:
+    """`table`, whose columns without nulls are declared so: Parquet then stores nothing about nulls, and readers look for none."""
+    return pa.table(table.columns, pa.schema([field.with_nullable(table.column(field.name).null_count > 0) for field in table.schema]))
 
 
 def of_type(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -88,17 +94,24 @@ def of_type(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array |
 
 
 def hardly_repeats(column: pa.ChunkedArray) -> bool:
-    """Whether integers or times are too varied for a dictionary, which would be given up after much work; the first ones tell."""
+    """Whether integers or times are too varied for a dictionary, which would be given up after much work, or integers so small that their
+    differences are no longer than places in one; the first ones tell."""
     kind = column.type
+    if not pa.types.is_signed_integer(kind) and not pa.types.is_timestamp(kind):
+        return False
     sample = column.slice(0, _SAMPLE)
-    return (pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind)) and pc.count_distinct(sample).as_py() > len(sample) // 8
+    if pa.types.is_integer(kind) and sample.null_count < len(sample):
+        bounds = pc.min_max(sample).as_py()
+        if bounds["max"] - bounds["min"] <= _SMALL:
+            return True
+    return bool(pc.count_distinct(sample).as_py() > len(sample) // 8)
 
 
 def encoding(as_differences: Sequence[str], schema: pa.Schema) -> dict[str, Any]:
     """How a Parquet file is written: integers and times in `as_differences` as such, other columns with a dictionary as long as that
     pays. Readers see no dictionary. Of columns that come as one the file has no bounds, which would take longer than the column."""
     return {
-        "compression": "zstd",
+        "compression": "snappy",
         "use_dictionary": [name for name in schema.names if name not in as_differences],
         "column_encoding": dict.fromkeys(as_differences, "DELTA_BINARY_PACKED"),
         "write_statistics": [field.name for field in schema if not pa.types.is_dictionary(field.type)],

@@ -5,7 +5,7 @@ Arrays of 64-bit integers in, the same out. No key, no window and no aggregate i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from windowing.columnar.columns import Longs
 # A table of group numbers by value may have so many entries, beside so many for each row; beyond that values are hashed.
 _FREE_ENTRIES: Final = 1 << 16
 _ENTRIES_PER_ROW: Final = 16
+_TOLD_APART: Final = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,12 @@ class Groups:
     Attributes:
         codes: int64[n] from 0 to size - 1.
         size: number of groups.
+        summed: the first values that were summed, and their sums: most counts are the same ones.
     """
 
     codes: Longs
     size: int
+    summed: list[tuple[Longs, Longs]] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
     def of_each(cls, rows: int) -> Groups:
@@ -66,7 +69,7 @@ class Coded(NamedTuple):
         """int64[n]: what stands in `numbers` at the place that each row's code has in `there`."""
         table = np.empty(self.size, np.int32 if self.size < 1 << 31 else np.int64)  # half of a table is nearer to the processor
         table[self.there] = numbers
-        return table[self.codes].astype(np.int64)
+        return table.take(self.codes, mode="clip").astype(np.int64)  # all of them are there: no bound is checked
 
 
 def code_values(values: Longs) -> tuple[Coded, Longs]:
@@ -106,7 +109,8 @@ def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tu
     packed = (first - least) * width
     packed += second - low
     groups, packed = group_values(packed)
-    return groups, packed // width + least, packed % width + low
+    ones = packed // width
+    return groups, ones + least, packed - ones * width + low  # numpy takes long to find remainders
 
 
 def _group_inside(first: Longs, second: Longs, outside: Longs) -> tuple[Groups, Longs, Longs]:
@@ -164,10 +168,20 @@ def sum_of_groups(values: Longs, groups: Groups) -> Longs:
     """The sum of each group, exact as long as it fits 64 bits."""
     if not len(values):
         return np.zeros(groups.size, np.int64)
-    most = max(abs(int(values.min())), abs(int(values.max())))
-    if most == 1 and int(values.min()) == 1:
-        return np.bincount(groups.codes, minlength=groups.size)
-    if most * len(values) < 1 << 53:  # doubles hold every partial sum exactly
+    for known, sums in groups.summed:
+        if np.array_equal(known[:_TOLD_APART], values[:_TOLD_APART]) and np.array_equal(known, values):
+            return sums
+    sums = _sums(values, groups)
+    if not groups.summed:
+        groups.summed.append((values, sums))
+    return sums
+
+
+def _sums(values: Longs, groups: Groups) -> Longs:
+    least, greatest = int(values.min()), int(values.max())
+    if least == greatest == 1:
+        return groups.counts
+    if max(-least, greatest) * len(values) < 1 << 53:  # doubles hold every partial sum exactly
         return np.bincount(groups.codes, weights=values, minlength=groups.size).astype(np.int64)
     total = np.zeros(groups.size, np.int64)
     np.add.at(total, groups.codes, values)

@@ -20,6 +20,7 @@ Codes = NDArray[np.uint32]
 _TUPLE: Final = np.uint32(31)
 _TRUE, _FALSE = np.uint32(1231), np.uint32(1237)
 _FEW_UNITS: Final = 64
+_HASHED_AT_ONCE: Final = 1 << 14  # integers, likewise
 _CHUNK_BYTES: Final = 1 << 18  # texts are hashed piece by piece, so that what is computed of a piece stays in the processor's cache
 
 
@@ -33,7 +34,11 @@ def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
     Raises:
         KeyTypeError: a column whose type is no key's.
     """
-    groups: NDArray[np.int32] = (_scrambled(hash_codes(columns)) % np.uint32(max_parallelism)).astype(np.int32)
+    codes = hash_codes(columns)
+    groups = np.empty(len(codes), np.int32)
+    for start in range(0, len(codes), _HASHED_AT_ONCE):
+        own = slice(start, start + _HASHED_AT_ONCE)
+        groups[own] = _scrambled(codes[own]) % np.uint32(max_parallelism)
     return groups
 
 
@@ -160,12 +165,14 @@ def _scrambled(codes: Codes) -> Codes:
     """MathUtils.murmurHash: 0 to 2^31 - 1."""
     bits = codes * np.uint32(0xCC9E2D51)
     bits = bits << np.uint32(15) | bits >> np.uint32(17)
-    bits = bits * np.uint32(0x1B873593)
+    bits *= np.uint32(0x1B873593)
     bits = bits << np.uint32(13) | bits >> np.uint32(19)
-    bits = bits * np.uint32(5) + np.uint32(0xE6546B64)
-    bits = bits ^ np.uint32(4)
-    bits = (bits ^ (bits >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    bits = (bits ^ (bits >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    bits = bits ^ (bits >> np.uint32(16))
-    # Math.abs of the signed number, and 0 for Integer.MIN.
-    return np.where(bits < 2**31, bits, -bits & np.uint32(0x7FFFFFFF))
+    bits *= np.uint32(5)
+    bits += np.uint32(0xE6546B64)
+    bits ^= np.uint32(4)
+    for shift, multiplier in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        bits ^= bits >> np.uint32(shift)
+        bits *= np.uint32(multiplier)
+    bits ^= bits >> np.uint32(16)
+    # Math.abs of the signed number, and 0 for Integer.MIN, of which nothing but the sign is set.
+    return np.abs(bits.view(np.int32)).view(np.uint32) & np.uint32(0x7FFFFFFF)

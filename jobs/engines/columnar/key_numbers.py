@@ -70,7 +70,7 @@ class KeyNumbers:
 
 def _by_group(groups: npt.NDArray[Any]) -> Longs:
     """Stable. There are at most 2^15 groups, and short integers sort by radix."""
-    return np.argsort(groups.astype(np.int16), kind="stable")
+    return np.argsort(groups.astype(np.int16 if groups.max(initial=0) >= 1 << 8 else np.uint8), kind="stable")
 
 
 def _coded(columns: pa.Table) -> tuple[Coded, pa.Table]:

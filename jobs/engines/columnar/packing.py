@@ -22,13 +22,14 @@ def pack(rows: pa.Table) -> pa.Table:
         note = [name, None]
         if column.type == pa.int64() and not column.null_count and rows.num_rows:
             values = column.to_numpy()
-            least, span = int(values.min()), int(values.max()) - int(values.min())
+            least = int(values.min())
+            span = int(values.max()) - least
             narrow = next((kind for limit, kind in _WIDTHS if span < limit), None)
             if span == 0:
                 note[1] = least
             elif narrow is not None:
                 note[1] = least
-                columns[name] = pa.array((values - least).astype(narrow))
+                columns[name] = pa.array(values.astype(narrow) - narrow(least % (np.iinfo(narrow).max + 1)))  # modulo its range
         if note[1] is None:
             columns[name] = column
         notes.append(note)
@@ -45,7 +46,9 @@ def unpack(rows: pa.Table) -> pa.Table:
         if least is None:
             columns[name] = rows.column(name)
         elif name in rows.column_names:
-            columns[name] = pa.array(rows.column(name).to_numpy().astype(np.int64) + least)
+            values = rows.column(name).to_numpy().astype(np.int64)
+            values += least
+            columns[name] = pa.array(values)
         else:
             columns[name] = pa.array(np.full(rows.num_rows, least))
     return pa.table(columns).replace_schema_metadata(metadata)

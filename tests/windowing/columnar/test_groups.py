@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.columnar.groups import greatest_of_groups, group_pairs, least_of_groups, sum_of_groups
+from windowing.columnar.groups import Groups, greatest_of_groups, group_pairs, least_of_groups, sum_of_groups
 
 LONG = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), -(2**62), 2**40, 2**62, 2**63 - 1]))
 
@@ -21,6 +21,15 @@ def test_pairs_are_grouped_by_both_values(rows: list[tuple[int, int, int]]) -> N
     assert [pairs[code] for code in groups.codes.tolist()] == [(one, other) for one, other, _ in rows]
     for summary, reduce in ((least_of_groups, min), (greatest_of_groups, max), (sum_of_groups, sum)):
         assert summary(values, groups).tolist() == [reduce(members[pair]) for pair in pairs]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30), st.lists(st.integers(0, 1), max_size=4))
+def test_several_columns_are_summed_by_the_same_groups_each_for_itself(rows: list[tuple[int, int]], differences: list[int]) -> None:
+    codes, values = np.array(rows, np.int64).T
+    groups = Groups(codes, 3)
+    for more in differences:
+        expected = [sum(value + more for code, value in rows if code == group) for group in range(3)]
+        assert sum_of_groups(values + more, groups).tolist() == expected
 
 
 @given(st.lists(st.tuples(LONG, LONG, st.booleans()), max_size=30))

@@ -11,6 +11,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -21,7 +22,7 @@ from jobs.engines.coverage import Stretch, pieces
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, rewritten, to_datetime
 from jobs.engines.overrides import Overrides
 from jobs.engines.row_groups import ROWS_AT_ONCE, Arrivals, SourceFile
-from jobs.errors import PermanentError
+from jobs.errors import PermanentError, RetryableError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,14 +193,11 @@ class OnSpark:
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         if scan.size > self._here_bytes or scan.why_not_direct() is not None:
-            return _tables(self._map(scan, task))
+            with _reported():
+                return _tables(self._map(scan, task))
         return InThreads(os.cpu_count() or 1).gather(scan, task)
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        mapped = self._map(scan, task)
-        # One empty row per range, so that each range runs even if nothing was sent to it.
-        present = self._spark.range(0, ranges, 1, 1).selectExpr("cast(id as int) as number", "cast(null as binary) as data")
-
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             _spare_what_is_loaded()
             number, received = None, []
@@ -213,7 +211,11 @@ class OnSpark:
 
         from pyspark.sql.functions import col
 
-        return _tables(mapped.union(present).repartitionById(ranges, col("number")).mapInArrow(run, "number int, data binary"))
+        with _reported():
+            # One empty row per range, so that each range runs even if nothing was sent to it.
+            present = self._spark.range(0, ranges, 1, 1).selectExpr("cast(id as int) as number", "cast(null as binary) as data")
+            sent = self._map(scan, task).union(present).repartitionById(ranges, col("number"))
+            return _tables(sent.mapInArrow(run, "number int, data binary"))
 
     def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
         if scan.why_not_direct() is not None:
@@ -308,16 +310,34 @@ class TaskFailed(PermanentError):
     """A task raised; the message is that of the task's error, the whole trace is in `trace`."""
 
 
+class DriverDied(RetryableError):
+    """The JVM of Spark's driver has gone while it was at work."""
+
+
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)+\w+: .+", re.MULTILINE)
 
 
-def _tables(frame: "DataFrame") -> list[pa.Table]:
+@contextmanager
+def _reported() -> Iterator[None]:
+    """What Spark reports becomes an error that says whose fault it is."""
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PythonException
 
     try:
-        collected = frame.toArrow()
+        yield
     except PythonException as error:
         # Spark hands over a task's error as text: the last line of its trace that names an error of a module is the one that was raised.
         raised = [line for line in _RAISED.findall(str(error)) if not line.startswith(("pyspark.", "org.", "py4j."))]
         raise TaskFailed(f"a task failed: {raised[-1] if raised else error}", trace=str(error)) from error
-    return [_decode(data.as_buffer()) for data in collected.column("data")]
+    except Py4JJavaError:  # the JVM is there, and says what it has met
+        raise
+    except (Py4JError, ConnectionError) as error:
+        raise DriverDied(
+            "the Java process of Spark's driver has gone: it ran out of memory, as it then has said above, or was ended; what it was at "
+            "work on is not committed. Repeat the command; where memory lacked, with more of it: `--driver-memory 4g` for spark-submit, "
+            "else PYSPARK_SUBMIT_ARGS='--driver-memory 4g pyspark-shell' in the environment."
+        ) from error
+
+
+def _tables(frame: "DataFrame") -> list[pa.Table]:
+    return [_decode(data.as_buffer()) for data in frame.toArrow().column("data")]

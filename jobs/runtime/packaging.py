@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jobs.runtime.jars import jar_paths
 from jobs.runtime.java import launcher_home
-from jobs.runtime.settings import SETTINGS, log_options
+from jobs.runtime.settings import SETTINGS, driver_options
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time that a zip can say; a real one would change the bytes
 
@@ -62,7 +62,7 @@ def submit_settings() -> SubmitSettings:
     launcher = launcher_home()
     return SubmitSettings(
         jars=",".join(str(path) for path in jar_paths()),
-        conf={**SETTINGS, "spark.driver.extraJavaOptions": log_options()},
+        conf={**SETTINGS, "spark.driver.extraJavaOptions": driver_options()},
         env_vars={
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -15,7 +15,7 @@ from jobs.runtime.cache import cache
 from jobs.runtime.jars import jars, spark_home
 from jobs.runtime.java import java_home
 from jobs.runtime.packaging import package_zip
-from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, chosen_master, is_local, log_options
+from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, chosen_master, driver_options, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def _prepare(local: bool) -> None:
 def _own_jvm() -> dict[str, str]:
     return {
         "spark.jars": ",".join(str(jar) for jar in jars()),
-        "spark.driver.extraJavaOptions": log_options(),
+        "spark.driver.extraJavaOptions": driver_options(),
         # Spark makes this folder as soon as a catalog is used, by default in the current directory.
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "slackwater-spark-warehouse"),
     }

@@ -37,9 +37,11 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 }
 
 
-def log_options() -> str:
-    """The JVM option that makes Spark speak of errors only."""
-    return f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+def driver_options() -> str:
+    """The options of the driver's JVM: Spark speaks of errors only, and out of memory ends it at once, since otherwise a thread that
+    collects may end alone and leave Python to wait for ever."""
+    log = (Path(__file__).parent / "log4j2.properties").as_uri()
+    return f"-Dlog4j2.configurationFile={log} -XX:+ExitOnOutOfMemoryError"
 
 
 def is_local(master: str | None) -> bool:

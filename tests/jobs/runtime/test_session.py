@@ -37,6 +37,33 @@ print(json.dumps({"rows": rows, "master": spark.sparkContext.master, "jobs": ori
 spark.stop()
 """
 
+# A task is awaited while the driver's heap is exceeded.
+OUT_OF_MEMORY = """
+import sys, threading, time
+from pathlib import Path
+import pyarrow as pa
+from jobs.command_line import finish
+from jobs.engines.inputs import PinnedSource
+from jobs.engines.transport import OnSpark, SliceScan
+from jobs.runtime.session import session
+
+def task(batches):
+    begun.touch()
+    time.sleep(100)
+    return []
+
+def exceed():
+    while not begun.exists():
+        time.sleep(0.1)
+    spark._jvm.java.nio.ByteBuffer.allocate(1 << 30)
+
+begun = Path(sys.argv[1])
+spark = session("out of memory", "local[1]", **{"spark.driver.memory": "512m"})
+scan = SliceScan(PinnedSource("nowhere", 0, pa.schema([("a", pa.int64())]), None), (), ("a",), "a", 0, 1, 0)
+threading.Thread(target=exceed, daemon=True).start()
+finish(lambda: OnSpark(spark, here_bytes=-1).gather(scan, task))
+"""
+
 
 def test_a_delta_table_is_written_and_read(spark: "SparkSession", tmp_path: Path) -> None:
     path = str(tmp_path / "table")
@@ -107,6 +134,17 @@ def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path)
     assert (said["rows"], said["zone"], said["master"]) == (1000, "UTC", "local[2]")
     assert done.stderr == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.py", "table"]  # no spark-warehouse, no metastore
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_driver_without_memory_ends_the_command_which_may_be_repeated(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(OUT_OF_MEMORY)
+    done = subprocess.run([sys.executable, script, tmp_path / "begun"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Terminating due to java.lang.OutOfMemoryError" in done.stdout + done.stderr
+    assert "slackwater: the Java process of Spark's driver has gone" in done.stderr
+    assert done.returncode == 3
 
 
 @pytest.mark.slow

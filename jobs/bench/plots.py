@@ -39,6 +39,8 @@ def plot(summary: Sequence[dict[str, Any]], file: Path) -> bool:
         _bars(axis, name, rows)
     for axis, name in zip(axes[len(workloads) :], (name for name in NAMES if name in growth), strict=False):
         _line(axis, name, growth[name])
+    if growth:
+        figure.legend(*axes[len(workloads)].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     for axis in axes[panels:]:
         axis.remove()
     figure.savefig(file, dpi=150)
@@ -59,16 +61,29 @@ def _bars(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
-    """Seconds by the clock and of CPU, and peak memory beside them, over what grows."""
+    """Seconds by the clock and of CPU, and megabytes beside them, over what grows."""
+    from matplotlib.ticker import EngFormatter, NullLocator, PercentFormatter
+
     found = sorted((row["rows"] if name == "rows" else float(row["workload"].split("-")[2]), row) for row in rows)
     grown = [amount for amount, _ in found]
-    axis.plot(grown, [row["wall_s"] for _, row in found], "o-", label="wall s")
-    axis.plot(grown, [row["cpu_s"] for _, row in found], "^:", label="CPU s")
     memory = axis.twinx()
-    memory.plot(grown, [row["peak_mb"] for _, row in found], "s--", color="tab:gray", label="peak MB")
-    memory.set_ylim(bottom=0)
-    if name != "late":
+    for side, column, style, colour, text in (
+        (axis, "wall_s", "o-", "tab:blue", "s by the clock"),
+        (axis, "cpu_s", "^:", "tab:orange", "s of CPU"),
+        (memory, "peak_mb", "s--", "tab:gray", "MB, all processes"),
+        (memory, "task_mb", "x--", "tab:green", "MB, largest task"),
+    ):
+        known = [(amount, row[column]) for amount, row in found if row.get(column)]
+        axis.plot([], [], style, color=colour, label=text)  # for the legend, which is one for both sides and all that grows
+        side.plot([amount for amount, _ in known], [value for _, value in known], style, color=colour)
+    if name == "late":
+        axis.xaxis.set_major_formatter(PercentFormatter(1.0))
+    else:
         axis.set_xscale("log")
-    axis.set_ylim(bottom=0)
-    axis.set_title(f"growth: {name}", fontsize=10)
-    axis.legend(fontsize=8, loc="upper left")
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_xticks(grown)
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    for side, unit in ((axis, "seconds"), (memory, "MB")):
+        side.set_ylim(bottom=0)
+        side.set_ylabel(unit, fontsize=8)
+    axis.set_title({"late": "late rows", "live": "windows left open"}.get(name, name), fontsize=10)

@@ -61,6 +61,10 @@ def test_no_file_names_a_folder_of_somebodys_machine(path: str) -> None:
     assert lines_matching(path) == []
 
 
+def test_no_file_reads_reference_material_that_stands_beside_the_repository() -> None:
+    assert lines_matching(r"(?<![\w-])sha" r"red/") == []
+
+
 def test_a_registry_that_is_named_would_be_found(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     offender = tmp_path / "settings.txt"
     offender.write_text("index = https://files." + REGISTRY_HOSTS[1] + "/simple\n")

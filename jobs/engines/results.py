@@ -34,6 +34,8 @@ COUNTS = (
     "windows_open",
     "timers_pending",
 )
+# Of each table, of all ranges together: a JVM of 2 GB collects some of them at a time, and Spark's default refuses results of 1 GB.
+_DRIVER_BYTES = 64 << 20
 _NAME = b"slackwater.table"
 _TAKEN = b"slackwater.taken"
 _FILES = pa.schema(
@@ -82,8 +84,9 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def hand_over(replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, part: int | str = 0) -> pa.Table:
-    """Few rows of table `name` go to the driver, many stay here as a file of the table, written by a part of range `number`."""
-    if rows.num_rows < replay.file_rows:
+    """Few rows of table `name` go to the driver, many stay here as a file of the table, written by a part of range `number`: also such as
+    would, if every range gave as much, be more than the driver takes."""
+    if rows.num_rows < replay.file_rows and rows.nbytes * replay.ranges < _DRIVER_BYTES:
         return named(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))
     written = write_staged(replay.target(name), replay.run_id, f"range-{number:05d}-{part}", conform(rows, schema))
     columns = [{"table": name, **vars(written)}]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.engines import results
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.columnar.range_work import RangeWork
 from jobs.engines.inputs import pin
@@ -55,10 +56,15 @@ def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(monkey
 
 
 @pytest.mark.parametrize("engine", [ColumnarEngine(), OperatorEngine()], ids=["columnar", "operator"])
-@pytest.mark.parametrize(("file_rows", "by_range"), [(4, [6, 6, 6]), (7, [])], ids=["many", "few"])
+@pytest.mark.parametrize(
+    ("file_rows", "driver_bytes", "by_range"),
+    [(4, 10_000, [6, 6, 6]), (7, 10_000, []), (7, 1_000, [6, 6, 6])],
+    ids=["many", "few", "few that are large"],
+)
 def test_unusable_rows_are_shared_out_to_ranges_and_stay_there_as_files_where_they_are_many(
-    engine: Engine, file_rows: int, by_range: list[int], monkeypatch: pytest.MonkeyPatch
+    engine: Engine, file_rows: int, driver_bytes: int, by_range: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(results, "_DRIVER_BYTES", driver_bytes)
     outcomes: list[Outcome] = []
     replay = type(engine).replay
     monkeypatch.setattr(type(engine), "replay", lambda *given: outcomes.append(replay(*given)) or outcomes[-1])

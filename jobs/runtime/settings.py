@@ -19,10 +19,12 @@ SETTINGS: Mapping[str, str] = {
     "spark.databricks.delta.snapshotPartitions": "2",  # Delta's 50 make the first read of a small table take 5 s
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",  # Spark's 10000 make any VACUUM take 26 s
     # Python's arrays, numpy's and Arrow's, come from one heap that is kept from batch to batch, up to 128 MB: fresh pages for each take a
-    # quarter of a replay's CPU time. Both thresholds are bytes, and glibc's; elsewhere nothing reads them.
+    # quarter of a replay's CPU time, and a fifth of what is left where pages are small. Thresholds, in bytes, and huge pages, which Linux
+    # gives whom asks for them, are glibc's; elsewhere nothing reads them.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "33554432",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "134217728",
+    "spark.executorEnv.GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.structuredLogging.enabled": "false",

@@ -98,7 +98,7 @@ def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_u
         import jobs
 
         for _ in batches:
-            heap = os.environ.get("MALLOC_TRIM_THRESHOLD_")
+            heap = " ".join(os.environ.get(name, "") for name in ("MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"))
             pool = pyarrow.default_memory_pool().backend_name
             yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable], "jobs": [jobs.__file__], "heap": [heap], "pool": [pool]})
 
@@ -106,7 +106,7 @@ def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_u
 
     found = spark.range(0, 1, 1, 1).mapInArrow(where, "python string, jobs string, heap string, pool string").first()
     assert (found.python, found.jobs) == (sys.executable, jobs.__file__)
-    assert found.heap == SETTINGS["spark.executorEnv.MALLOC_TRIM_THRESHOLD_"]
+    assert found.heap == f"{SETTINGS['spark.executorEnv.MALLOC_TRIM_THRESHOLD_']} {SETTINGS['spark.executorEnv.GLIBC_TUNABLES']}"
     assert found.pool == SETTINGS["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"]
 
 

@@ -10,6 +10,7 @@ from tests.benchmarks.contenders import CONTENDERS, Outcome
 from tests.benchmarks.workloads import LATE_SHARE, WORKLOADS, make_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_all_contenders_come_to_the_same(workload):
     rows = make_rows(replace(workload, rows_per_second=20_000 / 300), 20_000)  # five minutes: long enough for late and dropped rows

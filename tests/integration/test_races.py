@@ -71,12 +71,14 @@ def test_without_the_lease_both_stage_and_the_compare_and_swap_decides(hourly: S
     assert sorted(outcomes.values()) == ["committed", "committed", "lost"]
 
 
+@pytest.mark.slow
 def test_with_the_lease_the_second_gives_up_before_it_works(hourly: Stored, tmp_path: Path) -> None:
     ended = race(hourly, Plan(at="before the claim"), tmp_path / "meet", "run", "hourly", "--to", DAY_2)
     assert_one_won(hourly, ended, staged=1, codes=[0, 5])
     assert "another run is alive" in ended[1].stderr
 
 
+@pytest.mark.slow
 def test_two_that_publish_the_same_staged_run_publish_it_once(hourly: Stored, tmp_path: Path) -> None:
     done = driver(Plan(), "run", "hourly", "--to", DAY_2, "--no-publish", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert done.returncode == 0, done.stderr

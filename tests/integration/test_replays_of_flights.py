@@ -92,7 +92,9 @@ def test_the_snapshot_says_where_the_clock_stands(daily: Stored) -> None:
     assert daily.ledger()[-1]["timers_pending"] == len(daily.parked("timers"))
 
 
-@pytest.mark.parametrize(("seed", "partitions"), [(1, [1]), (2, [2, 5]), pytest.param(3, [5, 1, 2], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("seed", "partitions"), [(1, [1]), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2, [2, 5]), (3, [5, 1, 2])))]
+)
 def test_other_cuts_and_partitions_do_not_show(daily: Stored, flights: Path, tmp_path: Path, seed: int, partitions: list[int]) -> None:
     other = replayed(copied(flights, tmp_path), cuts(seed), partitions)
     assert len(other.ledger()) == 4

@@ -4,6 +4,7 @@ in any engine.
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.slow
 @given(replays(), st.sampled_from(sorted(CONDITIONS)), st.data())
 @settings(max_examples=30)
 def test_rows_that_do_not_meet_the_condition_might_never_have_come(replay, condition, data):

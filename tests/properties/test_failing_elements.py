@@ -69,8 +69,9 @@ NO_FUNCTION: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @given(replays(), st.data(), st.sampled_from(sorted(CULPRITS)))
-@settings(max_examples=25)
+@settings(max_examples=40)
 def test_it_leaves_nothing_behind(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject, culprit: str) -> None:
     rules, events = replay
     drawn = data.draw(pipelines(rules), label="pipeline")

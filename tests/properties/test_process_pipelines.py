@@ -58,8 +58,9 @@ def check_against_core(ours: Replayed, theirs: Expected) -> None:
     assert not ours.windows and not ours.late
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
-@settings(max_examples=20)
+@settings(max_examples=30)
 def test_neither_cuts_nor_parallelism_nor_where_state_lives_shows(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:
@@ -92,8 +93,9 @@ def test_stragglers_are_elements_of_the_slice_that_finds_them(replay: tuple[mode
     check_against_core(ours, expected(Watch(), moved, rules))
 
 
+@pytest.mark.slow
 @given(replays(), st.data(), st.sampled_from([0, 7, 9]))
-@settings(max_examples=20)
+@settings(max_examples=30)
 def test_an_element_on_which_it_raises_might_never_have_come_but_for_progress(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject, unwanted: int
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,6 +155,7 @@ def assert_cuts_do_not_show(subject: Any, script: Sequence[Step], cuts: dict[int
         assert content_hash(cut.codec, cut.snapshots()) == content_hash(whole.codec, whole.snapshots())
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(choices(), scripts(elements(st.integers(-5, 60))), CUTS)
 def test_windows_of_every_kind_go_on_from_files(choice: Choice, script: list[Step], cuts: dict[int, Cut]) -> None:
@@ -291,6 +293,7 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
     return rows
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     choices(SILENT),

@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,8 +113,9 @@ def test_one_run_is_what_the_model_says(replay):
     check_against_model(replay_slices(events, rules, [], [2]), events, rules)
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
-@settings(max_examples=26)
+@settings(max_examples=40)
 def test_rows_that_appear_after_their_slice_are_folded_into_a_later_one_at_its_start(replay, data):
     rules, events = replay
     rules = dataclasses.replace(rules, max_ahead=100_000)  # that rule looks at the true arrival, which the model is not told
@@ -127,8 +129,9 @@ def test_rows_that_appear_after_their_slice_are_folded_into_a_later_one_at_its_s
     assert ours.counts["rows_folded"] == late
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
-@settings(max_examples=26)
+@settings(max_examples=40)
 def test_another_lateness_counts_from_its_cut_on_also_for_windows_that_are_open(replay, data):
     rules, events = replay
     cuts = data.draw(cuts_of(rules), label="cuts")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,8 +37,9 @@ def outcome_of(replay: Callable[[], Any]) -> Any:
         return type(error)
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
-@settings(max_examples=36)
+@settings(max_examples=60)
 def test_cuts_parallelism_and_where_state_lives_do_not_show(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")

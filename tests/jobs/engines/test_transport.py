@@ -228,6 +228,7 @@ class TestOnSpark:
         OnSpark(spark, here_bytes=0).gather(scan, task)
         assert not read_here, "Spark's tasks read in processes of their own"
 
+    @pytest.mark.slow
     def test_its_own_scan_gives_the_same_types_and_tells_rows_without_an_arrival_once(self, spark: "SparkSession", tmp_path: Path) -> None:
         commit(tmp_path, {1: None, 2: 1.0, 7: -0.5})
         before = commit(tmp_path, {3: None, 8: 48.0})
@@ -239,6 +240,7 @@ class TestOnSpark:
         assert {table.schema for table in tables} == {SCHEMA}
         assert pa.concat_tables(tables).sort_by("row").column("row").to_pylist() == [2, 4, 5]
 
+    @pytest.mark.slow
     def test_its_own_scan_leaves_out_what_a_restatement_has_read(self, spark: "SparkSession", tmp_path: Path) -> None:
         before = commit(tmp_path, {1: 1.0, 2: 30.0})
         seen = commit(tmp_path, {3: 2.0, 4: 31.0, 5: None})

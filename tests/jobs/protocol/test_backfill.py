@@ -188,6 +188,7 @@ def test_a_branch_is_published_over_a_main_that_has_moved_meanwhile(world: World
     is_perfect(world)
 
 
+@pytest.mark.slow
 def test_a_branch_that_has_not_converged_catches_up_with_a_main_that_has_moved(world: World, is_perfect: Callable[[World], None]) -> None:
     world.append(every_hour(END, END + 24))
 
@@ -213,6 +214,7 @@ def meddled(world: World, meddle: Callable[[], object], behind: int) -> Runner:
     return replace(runner, clock=clock)
 
 
+@pytest.mark.slow
 def test_a_branch_that_keeps_losing_is_kept_and_the_same_command_publishes_it(
     world: World, monkeypatch: pytest.MonkeyPatch, is_perfect: Callable[[World], None]
 ) -> None:
@@ -238,6 +240,7 @@ def test_a_branch_that_keeps_losing_is_kept_and_the_same_command_publishes_it(
 # --- deaths
 
 
+@pytest.mark.slow
 def test_a_killed_restatement_goes_on_behind_its_last_finished_slice(
     world: World, monkeypatch: pytest.MonkeyPatch, is_perfect: Callable[[World], None]
 ) -> None:
@@ -285,6 +288,7 @@ def test_a_restatement_that_dies_behind_its_publication_is_finished_by_the_same_
     is_perfect(world)
 
 
+@pytest.mark.slow
 def test_a_branch_is_not_gone_on_with_by_other_code_or_over_other_rows(world: World, is_perfect: Callable[[World], None]) -> None:
     world.rewrite(24, 48, corrected(1))
     assert world.backfill(24, 48, publish=False) is None
@@ -337,6 +341,7 @@ def test_a_range_that_ends_behind_the_lineage_replaces_all_of_main_behind_its_st
     is_perfect(world)
 
 
+@pytest.mark.slow
 def test_a_restatement_restates_a_restatement(world: World, is_perfect: Callable[[World], None]) -> None:
     world.rewrite(24, 48, corrected(1))
     world.backfill(24, 48)

@@ -73,6 +73,7 @@ def test_a_dry_run_writes_nothing(world: World) -> None:
     assert redrive(world, key="nobody").overrides == ()
 
 
+@pytest.mark.slow
 def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: World, tmp_path: Path) -> None:
     before = world.left()
     redrive(world)

@@ -85,7 +85,7 @@ def test_a_missing_venv_module_is_named_with_its_package(repository: Path, machi
     assert "apt-get install python3-venv" in done.stderr
 
 
-@pytest.mark.parametrize("with_uv", [False, True])
+@pytest.mark.parametrize("with_uv", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_no_network_is_told_from_other_failures(repository: Path, machine: Path, with_uv: bool) -> None:
     add(machine, "python3", f'exec "{BASE_PYTHON}" "$@"')
     if with_uv:

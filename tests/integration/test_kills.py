@@ -77,7 +77,7 @@ def test_a_run_killed_before_its_commit_never_was_and_the_next_repeats_it(killed
     assert sorted(attempts.values()) == [1, 1, 1, 2]
 
 
-@pytest.mark.parametrize("at", AFTER_COMMIT)
+@pytest.mark.parametrize("at", [AFTER_COMMIT[0], *(pytest.param(at, marks=pytest.mark.slow) for at in AFTER_COMMIT[1:])])
 def test_a_run_killed_after_its_commit_stands_and_the_next_finishes_it(killed: Callable[[str], Stored], at: str) -> None:
     hourly = killed(at)
     assert [row["seq"] for row in hourly.ledger()] == [1, 2]

@@ -87,6 +87,7 @@ def test_two_that_publish_the_same_staged_run_publish_it_once(hourly: Stored, tm
     assert {row["outcome"] for row in hourly.rows("attempts")} == {"claimed", "staged", "committed"}
 
 
+@pytest.mark.slow
 def test_of_a_branch_and_a_run_one_moves_main_and_the_loser_may_try_again(hourly: Stored, tmp_path: Path) -> None:
     where = ("--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert here("state", "fork", "hourly", "fix", *where) == 0

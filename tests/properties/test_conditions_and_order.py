@@ -52,6 +52,7 @@ def test_both_engines_leave_the_same(replay, condition, order, data):
     )
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @settings(max_examples=20)
 def test_in_order_of_events_a_row_arrives_at_its_event_time(replay, data):

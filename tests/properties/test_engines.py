@@ -156,7 +156,7 @@ def purging_or_not(draw, triggers):
     return PurgingTrigger.of(trigger) if draw(st.booleans()) else trigger
 
 
-@pytest.mark.parametrize("triggers", [COUNTED, CONTINUOUS], ids=["count", "continuous"])
+@pytest.mark.parametrize("triggers", [pytest.param(COUNTED, id="count"), pytest.param(CONTINUOUS, id="continuous", marks=pytest.mark.slow)])
 @given(replays(FIXED), st.data())
 @settings(max_examples=6)
 def test_engines_leave_the_same_of_triggers_that_fire_early(triggers, replay, data):
@@ -176,6 +176,7 @@ def test_engines_leave_the_same_of_global_windows(triggers, replay, data):
     check_engines(replace(pipeline_of(rules, False), **declared), rules, events, data)
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @settings(max_examples=6)
 def test_engines_leave_the_same_when_the_lateness_changes_between_runs(replay, data):

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -146,6 +147,7 @@ class Poisonable(Trigger):
 POISONED = scripts(elements(st.integers(-5, 60), st.integers(0, 9) | st.just(POISON)), min_size=10)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(choice=choices(), script=POISONED)
 def test_a_quarantined_element_has_never_been(choice: Choice, script: list[Step]) -> None:

@@ -275,6 +275,7 @@ class TestClose:
         assert "nothing to do" in said() and len(ledger(hourly)) == 3
         assert_corrections_make_published(hourly.stored)
 
+    @pytest.mark.slow
     def test_a_restore_reopens_as_if_it_had_never_been_closed(self, hourly: Hourly) -> None:
         assert hourly.run_here("--to", "2013-01-03") == 0
         assert verb(hourly, "state close") == 0
@@ -322,6 +323,7 @@ hourly = Pipeline(
 
 
 class TestAProcessFunction:
+    @pytest.mark.slow
     def test_its_rows_are_those_of_the_live_runs_through_restatements_and_restores(self, hourly: Hourly) -> None:
         hourly.file.write_text(EACH)
         assert hourly.run_here("--to", "2013-01-03") == 0

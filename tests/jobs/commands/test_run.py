@@ -92,6 +92,7 @@ def test_a_slice_that_has_not_settled_is_to_be_tried_again(hourly: Hourly, said:
     assert hourly.stored.rows("attempts") == []
 
 
+@pytest.mark.slow
 def test_a_lineage_may_start_elsewhere(hourly: Hourly) -> None:
     done = hourly.run("--start", "2013-01-02", "--to", "2013-01-04")
     assert done.returncode == 0, done.stderr

@@ -142,6 +142,7 @@ def test_a_row_without_an_arrival_is_quarantined_once_whoever_reads_it_first(wor
 # --- sources that change under a lineage
 
 
+@pytest.mark.slow
 def test_a_rewritten_source_is_refused_with_the_way_out_and_a_restatement_is_the_way_out(
     world: World, is_perfect: Callable[[World], None]
 ) -> None:
@@ -265,6 +266,7 @@ def test_a_killed_restatement_goes_on_behind_its_last_finished_slice(
     is_perfect(world)
 
 
+@pytest.mark.slow
 def test_a_restatement_that_dies_behind_its_publication_is_finished_by_the_same_command(
     world: World, monkeypatch: pytest.MonkeyPatch, is_perfect: Callable[[World], None]
 ) -> None:
@@ -392,6 +394,7 @@ def with_a_branch_held(world: World, work: Callable[[], object]) -> None:
     work()
 
 
+@pytest.mark.slow
 def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatement_goes_on(
     world: World, great_expectations: None, is_perfect: Callable[[World], None]
 ) -> None:

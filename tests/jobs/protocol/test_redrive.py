@@ -96,6 +96,7 @@ def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: Wor
     assert world.left() == as_if_it_had_arrived(world, tmp_path / "q", [(LATE, REDRIVEN_TO)], every_hour(0, 120), 120)
 
 
+@pytest.mark.slow
 def test_rows_are_redriven_behind_a_restatement_that_main_has_resumed(world: World, tmp_path: Path) -> None:
     later = Event(75.25, 102.2, 200, "b")
     regular = every_hour(0, 120)

@@ -48,7 +48,7 @@ def test_every_case_that_restores_is_listed() -> None:
     assert {name: len(cases) for name in sorted(found) if (cases := restoring_cases(name))} == RESTORING
 
 
-@pytest.mark.parametrize("back_end", BACK_ENDS)
+@pytest.mark.parametrize("back_end", [*BACK_ENDS[:-1], pytest.param(BACK_ENDS[-1], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", RESTORING)
 def test_a_snapshot_in_files_is_the_snapshot(name: str, back_end: BackEnd) -> None:
     for case in restoring_cases(name):

@@ -180,8 +180,7 @@ _REASONS = (
 
 def _reach(pipeline: Pipeline) -> tuple[int, int]:
     """How far back and forth of an element's time a window of it, its cleanup time and the watermark may lie, in milliseconds."""
-    window = max((getattr(pipeline.window, name, 0) for name in ("size_ms", "gap_ms")), default=0)
-    return max(window, pipeline.watermarks.out_of_orderness_ms + 1), window + pipeline.allowed_lateness_ms
+    return max(pipeline.window_ms, pipeline.watermarks.out_of_orderness_ms + 1), pipeline.window_ms + pipeline.allowed_lateness_ms
 
 
 def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:

@@ -177,6 +177,11 @@ class Pipeline:
         return milliseconds(self.start - datetime(1970, 1, 1, tzinfo=UTC))
 
     @property
+    def window_ms(self) -> int:
+        """How long a window is, at least where sessions merge, in milliseconds; 0 where windows have no length."""
+        return max((getattr(self.window, name, 0) for name in ("size_ms", "gap_ms")), default=0)
+
+    @property
     def allowed_lateness_ms(self) -> int:
         """Allowed lateness in milliseconds."""
         return milliseconds(self.allowed_lateness)

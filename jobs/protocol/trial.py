@@ -48,8 +48,9 @@ def calibrate(
     transport: Callable[[], Transport] | None = None,
     lines: Callable[[str], object] = print,
 ) -> Calibration:
-    """Replay the beginning of [from, to) on an empty lineage, longer and longer until it takes `LONG_ENOUGH_S`, then that much and half of
-    it `TIMES` times each, and keep the rates. Windows that are kept open, whose number grows with the first rows only, are in both.
+    """Replay the beginning of [from, to) on an empty lineage, longer and longer until it takes `LONG_ENOUGH_S` and half of it reaches where
+    windows are over, then that much and half of it `TIMES` times each, and keep the rates. So both have as many open windows as there
+    ever are, and what the rows between them take is what more rows will take.
 
     Raises:
         TooFewRows: there is too little to be timed.
@@ -69,7 +70,7 @@ def calibrate(
         trial = _Trial(pipeline, pinned, choice, from_ms, arrivals, Path(folder), once)
         first = min(_FIRST_ROWS, len(arrivals)) // 2
         cold = trial.replay(first)
-        longer = trial.long_enough(2 * first)
+        longer = trial.long_enough(2 * max(first, trial.until_windows_are_over()))
         rows, seconds = (trial.rows_of(longer // 2), trial.rows_of(longer)), _timed(trial, longer, lines)
     files = pinned.files(from_ms, trial.end_of(longer), pipeline.source.arrival_time, None)
     found = Calibration(
@@ -125,9 +126,16 @@ class _Trial:
         """How many rows there are up to there: those that arrived together are not parted."""
         return int(np.searchsorted(self._arrivals, self.end_of(count)))
 
+    def until_windows_are_over(self) -> int:
+        """How many rows arrive until the first window is closed: from there on as many are open as there ever are."""
+        pipeline = self._pipeline
+        kept_ms = pipeline.watermarks.out_of_orderness_ms + pipeline.window_ms + pipeline.allowed_lateness_ms
+        return int(np.searchsorted(self._arrivals, self._arrivals[0] + kept_ms))
+
     def long_enough(self, count: int) -> int:
         """`count` or more rows: as many as take `LONG_ENOUGH_S`, if there are."""
         most = min(MOST_ROWS, len(self._arrivals))
+        count = min(count, most)
         while self.replay(count) < LONG_ENOUGH_S and count < most:
             count = min(2 * count, most)
         return count

@@ -110,6 +110,18 @@ def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipelin
     assert planned(*where)["seconds"] == pytest.approx(small + 9.0), "only slices that are not small wait for Spark to start"
 
 
+def test_what_is_timed_reaches_where_as_many_windows_close_as_open(
+    warehouse: Path, planned: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "spark_transport", lambda app: InProcess)
+    monkeypatch.setattr(trial, "LONG_ENOUGH_S", 0.0)
+    monkeypatch.setattr(trial, "_FIRST_ROWS", 2)
+    found = planned("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse, "--calibrate")
+    # The watermark is an hour behind, windows are an hour long, and they wait four more.
+    until = counted("SELECT count(*) FROM s WHERE arrival_time < (SELECT min(arrival_time) FROM s) + INTERVAL 6 HOURS", s=source(warehouse))
+    assert found["prediction"]["calibrated"] == pytest.approx([until, 2 * until], rel=0.05)
+
+
 def test_the_next_run_is_foretold_with_the_windows_that_it_touches(replayed: Stored, planned: Callable[..., dict[str, Any]]) -> None:
     found = planned("plan", "departures", "--warehouse", replayed.warehouse)
     low, high = "2013-01-04", "2013-01-05"

@@ -21,7 +21,7 @@ from jobs.protocol.trial import LONG_ENOUGH_S, TIMES
 
 REPETITIONS = 3
 OWN = ("slackwater", "slackwater_last_eighth")
-_WARM_UP = 20  # the part of a case that each contender replays before each run, unmeasured
+_WARM_UP = 20  # the part of a case that each contender replays first, unmeasured
 _TRANSFORM_WITH_STATE = ("a",)
 # Rows a second and core that the statement of time counts on; measured on a machine with two cores.
 _RATES = {"slackwater": 0.8e6, "slackwater_last_eighth": 0.8e6, "spark_native": 1e6, "duckdb": 4e6, "flink": 0.5e6, "operator": 0.1e6}
@@ -109,7 +109,7 @@ class Benchmark:
             seconds += case.rows / 1e6
             for name, count in runs.items():
                 rate = _RATES["operator"] if name in OWN and self.engine == "operator" else _RATES.get(name, float("inf"))
-                replayed = count * (1 + 1 / _WARM_UP) * case.rows / rate / cores
+                replayed = (count + 1 / _WARM_UP) * case.rows / rate / cores
                 timed = min(2 * LONG_ENOUGH_S, case.rows / rate / cores) * (1.5 * TIMES + 2) if name == "slackwater" else 0  # to predict
                 seconds += (_START_S[name] + replayed + timed) * (count > 0)
         return needed, seconds
@@ -147,15 +147,13 @@ class Benchmark:
                     worker = Worker(name, self.engine if name in OWN else None, self.work / "logs" / f"{case.label}-{name}.txt")
                     stack.callback(worker.stop)
                     workers[name] = worker
+            for name in list(workers):
+                self._try(workers, name, warm_up)
             for _ in range(self.repetitions):
                 for name in list(workers):
                     key = self.key(case, name)
                     done = self.results.runs(key)
-                    if len(done) >= self.repetitions:
-                        continue
-                    # Every time, because a session cools down while the others run: Spark ends Python workers after a minute of rest.
-                    self._try(workers, name, warm_up)
-                    if name in workers and (run := self._try(workers, name, case)) is not None:
+                    if len(done) < self.repetitions and (run := self._try(workers, name, case)) is not None:
                         run["check"] = done[0]["check"] if done else checks.check(case, name, run)
                         self.results.add(key, run)
                         self.lines(f"{case.label}: {name} {run['wall_s']:.2f} s, CPU {run['cpu_s']:.1f} s ({run['check']})")

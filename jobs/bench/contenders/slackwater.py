@@ -27,15 +27,18 @@ class Slackwater:
 
     def __init__(self, engine: str | None) -> None:
         self._engine = engine
+        self._warm_up: Case | None = None
         self._predicted: dict[str, dict[str, float]] = {}
 
     def start(self, case: Case) -> None:
-        """Makes the session, and warms it, by a run that is divided as small ones are not."""
-        shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
-        self._replay(case, case.facts["from_ms"], case.facts["to_ms"], ranges=tasks_here() + 1)
+        """Makes the session, and warms it."""
+        self._warm_up = case
+        self._warm()
 
     def prepare(self, case: Case) -> None:
-        """An empty lineage, and once for each workload its prediction."""
+        """A warm session, an empty lineage, and once for each workload its prediction. Spark ends Python workers that have rested for a
+        minute, while others ran."""
+        self._warm()
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
         if case.label in WORKLOADS and case.label not in self._predicted and self._engine is None:
             self._predicted[case.label] = self._predict(case)
@@ -43,6 +46,13 @@ class Slackwater:
     def run(self, case: Case) -> dict[str, Any]:
         found = self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
         return {**found, **self._predicted.get(case.label, {})}
+
+    def _warm(self) -> None:
+        """A replay of what it was started with, divided as small ones are not."""
+        if (case := self._warm_up) is None:
+            return
+        shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
+        self._replay(case, case.facts["from_ms"], case.facts["to_ms"], ranges=tasks_here() + 1)
 
     def _predict(self, case: Case) -> dict[str, float]:
         """Seconds in a session that is warm, and megabytes of the largest task."""

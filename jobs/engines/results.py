@@ -36,6 +36,8 @@ COUNTS = (
 )
 # Of each table, of all ranges together: a JVM of 2 GB collects some of them at a time, and Spark's default refuses results of 1 GB.
 _DRIVER_BYTES = 64 << 20
+# What a range task holds of rows that it only passes on, before it makes a file of them.
+_PASSING_BYTES = 64 << 20
 _NAME = b"slackwater.table"
 _TAKEN = b"slackwater.taken"
 _FILES = pa.schema(
@@ -102,11 +104,45 @@ def shared_out(lost: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
             yield number, named("quarantine", lost.slice(start, end - start))
 
 
-def set_aside(replay: Replay, number: int, lost: Iterable[pa.Table], part: str) -> pa.Table:
+def set_aside(replay: Replay, number: int, lost: pa.Table, part: str) -> pa.Table:
     """Rows for `quarantine` that range `number` has received or made, handed over with the version of the source that they stand in."""
-    rows = pa.concat_tables([table.replace_schema_metadata(None) for table in lost])
-    rows = rows.append_column("source_version", pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), rows.num_rows))
+    rows = lost.append_column("source_version", pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), lost.num_rows))
     return hand_over(replay, number, "quarantine", rows, table_schemas(replay.shape)["quarantine"], part)
+
+
+class PassedOn:
+    """Rows of `late_events` and `quarantine` that range `number` receives only to hand them over. However many there are, it holds no more
+    than makes a file."""
+
+    def __init__(self, replay: Replay, number: int) -> None:
+        self._replay = replay
+        self._number = number
+        self._held: dict[str, list[pa.Table]] = {"late_events": [], "quarantine": []}
+        self._bytes = dict.fromkeys(self._held, 0)
+        self._files = 0
+
+    def takes(self, table: pa.Table) -> bool:
+        """Whether it is a table of such rows."""
+        return name_of(table) in self._held
+
+    def take(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Hold them, or hand over what is held by now."""
+        name = name_of(table)
+        self._held[name].append(table.replace_schema_metadata(None))
+        self._bytes[name] += table.nbytes
+        if self._bytes[name] >= _PASSING_BYTES:
+            yield self._hand_over(name)
+
+    def rest(self) -> Iterator[pa.Table]:
+        """Hand over what is left."""
+        yield from (self._hand_over(name) for name, held in self._held.items() if held)
+
+    def _hand_over(self, name: str) -> pa.Table:
+        rows, part = pa.concat_tables(self._held[name]), f"split-{self._files}"
+        self._held[name], self._bytes[name], self._files = [], 0, self._files + 1
+        if name == "quarantine":
+            return set_aside(self._replay, self._number, rows, part)
+        return hand_over(self._replay, self._number, name, rows, table_schemas(self._replay.shape)[name], part)
 
 
 def collect(tables: Iterable[pa.Table]) -> Outcome:

@@ -147,5 +147,5 @@ class MergeRange:
     keys: Keys
     family: Family
 
-    def __call__(self, number: int, received: list[pa.Table]) -> Iterable[pa.Table]:
+    def __call__(self, number: int, received: Iterable[pa.Table]) -> Iterable[pa.Table]:
         return RangeWork(self.replay, self.keys, self.family, number).run(received)

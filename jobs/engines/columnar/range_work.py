@@ -5,7 +5,7 @@ Nothing is committed here, and nothing known of what windows do.
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -20,7 +20,7 @@ from jobs.engines.columnar.tables import late_table, pane_table, timer_table, wi
 from jobs.engines.keys import Keys
 from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
-from jobs.engines.results import conform, counted, hand_over, hashed, name_of, set_aside
+from jobs.engines.results import PassedOn, conform, counted, hand_over, hashed, name_of
 from jobs.engines.rows import ARRIVAL, EVENT
 from jobs.engines.task_memory import parts_of, rows_merged
 from jobs.tables.delta import filesystem
@@ -43,17 +43,17 @@ class RangeWork:
         self.schemas = table_schemas(replay.shape)
         self._state_s = 0.0
 
-    def run(self, received: list[pa.Table]) -> Iterator[pa.Table]:
+    def run(self, received: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are. What is too much for one task is merged in parts."""
         packed: dict[str, list[pa.Table]] = {}
+        passed_on = PassedOn(self.replay, self.number)
         for table in received:
-            packed.setdefault(name_of(table), []).append(table)
+            if passed_on.takes(table):
+                yield from passed_on.take(table)
+            else:
+                packed.setdefault(name_of(table), []).append(table)
+        yield from passed_on.rest()
         yield from packed.pop("counts", [])
-        if lost := packed.pop("quarantine", None):
-            yield set_aside(self.replay, self.number, lost, "split")
-        if late := packed.pop("late_events", None):
-            rows = pa.concat_tables([table.replace_schema_metadata(None) for table in late])
-            yield hand_over(self.replay, self.number, "late_events", rows, self.schemas["late_events"], "split")
         replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
         sent = sum(table.num_rows for tables in packed.values() for table in tables)
         rows = rows_merged(replay.pipeline, sent) + replay.parked // replay.ranges

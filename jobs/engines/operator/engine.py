@@ -14,7 +14,7 @@ from jobs.engines.keys import Keys
 from jobs.engines.operator.process_range import ProcessRange
 from jobs.engines.operator.window_range import WindowRange
 from jobs.engines.replay import Outcome, Replay
-from jobs.engines.results import collect, counted, name_of, named, set_aside, shared_out
+from jobs.engines.results import PassedOn, collect, counted, name_of, named, shared_out
 from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, Judge, in_order
 from jobs.engines.transport import Batches, Transport
 
@@ -68,18 +68,22 @@ class ReplayRange:
     replay: Replay
     keys: Keys
 
-    def __call__(self, number: int, received: list[pa.Table]) -> Iterable[pa.Table]:
-        quarantined = [table for table in received if name_of(table) == "quarantine"]
-        elements = [table.replace_schema_metadata(None) for table in received if name_of(table) == _ELEMENTS]
-        rows = in_order(self.replay.pipeline, pa.concat_tables([self._none(), *elements]))
-        yield from (table for table in received if name_of(table) == "counts")
-        if quarantined:
-            yield set_aside(self.replay, number, quarantined, "split")
+    def __call__(self, number: int, received: Iterable[pa.Table]) -> Iterable[pa.Table]:
+        passed_on, elements, lost, folded = PassedOn(self.replay, number), [self._none()], 0, 0
+        for table in received:
+            if passed_on.takes(table):
+                lost += table.num_rows
+                folded += self._folded(table.column("arrival_time"))
+                yield from passed_on.take(table)
+            elif name_of(table) == _ELEMENTS:
+                elements.append(table.replace_schema_metadata(None))
+            else:
+                yield table
+        yield from passed_on.rest()
+        yield counted({"rows_read": lost, "rows_quarantined": lost, "rows_folded": folded})
+        rows = in_order(self.replay.pipeline, pa.concat_tables(elements))
         work = WindowRange if self.replay.pipeline.keyed_process is None else ProcessRange
         yield from work(self.replay, self.keys, number, rows).run()
-        lost = sum(table.num_rows for table in quarantined)
-        folded = sum(self._folded(table.column("arrival_time")) for table in quarantined)
-        yield counted({"rows_read": lost, "rows_quarantined": lost, "rows_folded": folded})
 
     def _none(self) -> pa.Table:
         """No elements, with the columns that elements have."""

@@ -109,7 +109,7 @@ class RangeWork(ABC, Generic[Runner]):
         yield from self._handed_over(self.replay, {**output, "late_events": self.late()})
         if runner.failed:
             failed = failed_rows(self.pipeline, runner.failed, self.elements.rows)
-            yield set_aside(self.replay, self.number, [failed], "failed")
+            yield set_aside(self.replay, self.number, failed, "failed")
         output_hash = ContentHash()
         self._add(output_hash, output)
         yield hashed(output_hash, state_hash)

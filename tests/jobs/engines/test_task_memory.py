@@ -1,5 +1,6 @@
 """Tasks are sized by what one may take: the ranges of a slice, the parts of a range, and the bound that the source's log gives."""
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from jobs.engines.columnar.range_work import RangeWork
 from jobs.engines.inputs import pin
 from jobs.engines.operator import OperatorEngine
 from jobs.engines.replay import Engine, Outcome
+from jobs.engines.results import name_of
 from jobs.engines.task_memory import most_partials, parts_of, ranges_for, rows_at_once, rows_in, rows_merged, rows_of_range
+from jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
 from jobs.pipelines import DeltaSource, Pipeline, count
 from jobs.tables.delta import Folder, write_file
 from tests.model import records as model
-from tests.properties.slices import pipeline_of, replay_pipeline
+from tests.properties.slices import Replayed, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import left
 from windowing import (
     CountTrigger,
@@ -76,6 +79,48 @@ def test_unusable_rows_are_shared_out_to_ranges_and_stay_there_as_files_where_th
     assert sum(part.num_rows for part in outcome.rows.get("quarantine", [])) == 18 - sum(by_range)
     assert {(row["reason_code"], row["source_version"]) for row in left.quarantined} == {("null_key", 0)}
     assert len({row["row_json"] for row in left.quarantined}) == outcome.counts["rows_quarantined"] == 18
+
+
+class OneByOne(InProcess):
+    """Gives a range one table after the other, and notes how many rows it has at most that it only passes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = self.most_held = self.largest = 0
+
+    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        def given(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+            for table in tables:
+                rows = table.num_rows if name_of(table) in ("late_events", "quarantine") else 0
+                self.held, self.largest = self.held + rows, max(self.largest, rows)
+                self.most_held = max(self.most_held, self.held)
+                yield table
+
+        def noted(number: int, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+            for table in reduce(number, given(tables)):
+                self.held -= sum(file["rows"] for file in table.to_pylist()) if name_of(table) == "files" and self.held else 0
+                yield table
+
+        return super().shuffle(scan, task, ranges, noted)
+
+
+@pytest.mark.parametrize("engine", [ColumnarEngine(), OperatorEngine()], ids=["columnar", "operator"])
+def test_rows_that_are_passed_on_become_files_before_more_are_taken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = pipeline_of(RULES, purging=False)
+    late = [model.Event(10 * n - 390, 10 * n, "s", n, "key", {"x": n}) for n in range(20, 40)]
+    unusable = [model.Event(100, 200 + n, "s", 200 + n, None, {}) for n in range(36)]
+
+    def run(transport: OneByOne) -> Replayed:
+        return replay_pipeline(pipeline, [*EVENTS, *late, *unusable], RULES, [], [1], 1, engines=[engine], transport=transport)
+
+    together, one_by_one = OneByOne(), OneByOne()
+    whole = run(together)
+    assert (together.most_held, together.held) == ({"columnar": 20, "operator": 0}[engine.name] + 36, 0)
+    monkeypatch.setattr(results, "_PASSING_BYTES", 1)
+    parts = run(one_by_one)
+    assert one_by_one.most_held == one_by_one.largest == 18 and one_by_one.held == 0
+    assert {**left(parts), "hashes": parts.hashes} == {**left(whole), "hashes": whole.hashes}
+    assert (len(parts.late), len(parts.quarantined)) == (20, 36)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 60, 200])

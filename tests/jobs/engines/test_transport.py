@@ -63,9 +63,10 @@ def judging(low: int, high: int) -> Callable[[Batches], Iterator[tuple[int, pa.T
     return task
 
 
-def summing(number: int, received: list[pa.Table]) -> Iterable[pa.Table]:
-    rows = pa.concat_tables(received).sort_by("row") if received else None
-    yield pa.table({"range": [number], "tables": [len(received)]})
+def summing(number: int, received: Iterable[pa.Table]) -> Iterable[pa.Table]:
+    tables = list(received)
+    rows = pa.concat_tables(tables).sort_by("row") if tables else None
+    yield pa.table({"range": [number], "tables": [len(tables)]})
     if rows is not None:
         yield rows
 
@@ -134,7 +135,7 @@ class TestInThreads:
 
     @pytest.mark.parametrize("threads", [1, 2])
     def test_an_error_is_told_as_spark_tells_it(self, tmp_path: Path, threads: int) -> None:
-        def failing(number: int, received: list[pa.Table]) -> Iterator[pa.Table]:
+        def failing(number: int, received: Iterable[pa.Table]) -> Iterator[pa.Table]:
             raise UserCodeError("the sum does not fit bigint")
 
         scan = scan_of(commit(tmp_path, ROWS))

@@ -7,6 +7,7 @@ import json
 import resource
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -66,8 +67,15 @@ def counted(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
     """Counts under names of COUNTS, those of all tasks are added up; beside them what the task has taken: CPU seconds for its share of the
     snapshot, and the most memory of its process so far."""
     rows = pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())})
-    memory_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return rows.replace_schema_metadata({_NAME: b"counts", _TAKEN: json.dumps([memory_kb, state_s]).encode()})
+    return rows.replace_schema_metadata({_NAME: b"counts", _TAKEN: json.dumps([_peak_kb(), state_s]).encode()})
+
+
+def _peak_kb() -> int:
+    """The most memory that this process has had. Linux has it as VmHWM; its getrusage counts the parent's too, from before the exec."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
 
 
 def hashed(output: ContentHash, state: ContentHash) -> pa.Table:

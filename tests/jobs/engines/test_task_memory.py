@@ -1,5 +1,7 @@
 """Tasks are sized by what one may take: the ranges of a slice, the parts of a range, and the bound that the source's log gives."""
 
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +20,7 @@ from jobs.engines.task_memory import most_partials, parts_of, ranges_for, rows_a
 from jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
 from jobs.pipelines import DeltaSource, Pipeline, count
 from jobs.tables.delta import Folder, write_file
+from tests.integration.stored import ROOT
 from tests.model import records as model
 from tests.properties.slices import Replayed, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import left
@@ -121,6 +124,13 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(engine: Engi
     assert one_by_one.most_held == one_by_one.largest == 18 and one_by_one.held == 0
     assert {**left(parts), "hashes": parts.hashes} == {**left(whole), "hashes": whole.hashes}
     assert (len(parts.late), len(parts.quarantined)) == (20, 36)
+
+
+def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> None:
+    told = "from jobs.engines.results import collect, counted; print(collect([counted({})]).memory_mb)"
+    large = "import subprocess, sys; held = bytearray(b'x') * (700 << 20); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
+    done = subprocess.run([sys.executable, "-c", large, told], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 20 < int(done.stdout) < 600
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 60, 200])

@@ -177,7 +177,8 @@ def test_cpu_seconds_until_a_moment_lie_between_those_of_two_looks() -> None:
 def test_what_is_measured_is_looked_at_from_its_beginning_to_its_end() -> None:
     _, found = measured(lambda: time.sleep(1.2))
     assert found.looks[0] == (0.0, 0.0) and len(found.looks) > 2 and sorted(found.looks) == list(found.looks)
-    assert [round(value, 2) for value in found.looks[-1]] == [round(found.wall_s, 2), found.cpu_s]
+    wall_s, cpu_s = found.looks[-1]
+    assert (round(wall_s, 3), round(cpu_s, 2)) == (found.wall_s, found.cpu_s)
 
 
 def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(tmp_path: Path, asked: list[tuple[str, str]]) -> None:

@@ -71,11 +71,11 @@ def counted(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
 
 
 def _peak_kb() -> int:
-    """The most memory that this process has had. Linux has it as VmHWM; its getrusage counts the parent's too, from before the exec."""
+    """The most memory that this process has had: VmHWM where the kernel tells it, since getrusage counts the parent's too, from before
+    the exec."""
     status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    told = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")] if status.exists() else []
+    return int(told[0]) if told else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def hashed(output: ContentHash, state: ContentHash) -> pa.Table:

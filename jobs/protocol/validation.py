@@ -17,6 +17,7 @@ import pyarrow.dataset as pads
 
 from jobs.pipelines import Expectation
 from jobs.pipelines.errors import PipelineError
+from jobs.runtime.session import IMPORTING_PYSPARK
 from jobs.tables.sql import query
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
@@ -123,7 +124,8 @@ def warning(title: str, observed: str) -> Check:
 def load_judge() -> None:
     """Import Great Expectations, which takes seconds: a run does it on a thread of its own while it replays."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations  # noqa: F401 - the import is the work
+    with IMPORTING_PYSPARK:
+        import great_expectations  # noqa: F401 - the import is the work
 
 
 def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset) -> dict[str, Any]:

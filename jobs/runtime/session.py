@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, chosen_master, drive
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Its modules import each other: of two threads that import them at once, one finds them half done. Great Expectations imports them too.
+IMPORTING_PYSPARK = threading.Lock()
+
 
 def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
     """The Spark session with Delta; a second call gives the same one, with `conf` applied where Spark allows it.
@@ -31,7 +35,8 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
     master and jars are those of its command line, and what it was told wins over our defaults.
     Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable.
     """
-    from pyspark.sql import SparkSession
+    with IMPORTING_PYSPARK:
+        from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app)
     if "PYSPARK_GATEWAY_PORT" in os.environ:

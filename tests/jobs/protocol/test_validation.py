@@ -166,3 +166,26 @@ def test_a_bound_that_its_column_cannot_be_compared_with_is_refused(expectation:
         check_types([expect.not_null("n"), expectation], {field.name: field.type for field in SCHEMA})
     with pytest.raises(PipelineError, match=told):
         check_panes([expectation], panes())
+
+
+def test_great_expectations_and_spark_are_not_imported_at_once(tmp_path: Path) -> None:
+    """Both import pyspark, whose modules a second thread finds half done: here the one takes long, and the other has to wait."""
+    (tmp_path / "great_expectations.py").write_text("import sys, time; time.sleep(1); alone = 'pyspark' not in sys.modules")
+    script = """
+import threading, time
+from jobs.protocol.validation import load_judge
+from jobs.runtime.session import session
+
+judge = threading.Thread(target=load_judge)
+judge.start()
+time.sleep(0.2)
+try:
+    session("waits")
+except Exception as error:
+    print(type(error).__name__)
+import great_expectations
+print(great_expectations.alone)
+"""
+    settings = {"PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": f"{tmp_path}:{ROOT}", "SLACKWATER_MASTER": "none"}
+    done = subprocess.run([sys.executable, "-c", script], env=settings, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "True", done.stdout + done.stderr

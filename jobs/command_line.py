@@ -38,8 +38,8 @@ VERBS = {
 
 # Verbs that only look: they start no JVM and answer in well under a second.
 INSPECTION = frozenset({"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor"})
-# Of the verbs below these, those that run windows after all.
-WORK = frozenset({("state", "close"), ("late", "redrive")})
+# Of these, what runs windows after all.
+WORK = (frozenset({"state", "close"}), frozenset({"late", "redrive"}), frozenset({"plan", "--calibrate"}))
 
 
 class _Refusal:
@@ -74,7 +74,8 @@ class Verbs(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] in INSPECTION and tuple(args[:2]) not in WORK:  # before the verb's file is loaded: that may be enough for Arrow
+        # Before the verb's file is loaded: that may be enough for Arrow.
+        if args[0] in INSPECTION and not any(words <= set(args) for words in WORK):
             ctx.with_resource(without_pandas())
         return super().resolve_command(ctx, args)
 

@@ -19,7 +19,7 @@ from jobs.engines.transport import InProcess
 from jobs.examples.departures import departures
 from jobs.protocol import trial
 from jobs.protocol.calibration import Calibration
-from tests.integration.command import environment, here
+from tests.integration.command import environment, here, slackwater
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.stored import ROOT, Stored
 
@@ -108,6 +108,15 @@ def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipelin
     small = planned(*where)["seconds"]
     monkeypatch.setattr(small_slices, "SMALL_BYTES", 0)
     assert planned(*where)["seconds"] == pytest.approx(small + 9.0), "only slices that are not small wait for Spark to start"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_calibration_from_the_command_line_replays_on_spark(warehouse: Path, tmp_path: Path) -> None:
+    where = ("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse)
+    done = slackwater(*where, "--calibrate", env=environment(SLACKWATER_CACHE=str(tmp_path)))
+    assert done.returncode == 0, done.stderr
+    assert "of the rows took on this machine, engine columnar" in done.stdout
 
 
 def test_what_is_timed_reaches_where_as_many_windows_close_as_open(

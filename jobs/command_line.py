@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from jobs.errors import SlackwaterError
+from jobs.runtime.heap import keep_heap
 from windowing.errors import ConfigurationError, WindowingError
 
 VERBS = {
@@ -117,6 +118,7 @@ def finish(work: Callable[[], Any]) -> NoReturn:
 
     The interpreter's own clean-up is left out: delta-rs may abort in it, after all work is done, and would change the exit code.
     """
+    keep_heap()
     try:
         code = run(work)
     except BaseException:

@@ -17,6 +17,7 @@ from jobs.bench.contenders import make
 from jobs.bench.measure import measured, settle
 from jobs.bench.workloads import Workload
 from jobs.errors import PermanentError
+from jobs.runtime.heap import keep_heap
 
 
 class ContenderFailed(PermanentError):
@@ -69,6 +70,7 @@ def _case(request: dict[str, Any]) -> Case:
 
 def main() -> None:
     """Answer requests until there are no more."""
+    keep_heap()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     introduction = json.loads(sys.stdin.readline())

@@ -15,6 +15,7 @@ from jobs.engines.columnar.families import Part
 from jobs.engines.keys import Keys
 from windowing.columnar.columns import Longs
 from windowing.columnar.groups import Coded, Groups, code_values, group_pairs
+from windowing.columnar.texts import are_short, text_numbers
 from windowing.key_groups import KeyGroupRange
 
 KEY_GROUP = "key_group"
@@ -47,11 +48,7 @@ class KeyNumbers:
         groups = np.zeros(coded.size, np.int64)
         groups[coded.codes] = columns.column(KEY_GROUP).to_numpy()
         groups = groups[coded.there]
-        key = distinct.column(0)
-        if distinct.num_columns == 1 and pa.types.is_integer(key.type):
-            order = np.argsort(key.to_numpy(), kind="stable")
-        else:
-            order = pc.sort_indices(distinct, sort_keys=[(name, "ascending") for name in keys.names]).to_numpy().astype(np.int64)
+        order = _ascending(distinct)
         order = order[_by_group(groups[order])]
         return cls._ordered(coded, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
 
@@ -94,11 +91,50 @@ def _coded_column(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:
         number = pa.int32() if pa.types.is_date32(kind) else kind
         coded, values = code_values(column.cast(number).cast(pa.int64()).to_numpy())
         return coded, pa.array(values).cast(number).cast(kind)
-    encoded = (column if pa.types.is_dictionary(kind) else column.dictionary_encode()).unify_dictionaries()
+    if not pa.types.is_dictionary(kind):
+        return _coded_texts(column) or _hashed(column)
+    entries = pa.chunked_array([chunk.dictionary for chunk in column.chunks], kind.value_type)
+    coded, values = _coded_texts(entries) or _hashed(entries)
+    firsts = np.cumsum([0, *(len(chunk.dictionary) for chunk in column.chunks)]).tolist()
+    places = [chunk.indices.to_numpy() + np.int64(first) for chunk, first in zip(column.chunks, firsts, strict=False)]
+    used = Coded.of(coded.codes[np.concatenate([np.zeros(0, np.int64), *places])], coded.size)
+    if len(used.there) < len(coded.there):
+        values = values.take(pa.array(np.searchsorted(coded.there, used.there)))
+    return used, values
+
+
+def _coded_texts(texts: pa.ChunkedArray) -> tuple[Coded, pa.Array] | None:
+    """Of texts so short that numbers may stand for them; else None."""
+    if not pa.types.is_string(texts.type) or not are_short(texts.chunks):
+        return None
+    every = texts.combine_chunks()
+    if (numbers := text_numbers(every)) is None:
+        return None
+    coded, _ = code_values(numbers)
+    examples = np.empty(coded.size, np.int64)
+    examples[coded.codes] = np.arange(len(every))
+    return coded, every.take(pa.array(examples[coded.there]))
+
+
+def _hashed(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:
+    encoded = column.dictionary_encode().unify_dictionaries()
     codes = np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in encoded.chunks)])
-    dictionary = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], plain(encoded).type)
-    coded = Coded.of(codes, len(dictionary))
-    return coded, dictionary if len(coded.there) == coded.size else dictionary.take(pa.array(coded.there))
+    dictionary = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
+    return Coded(codes, len(dictionary), np.arange(len(dictionary))), dictionary
+
+
+def _ascending(keys: pa.Table) -> Longs:
+    """The places of distinct keys in their order."""
+    column, numbers = keys.column(0), None
+    if keys.num_columns == 1:
+        if pa.types.is_integer(column.type):
+            numbers = column.to_numpy()
+        elif pa.types.is_string(column.type) and are_short(column.chunks):
+            numbers = text_numbers(column.combine_chunks())
+    if numbers is not None:
+        return np.argsort(numbers, kind="stable")
+    order: Longs = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]).to_numpy().astype(np.int64)
+    return order
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -135,7 +171,14 @@ def rows_of_groups(rows: pa.Table, key_groups: KeyGroupRange) -> pa.Table:
 
 def keys_of(rows: pa.Table, keys: Keys) -> pa.Table:
     """The key columns of snapshot rows, in the form in which `with_keys` has them."""
-    columns = {name: rows.column(name) for name in (KEY_GROUP, *keys.names)}
-    for name, column in columns.items():
-        columns[name] = column.cast(pa.int64()) if pa.types.is_integer(column.type) else column.combine_chunks().dictionary_encode()
-    return pa.table(columns)
+    return pa.table({name: _with_dictionary(rows.column(name)) for name in (KEY_GROUP, *keys.names)})
+
+
+def _with_dictionary(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Of texts, of which few repeat, the texts themselves are the dictionary."""
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    values = column.combine_chunks()
+    if pa.types.is_string(values.type):
+        return pa.DictionaryArray.from_arrays(pa.array(np.arange(len(values), dtype=np.int32)), values)
+    return values.dictionary_encode()

@@ -1,0 +1,55 @@
+"""Keys as dense numbers: short texts, long ones and dictionaries with entries that no row has, against Python's own grouping."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of
+from jobs.engines.keys import Keys
+
+SHORT = [f"user-{number % 37}" for number in range(200)]
+LONG = [f"a name of forty letters and more, number {number % 37}" for number in range(200)]
+
+
+def pairs(found: KeyNumbers, names: list[str]) -> list[tuple[object, ...]]:
+    """The key of each row, with its group."""
+    distinct = list(zip(*(found.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True))
+    assert len(set(distinct)) == len(distinct)
+    return [distinct[number] for number in found.numbers.tolist()]
+
+
+@pytest.mark.parametrize("texts", [SHORT, LONG, [*SHORT, *LONG], [""], []])
+@pytest.mark.parametrize("others", [False, True])
+def test_each_row_finds_its_key_again(texts: list[str], others: bool) -> None:
+    numbers = [place % 3 for place in range(len(texts))]
+    columns = {
+        "name": pa.chunked_array([texts[:70], texts[70:]], pa.string()),
+        **({"number": pa.array(numbers, pa.int64())} if others else {}),
+    }
+    rows, keys = pa.table(columns), Keys(tuple((name, column.type) for name, column in columns.items()), 128)
+    names = keys.names
+    groups = keys.groups(rows).tolist()
+    expected = list(zip(groups, *(rows.column(name).to_pylist() for name in names), strict=True))
+
+    of_batch = KeyNumbers.of_batch(rows, keys)
+    assert pairs(of_batch, names) == expected
+    assert np.all(np.diff(of_batch.groups) >= 0)
+
+    parked = pa.table({KEY_GROUP: pa.array(groups, pa.int32()), **columns})
+    of_range = KeyNumbers.of_range(keys_of(parked, keys), keys)
+    assert pairs(of_range, names) == expected
+    whole = list(zip(*(of_range.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True))
+    assert whole == sorted(set(expected))
+
+
+def test_entries_of_a_dictionary_that_no_row_has_are_no_keys() -> None:
+    keys = Keys((("name", pa.string()),), 128)
+    dictionaries = [["b", "a", "never"], ["never", "c", "b"]]
+    chunks = [
+        pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(names))
+        for places, names in zip([[0, 1, 0], [2, 1]], dictionaries, strict=True)
+    ]
+    groups = keys.groups(pa.table({"name": ["b", "a", "b", "b", "c"]}))
+    found = KeyNumbers.of_range(pa.table({KEY_GROUP: pa.array(groups, pa.int64()), "name": pa.chunked_array(chunks)}), keys)
+    assert sorted(found.distinct.column("name").to_pylist()) == ["a", "b", "c"]
+    assert [name for _, name in pairs(found, ["name"])] == ["b", "a", "b", "b", "c"]

@@ -63,7 +63,7 @@ class Outcome:
         files: table → files that tasks have written.
         counts: names of the ledger's count columns → values.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
-        memory_mb: the most that any process that ran tasks has taken, since it was started.
+        memory_mb: the most that any process has taken while it ran a task.
         state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not tell them apart.
     """
 

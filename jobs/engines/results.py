@@ -4,13 +4,12 @@ Every engine ends with this; none of it knows how windows are run.
 """
 
 import json
-import resource
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
 
+from jobs.engines.process_memory import peak_kb
 from jobs.engines.replay import Outcome, Replay
 from jobs.tables.delta import WrittenFile, of_type
 from jobs.tables.schemas import table_schemas
@@ -65,17 +64,9 @@ def name_of(table: pa.Table) -> str:
 
 def counted(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
     """Counts under names of COUNTS, those of all tasks are added up; beside them what the task has taken: CPU seconds for its share of the
-    snapshot, and the most memory of its process so far."""
+    snapshot, and the most memory of its process meanwhile."""
     rows = pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())})
-    return rows.replace_schema_metadata({_NAME: b"counts", _TAKEN: json.dumps([_peak_kb(), state_s]).encode()})
-
-
-def _peak_kb() -> int:
-    """The most memory that this process has had: VmHWM where the kernel tells it, since getrusage counts the parent's too, from before
-    the exec."""
-    status = Path("/proc/self/status")
-    told = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")] if status.exists() else []
-    return int(told[0]) if told else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return rows.replace_schema_metadata({_NAME: b"counts", _TAKEN: json.dumps([peak_kb(), state_s]).encode()})
 
 
 def hashed(output: ContentHash, state: ContentHash) -> pa.Table:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from jobs.engines.coverage import Stretch, pieces
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, rewritten, to_datetime
 from jobs.engines.overrides import Overrides
+from jobs.engines.process_memory import forget_peak
 from jobs.engines.row_groups import ROWS_AT_ONCE, Arrivals, SourceFile
 from jobs.errors import PermanentError, RetryableError
 
@@ -166,6 +167,7 @@ class InThreads(InProcess):
     """Transport within this process for what would else be done on Spark; its errors are those that would come from there."""
 
     def _each(self, work: Callable[[Given], Iterable[Result]], given: Iterable[Given]) -> list[Result]:
+        forget_peak()
         try:
             return super()._each(work, given)
         except Exception as error:
@@ -201,7 +203,7 @@ class OnSpark:
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _spare_what_is_loaded()
+            _begin_task()
             sent = (pair for batch in batches for pair in zip(batch.column(0).to_pylist(), batch.column(1), strict=True))
             if (first := next(sent, None)) is not None:
                 received = (_decode(data.as_buffer()) for _, data in itertools.chain([first], sent) if data.is_valid)
@@ -222,7 +224,7 @@ class OnSpark:
         groups = scan.groups(self._spark.sparkContext.defaultParallelism)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _spare_what_is_loaded()
+            _begin_task()
             for batch in batches:
                 for index in batch.column(0).to_pylist():
                     yield from _blobs(task(scan.read(groups[index])))
@@ -277,9 +279,10 @@ def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:
         yield SourceBatch(pa.Table.from_batches([batch]).cast(schema), None, True)
 
 
-def _spare_what_is_loaded() -> None:
-    """Once in a process of Python tasks: Spark has it search all objects for cyclic garbage after each task, and the modules, which are
-    most of them, are none."""
+def _begin_task() -> None:
+    """In a process of Python tasks, before each. Spark has it search all objects for cyclic garbage after each task, and the modules, which
+    are most of them, are none."""
+    forget_peak()
     if not gc.get_freeze_count():
         gc.freeze()
 

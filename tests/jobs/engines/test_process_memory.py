@@ -1,0 +1,29 @@
+"""What a process had before a task does not count as the task's."""
+
+import sys
+
+import pytest
+
+from jobs.engines import process_memory
+from jobs.engines.process_memory import forget_peak, peak_kb
+
+MB = 1 << 10  # in kilobytes
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other kernels do not forget")
+def test_a_peak_from_before_is_forgotten() -> None:
+    before = bytearray(300 << 20)
+    with_it = peak_kb()
+    del before
+    forget_peak()
+    without = peak_kb()
+    during = bytearray(100 << 20)
+    assert with_it - without > 200 * MB
+    assert peak_kb() - without > 50 * MB
+    assert len(during) == 100 << 20
+
+
+def test_where_the_kernel_tells_nothing_getrusage_does(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setattr(process_memory, "_PROCESS", tmp_path)
+    forget_peak()
+    assert peak_kb() > 10 * MB

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jobs.bench.cases import Case
-from jobs.bench.workloads import WORKLOADS
+from jobs.bench.workloads import WORKLOADS, left_open
 
 NAMES = ("rows", "keys", "late", "live")
 _SHARES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -24,8 +24,8 @@ def growth_cases(rows: int, work: Path) -> Iterator[Case]:
         yield Case(f"growth-keys-{keys}", replace(minutes, keys=max(1, int(keys * scale))), rows, work)
     for share in _LATE:
         yield Case(f"growth-late-{share}", replace(minutes, keys=max(1, int(100_000 * scale)), late_share=share), rows, work)
-    for windows in _LIVE:  # the range is shorter than a window, so each key leaves one open
-        yield Case(f"growth-live-{windows}", replace(minutes, keys=max(1, int(windows * scale)), pipeline="bench_open"), rows, work)
+    for windows in _LIVE:
+        yield Case(f"growth-live-{windows}", left_open(replace(minutes, keys=max(1, int(windows * scale)))), rows, work)
 
 
 def axis_of(label: str) -> str | None:

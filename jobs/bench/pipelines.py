@@ -1,9 +1,8 @@
 """The pipelines that replay the workloads: one for each sort of window and key. Declarations only; `--pipelines jobs.bench.pipelines`."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from jobs.bench.workloads import BOUND_MS, EVENTS, START_MS, TICK_MS, WORKLOADS, Workload
+from jobs.bench.workloads import BOUND_MS, EVENTS, START_MS, TICK_MS, WORKLOADS, Workload, left_open
 from jobs.pipelines import DeltaSource, Pipeline, count, sum
 from windowing import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
 from windowing.assigners import WindowAssigner
@@ -35,5 +34,4 @@ def _pipeline(workload: Workload) -> Pipeline:
 
 
 bench_a, bench_b, bench_c, bench_d, bench_e = (_pipeline(WORKLOADS[name]) for name in "abcde")
-# As (b), with windows so long that none fires: what stays open at the end is one window a key.
-bench_open = _pipeline(replace(WORKLOADS["b"], pipeline="bench_open", size_ms=3_600_000, slide_ms=3_600_000))
+bench_open = _pipeline(left_open(WORKLOADS["b"]))

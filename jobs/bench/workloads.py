@@ -84,6 +84,11 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
 )
 
 
+def left_open(workload: Workload) -> Workload:
+    """The same rows in windows so long that none fires: what stays open at the end is one window a key."""
+    return replace(workload, pipeline="bench_open", size_ms=3_600_000, slide_ms=3_600_000)
+
+
 def parts_of(workload: Workload, rows: int, parts: int) -> Iterator[pa.Table]:
     """About `rows` rows in order of arrival, in equal parts."""
     if workload.query:

@@ -71,3 +71,6 @@ def test_growth_has_four_axes_with_one_thing_growing_along_each(tmp_path) -> Non
     assert [case.workload.late_share for case in by_axis["late"]][-1] == 0.5
     assert [case.workload.keys for case in by_axis["live"]] == [10_000, 100_000, 1_000_000, 5_000_000]
     assert len({case.folder for case in cases}) == len(cases)
+    declared = load("jobs.bench.pipelines")
+    windows = {(case.workload.pipeline, case.workload.size_ms) for case in cases}
+    assert windows == {(name, declared[name].window_ms) for name, _ in windows}  # what the checks count by is what is replayed

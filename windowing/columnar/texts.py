@@ -47,7 +47,7 @@ def text_numbers(texts: pa.Array) -> Longs | None:
         np.minimum(least, (piece if is_even else piece - np.uint8(1)).min(axis=1), out=least)
         np.maximum(greatest, piece.max(axis=1), out=greatest)
         pieces.append(piece)
-        spans = (greatest.astype(int) - least + 1).tolist()
+        spans = np.maximum(greatest.astype(int) - least + 1, 1).tolist()  # a place that no text has had yet counts as one
         if prod(spans) >= _NUMBERS:
             return None
     numbers = np.zeros(len(lengths), np.int64)

@@ -54,6 +54,13 @@ def test_many_rows_are_numbered_as_few_are() -> None:
     assert [texts[place] for place in numbers.argsort(kind="stable")] == sorted(texts)
 
 
+def test_longer_texts_may_come_after_many_short_ones() -> None:
+    texts = [f"{number}" for number in range(10)] * 2_000 + ["123456789012345"]
+    numbers = text_numbers(pa.array(texts))
+    assert numbers is not None
+    assert numbers[:10].tolist() == sorted(set(numbers[:10].tolist())) and numbers[1] < numbers[-1] < numbers[2]
+
+
 def test_a_slice_of_texts_knows_its_own_bytes() -> None:
     every = pa.array(["far longer than the others are, and out of sight", "b", "a", "c"], pa.large_string())
     assert are_short([every.slice(1)]) and not are_short([every.slice(0, 1)])

@@ -1,7 +1,7 @@
 """Memory that a batch has freed stays with the process, for the next one."""
 
+import ctypes
 import json
-import platform
 import subprocess
 import sys
 
@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from jobs.runtime.heap import keep_heap
 if sys.argv[1] == "kept":
     keep_heap()
-import numpy as np, pyarrow as pa
+import numpy as np, psutil, pyarrow as pa
 
 def resident_mb():
-    return next(int(line.split()[1]) >> 10 for line in open("/proc/self/status") if line.startswith("VmRSS"))
+    return psutil.Process().memory_info().rss >> 20
 
 def batch():
     return sum(block.nbytes for block in [np.ones(30 << 17) for _ in range(8)]) >> 20  # blocks of 30 MB
@@ -34,12 +34,12 @@ def probe(how: str) -> dict[str, object]:
     return found
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's heap can be told")
-def test_what_a_thread_has_freed_stays_for_the_next() -> None:
+def test_what_a_thread_has_freed_stays_for_the_next_where_the_heap_can_be_told() -> None:
     kept, usual = probe("kept"), probe("usual")
     assert kept["backend"] == "system"
     assert kept["taken"] == usual["taken"] == 240
-    assert kept["stays"] > 200 > 100 > usual["stays"]  # type: ignore[operator]
+    assert usual["stays"] < 100  # type: ignore[operator]
+    assert (kept["stays"] > 200) is hasattr(ctypes.CDLL(None), "mallopt")  # type: ignore[operator]
 
 
 def test_it_is_harmless_where_the_library_has_no_such_parameters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,8 +280,8 @@ def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:
 
 
 def _begin_task() -> None:
-    """In a process of Python tasks, before each: what memory the others took is not this one's. And Spark has the process search all objects
-    for cyclic garbage after each task, of which the modules, which are most of them, are none."""
+    """In a process of Python tasks, before each: what memory others took is not this one's. And Spark has it search all objects for cyclic
+    garbage after each task; the modules, which are most of them, are none."""
     forget_peak()
     if not gc.get_freeze_count():
         gc.freeze()

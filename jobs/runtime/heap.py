@@ -1,7 +1,7 @@
 """How this process keeps memory: blocks that are freed stay for the next batch. Where threads of the driver replay, as where Spark's tasks
 do (`jobs.runtime.settings`), fresh pages for each batch take a quarter of the CPU time and more.
 
-Called first by what starts a process. Which heap Arrow takes is settled when it is imported: where that came before, by the environment alone.
+Called first by what starts a process. Which heap Arrow takes is settled when it is imported: where that came before, by the environment.
 """
 
 import ctypes

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from windowing.columnar.texts import text_offsets
 from windowing.errors import KeyTypeError
 
 Codes = NDArray[np.uint32]
@@ -88,7 +89,7 @@ def _date_codes(column: Any) -> Codes:
 
 
 def _text_codes(column: Any) -> Codes:
-    offsets = _offsets(column)
+    offsets = text_offsets(column).astype(np.int64)
     codes = np.zeros(len(column), np.uint32)
     data = column.buffers()[2]
     if data is None or not len(column):
@@ -98,12 +99,6 @@ def _text_codes(column: Any) -> Codes:
         text = data[int(piece[0]) : int(piece[-1])]
         codes[first:beyond] = _polynomials(*_units(text, piece - piece[0]))
     return codes
-
-
-def _offsets(column: Any) -> NDArray[np.int64]:
-    width = np.int64 if pa.types.is_large_string(column.type) else np.int32
-    every = np.frombuffer(column.buffers()[1], width) if column.buffers()[1] is not None else np.zeros(1, width)
-    return every[column.offset : column.offset + len(column) + 1].astype(np.int64)
 
 
 def _pieces(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,8 @@ _NUMBERS: Final = 1 << 62
 
 def are_short(texts: Sequence[pa.Array]) -> bool:
     """Whether texts are short enough, on average, to be numbers."""
-    return sum(len(_bytes_of(some)[1]) for some in texts) <= _LONGEST * sum(map(len, texts))
+    ends: list[list[int]] = [text_offsets(some)[[0, -1]].tolist() for some in texts]
+    return sum(last - first for first, last in ends) <= _LONGEST * sum(map(len, texts))
 
 
 def text_numbers(texts: pa.Array) -> Longs | None:
@@ -56,13 +57,18 @@ def text_numbers(texts: pa.Array) -> Longs | None:
     return numbers
 
 
+def text_offsets(texts: pa.Array) -> NDArray[Any]:
+    """int32 or int64[n + 1]: where each text begins among the bytes of its array, and where the last one ends; not a copy."""
+    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    if not len(texts):
+        return np.zeros(1, width)
+    return np.frombuffer(texts.buffers()[1], width)[texts.offset : texts.offset + len(texts) + 1]
+
+
 def _bytes_of(texts: pa.Array) -> tuple[Longs, Octets]:
     """Where each text begins and the last one ends, and the bytes of all of them."""
-    if not len(texts):
-        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
-    _, ends, data = texts.buffers()
-    every: NDArray[Any] = np.frombuffer(ends, np.int64 if pa.types.is_large_string(texts.type) else np.int32)
-    offsets = every[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    offsets = text_offsets(texts).astype(np.int64)
+    data = texts.buffers()[2]
     octets = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
     return offsets - offsets[0], octets
 

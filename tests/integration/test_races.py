@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -114,12 +115,20 @@ def test_two_that_roll_forward_the_same_run_do_each_step_once(hourly: Stored, tm
     assert_corrections_make_published(hourly)
 
 
+def wait_for_one(meet: Path, driver: "subprocess.Popen[str]") -> None:
+    """Until `driver`, which alone has been started, has come to the moment and waits there."""
+    while not any(meet.iterdir()):
+        assert driver.poll() is None, driver.communicate()
+        time.sleep(0.01)
+
+
 def test_a_slice_that_another_run_covers_between_two_looks_is_not_run_again(hourly: Stored, tmp_path: Path) -> None:
     """One driver has looked at the lineage and meets the other, which has committed meanwhile; then it claims."""
     meet = tmp_path / "meet"
     meet.mkdir()
     command = ("run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     slow = start_driver(Plan(at="after the look at the lineage", meet=str(meet)), *command)
+    wait_for_one(meet, slow)  # else the fast one may have committed before the slow one has even looked
     fast = driver(Plan(at="after the roll-forward", meet=str(meet)), *command)
     assert fast.returncode == 0, fast.stderr
     _, said = slow.communicate(timeout=120)

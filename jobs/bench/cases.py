@@ -41,7 +41,7 @@ class Case:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """rows (that there really are), from_ms, to_ms (slice bounds), cut_ms (of arrivals: an eighth of the rows is left)."""
+        """rows (that there really are), from_ms, to_ms (slice bounds), cuts_ms (of arrivals, between them: into eighths of the rows)."""
         facts: dict[str, Any] = json.loads((self.folder / "facts.json").read_text())
         return facts
 
@@ -50,20 +50,21 @@ class Case:
         if (self.folder / "facts.json").exists():
             return
         shutil.rmtree(self.folder, ignore_errors=True)
-        written, count, cut, last = [], 0, 0, 0
+        written, count, firsts, last = [], 0, [], 0
         for number, part in enumerate(parts_of(self.workload, self.rows, FILES)):
             folder = Folder(str(self.source), part.schema)
             folder.ensure()
             written.append(write_file(folder.uri, f"part-{number}.parquet", part, {}))
             arrivals = part.column("arrival_time").cast(pa.int64())
-            cut, last = (arrivals[position].as_py() // 1000 for position in (0, -1))
+            first, last = (arrivals[position].as_py() // 1000 for position in (0, -1))
+            firsts.append(first // TICK_MS * TICK_MS)
             count += part.num_rows
         folder.commit_files(written)
         facts = {
             "rows": count,
             "from_ms": self.workload.start_ms,
             "to_ms": (last // TICK_MS + 1) * TICK_MS,
-            "cut_ms": cut // TICK_MS * TICK_MS,
+            "cuts_ms": sorted(set(firsts[1:]) - {self.workload.start_ms}),
             "source_bytes": sum(file.stat().st_size for file in self.source.glob("*.parquet")),
         }
         (self.folder / "facts.json").write_text(json.dumps(facts))

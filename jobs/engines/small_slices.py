@@ -1,4 +1,5 @@
-"""Where a slice is replayed: a small one by threads of this process, which have done it before a job has begun; else on Spark.
+"""Where a slice is replayed: a small one by threads of this process, which have done it before a job has begun; else on Spark, whose tasks
+get the memory that small ones have left.
 
 Knows no engine and no Spark, which starts when it is first needed.
 """
@@ -8,14 +9,15 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from jobs.engines.transport import InThreads, MapTask, RangeTask, SliceScan, Transport
+from jobs.runtime.heap import give_back
 
 # Some million rows: seconds in two threads, of which Spark's start of a warm job is a tenth.
 SMALL_BYTES = 64 << 20
 
 
 def is_small(size: float, ranges: int, threads: int) -> bool:
-    """Whether a slice of `size` bytes that is divided into so many ranges is replayed by `threads` threads."""
-    return size <= SMALL_BYTES and ranges <= threads
+    """Whether a slice of `size` bytes that is divided into so many ranges is replayed by `threads` threads, in at most two rounds."""
+    return size <= SMALL_BYTES and ranges <= 2 * threads
 
 
 class SparkWhereNeeded:
@@ -40,7 +42,10 @@ class SparkWhereNeeded:
 
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> Transport:
         threads = self._here.slots
-        return self._here if scan.why_not_direct() is None and is_small(scan.size, ranges(threads), threads) else self
+        if scan.why_not_direct() is None and is_small(scan.size, ranges(threads), threads):
+            return self._here
+        give_back()
+        return self
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return self._transport().gather(scan, task)

@@ -23,7 +23,8 @@ def query(sql: str, parameters: Sequence[Any] = (), **tables: pa.Table | pads.Da
 
 @cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """One a process: its threads don't live on in a fork."""
-    connection = duckdb.connect()
+    """One a process: its threads don't live on in a fork. It has no thread but the asking one: others of DuckDB, when they have rested for
+    half a second, give all back that the process keeps for its next batches (`jobs.runtime.heap`)."""
+    connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection

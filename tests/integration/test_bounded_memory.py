@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-ROWS, CORES, LIMIT_MB = 1_500_000, 2, 24
-RANGES = CORES + 1  # more than there are cores: tasks of Spark replay them, however small the slice is
+ROWS, CORES, LIMIT_MB = 1_500_000, 1, 24
+RANGES = 2 * CORES + 1  # so many that tasks of Spark replay them, however small the slice is
 IDLE_MB = 230  # of a Python process, as the README says
 RECEIVED_BYTES = 80  # of a partial on its way: key and key group, slice, two arrivals, three counts, two words of a sum
 BOUND_MB = IDLE_MB + LIMIT_MB + ROWS * RECEIVED_BYTES // RANGES // 2**20

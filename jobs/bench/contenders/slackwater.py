@@ -53,7 +53,7 @@ class Slackwater:
         if (case := self._warm_up) is None:
             return
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
-        self._replay(case, case.facts["from_ms"], case.facts["to_ms"], ranges=tasks_here() + 1)
+        self._replay(case, case.facts["from_ms"], case.facts["to_ms"], ranges=2 * tasks_here() + 1)
 
     def _predict(self, case: Case) -> dict[str, float]:
         """Seconds in a session that is warm, and megabytes of the largest task."""

@@ -44,7 +44,7 @@ def sized(scan: SliceScan, size: int) -> SliceScan:
 class TestSparkWhereNeeded:
     def test_a_small_slice_that_fits_tasks_here_needs_no_spark(self, scan: SliceScan) -> None:
         made = Made()
-        chosen = SparkWhereNeeded(made, 2).for_slice(sized(scan, SMALL_BYTES), lambda slots: slots)
+        chosen = SparkWhereNeeded(made, 2).for_slice(sized(scan, SMALL_BYTES), lambda slots: 2 * slots)
         assert isinstance(chosen, InThreads)
         assert chosen.slots == 2
         chosen.start()
@@ -65,7 +65,7 @@ class TestSparkWhereNeeded:
 
     def test_one_whose_state_is_more_than_the_tasks_here_hold_does(self, scan: SliceScan) -> None:
         whole = SparkWhereNeeded(Made(), 2)
-        assert whole.for_slice(scan, lambda slots: slots + 1) is whole
+        assert whole.for_slice(scan, lambda slots: 2 * slots + 1) is whole
 
     def test_one_that_only_spark_can_read_does(self, scan: SliceScan) -> None:
         whole = SparkWhereNeeded(Made(), 2)

@@ -23,6 +23,8 @@ _MB = 1 << 20
 _IDLE_MB = 230
 _BYTES_PER_ROW_READ = 256
 _BYTES_PER_ROW_MERGED = 400
+_BYTES_PER_ROW_RECEIVED = 40  # of one that waits to be merged
+_ROWS_MERGED_AT_ONCE = 1 << 20  # more take memory that is new to the process, and no less time
 _ROWS_WORTH_A_TASK = 200_000
 _BYTES_PER_ROW_STORED = 16  # of a file whose log does not count its rows
 
@@ -37,9 +39,14 @@ def rows_of_range(limit_mb: int) -> int:
     return max(1, limit_mb * _MB // _BYTES_PER_ROW_MERGED)
 
 
+def parts_needed(rows: int, limit_mb: int) -> int:
+    """Of so many rows of a range, in how many parts they are merged: one where they are few."""
+    return max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
+
+
 def parts_of(owned: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:
-    """The parts in which a range of so many rows is merged, one after the other: one where they fit."""
-    count = max(1, min(len(owned), ceil(rows / rows_of_range(limit_mb))))
+    """The parts in which a range of so many rows is merged, one after the other."""
+    count = min(len(owned), parts_needed(rows, limit_mb))
     bounds = [owned.first + len(owned) * number // count for number in range(count + 1)]
     return [KeyGroupRange(first, end - 1) for first, end in pairwise(bounds)]
 
@@ -80,8 +87,10 @@ def estimate_mb(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputF
     most = rows_merged(pipeline, rows) if engine.aggregates_first else rows
     merged = min(most, rows_sent(pipeline, source, files, engine)) + parked
     of_range = min(merged // ranges_for(merged, limit_mb, os.cpu_count() or 1, pipeline.max_parallelism), rows_of_range(limit_mb))
+    of_part = of_range // parts_needed(of_range, limit_mb) if engine.aggregates_first else of_range
     of_batch = min(rows, rows_at_once(limit_mb))
-    return _IDLE_MB + max(of_range * _BYTES_PER_ROW_MERGED, of_batch * _BYTES_PER_ROW_READ) // _MB
+    taken = max((of_range - of_part) * _BYTES_PER_ROW_RECEIVED + of_part * _BYTES_PER_ROW_MERGED, of_batch * _BYTES_PER_ROW_READ)
+    return _IDLE_MB + taken // _MB
 
 
 def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile]) -> int:

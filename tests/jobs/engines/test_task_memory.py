@@ -139,6 +139,7 @@ def test_parts_divide_the_key_groups_of_a_range(count: int) -> None:
     parts = parts_of(owned, count * rows_of_range(1), 1)
     assert [group for part in parts for group in part] == list(owned)
     assert len(parts) == min(count, 60)
+    assert len(parts_of(owned, count << 20, 1 << 20)) == min(count, 60), "not too many rows at once, however much memory there is"
 
 
 def test_few_rows_are_one_range_many_keep_all_slots_busy_and_none_is_too_large() -> None:

@@ -7,8 +7,8 @@ Called first by what starts a process. Which heap Arrow takes is settled when it
 import ctypes
 import os
 
-# Parameters of glibc's mallopt(3), and what they are set to: blocks of their own, the unused bytes above which memory is given back (-1:
-# never), and the number of heaps. Threads' own would hold no large blocks.
+# Parameters of glibc's mallopt(3), and what they are set to: how many large blocks are pages of their own, which go back when freed; the
+# unused bytes above which memory goes back, -1 for never; and the number of heaps. Threads' own would hold no large blocks.
 _SET = {-4: 0, -1: -1, -8: 1}  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_ARENA_MAX
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +22,14 @@ from hypothesis import strategies as st
 from tests.properties.windowing_choices import Choice, choices
 from tests.properties.windowing_replays import KEYS, MAX_PARALLELISM, Play, Step, elements, scripts
 from windowing import (
+    EventTimeTrigger,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     OrderMode,
+    ProcessingTimeoutTrigger,
     ReducingStateDescriptor,
+    TumblingEventTimeWindows,
     ValueStateDescriptor,
 )
 from windowing.errors import WindowingError
@@ -291,6 +295,16 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
         if now < END:
             rows.append((key, value, now - delay, now))
     return rows
+
+
+def test_a_window_that_has_lost_its_timer_for_cleanup_stays_over_a_cut_as_it_does_without() -> None:
+    """Cleared by its timeout, the trigger deletes the timer of the window's end, which without lateness is that for cleanup too."""
+    trigger = ProcessingTimeoutTrigger.of(EventTimeTrigger(), timedelta(milliseconds=4), clears_on_timeout=True)
+    choice = Choice(TumblingEventTimeWindows.of(timedelta(milliseconds=10)), trigger, None, "aggregate", has_late_output=False)
+    arrivals = [("", 0, 0, 0), ("", 0, -1, 0)]
+    whole, cut = (replay(choice.config(), arrivals, 0, cuts, [1]) for cuts in ([], [10]))
+    assert whole.counts["windows_open"] == 2 and whole.counts["windows_cleaned"] == 0
+    assert cut == whole
 
 
 @pytest.mark.slow

@@ -88,15 +88,19 @@ class KeyGroupRunner(SliceRunner):
         """Take back what earlier runs parked; what is of other key groups is left alone.
 
         Windows that a shorter lateness than theirs has expired are collected at once: their timers will not be due before the next
-        watermark, and until then a session could merge with them.
+        watermark, and until then a session could merge with them. Those that no timer waits for have lost theirs to a trigger that was
+        cleared, as in Flink, and stay.
         """
         for key_group, key, window, life in snapshot.windows or ():
             if key_group in self._key_groups:
                 self._log.open_window(key, window, life)
         super().restore(snapshot)
         if self._is_event_time:
-            for key_group, key, window, _ in snapshot.windows or ():
-                if key_group in self._key_groups and window.max_timestamp() + self._lateness_ms <= self._log.watermark:
+            owned = ((key, window) for key_group, key, window, _ in snapshot.windows or () if key_group in self._key_groups)
+            passed = [(key, window) for key, window in owned if window.max_timestamp() + self._lateness_ms <= self._log.watermark]
+            awaited = {(key, window) for timers in snapshot.timers for _, key, window in timers.event} if passed else ()
+            for key, window in passed:
+                if (key, window) in awaited:
                     self._windows.collect_expired(key, window)
 
     def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int) -> None:

@@ -5,13 +5,13 @@ Exact for windows that take an element by its time alone; a lower bound where on
 
 from collections.abc import Iterable, Sequence
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.pipelines import Pipeline
 from jobs.tables.delta import Folder
 from jobs.tables.schemas import TIME
+from jobs.tables.sql import connected
 
 TIME_COLUMN = "__time"
 
@@ -51,12 +51,11 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
         ASOF JOIN points p ON {same} AND w.low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
         WHERE p.{TIME_COLUMN} < w.high
     """
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+    with connected() as connection:
         connection.register("given", windows.select([*keys, "window_start", "window_end"]))
         distinct = f"SELECT DISTINCT {names}, window_start, window_end FROM given"
-        connection.execute(f"CREATE TABLE windows AS SELECT *, row_number() OVER () AS number FROM ({distinct})")
-        connection.execute("CREATE TABLE touched (number BIGINT)")
+        connection.execute(f"CREATE TEMP TABLE windows AS SELECT *, row_number() OVER () AS number FROM ({distinct})")
+        connection.execute("CREATE TEMP TABLE touched (number BIGINT)")
         for part in parts:
             connection.register("points", part)
             connection.execute(f"INSERT INTO touched {touch}")

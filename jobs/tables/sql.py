@@ -1,6 +1,6 @@
 """SQL over Arrow tables in memory, by the one DuckDB of this process. Times are UTC.
 
-Knows no table by name. To make a database costs more than most queries do; queries share nothing of it.
+Knows no table by name. To make a database costs more than most queries do; connections share nothing of it but that.
 """
 
 import os
@@ -15,10 +15,15 @@ import pyarrow.dataset as pads
 
 def query(sql: str, parameters: Sequence[Any] = (), **tables: pa.Table | pads.Dataset) -> pa.Table:
     """The rows of a query over `tables`, which it knows by their names here."""
-    with _database(os.getpid()).cursor() as connection:
+    with connected() as connection:
         for name, table in tables.items():
             connection.register(name, table)
         return connection.sql(sql, params=list(parameters) or None).to_arrow_table()
+
+
+def connected() -> duckdb.DuckDBPyConnection:
+    """One for several statements, for the caller to close: what it registers, and its temporary tables, nobody else sees."""
+    return _database(os.getpid()).cursor()
 
 
 @cache

@@ -25,7 +25,7 @@ class SparkWhereNeeded:
 
     Args:
         make: makes it.
-        threads: how many tasks of it would run at a time on this very machine; so many ranges, each within a task's memory, fit here.
+        threads: how many tasks of it would run at a time on this very machine; so many ranges, each within a task's memory, fit at a time.
     """
 
     def __init__(self, make: Callable[[], Transport], threads: int) -> None:

@@ -23,8 +23,8 @@ _MB = 1 << 20
 _IDLE_MB = 230
 _BYTES_PER_ROW_READ = 256
 _BYTES_PER_ROW_MERGED = 400
-_BYTES_PER_ROW_RECEIVED = 40  # of one that waits to be merged
-_ROWS_MERGED_AT_ONCE = 1 << 20  # more take memory that is new to the process, and no less time
+_BYTES_PER_ROW_RECEIVED = 40  # of one that waits to be merged: 14 to 20 with keys that are integers, 45 with texts of 13 bytes
+_ROWS_MERGED_AT_ONCE = 1 << 20  # more of them take no less time, and memory that is new to the process
 _ROWS_WORTH_A_TASK = 200_000
 _BYTES_PER_ROW_STORED = 16  # of a file whose log does not count its rows
 

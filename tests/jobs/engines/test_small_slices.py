@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from jobs.engines import small_slices
 from jobs.engines.inputs import pin, to_ms
 from jobs.engines.small_slices import SMALL_BYTES, SparkWhereNeeded
 from jobs.engines.transport import InProcess, InThreads, SliceScan
@@ -66,6 +67,15 @@ class TestSparkWhereNeeded:
     def test_one_whose_state_is_more_than_the_tasks_here_hold_does(self, scan: SliceScan) -> None:
         whole = SparkWhereNeeded(Made(), 2)
         assert whole.for_slice(scan, lambda slots: 2 * slots + 1) is whole
+
+    def test_spark_is_given_the_memory_that_small_ones_have_left(self, scan: SliceScan, monkeypatch: pytest.MonkeyPatch) -> None:
+        given: list[str] = []
+        monkeypatch.setattr(small_slices, "give_back", lambda: given.append("all"))
+        whole = SparkWhereNeeded(Made(), 2)
+        whole.for_slice(sized(scan, SMALL_BYTES), lambda slots: slots)
+        assert given == []
+        whole.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: slots)
+        assert given == ["all"]
 
     def test_one_that_only_spark_can_read_does(self, scan: SliceScan) -> None:
         whole = SparkWhereNeeded(Made(), 2)

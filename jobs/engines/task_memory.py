@@ -40,8 +40,10 @@ def rows_of_range(limit_mb: int) -> int:
 
 
 def parts_needed(rows: int, limit_mb: int) -> int:
-    """Of so many rows of a range, in how many parts they are merged: one where they are few."""
-    return max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
+    """Of so many rows of a range, in how many parts they are merged: one where they are few, else a power of two, so that files which one
+    run leaves part by part are not divided by those of the next."""
+    needed = max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
+    return 1 << (needed - 1).bit_length()
 
 
 def parts_of(owned: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:

@@ -63,11 +63,17 @@ def filesystem(uri: str) -> pafs.FileSystem:
     return pafs.SubTreeFileSystem(uri.removeprefix("file://"), pafs.LocalFileSystem())
 
 
-def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | None], as_differences: Sequence[str] = ()) -> WrittenFile:
+def write_file(
+    uri: str,
+    path: str,
+    table: pa.Table,
+    partition: dict[str, str | None],
+    as_differences: Sequence[str] = (),
+    bounded: Sequence[str] | None = None,
+) -> WrittenFile:
     """Write `table` (without its partition columns) as the Parquet file `path` below the folder `uri`. Commits nothing.
 
-    Integers and times in `as_differences` are stored as such; other columns with a dictionary as long as that pays. A column of the
-    table may itself be a dictionary; readers do not see it.
+    For `as_differences` and `bounded` see `encoding`. A column of the table may itself be a dictionary; readers do not see it.
 
     Raises:
         WarehouseNotWritable: the folder can't be written.
@@ -76,7 +82,7 @@ def write_file(uri: str, path: str, table: pa.Table, partition: dict[str, str | 
     try:
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
         with files.open_output_stream(path) as sink:
-            pq.write_table(_without_levels(table.unify_dictionaries()), sink, **encoding(as_differences, table.schema))
+            pq.write_table(_without_levels(table.unify_dictionaries()), sink, **encoding(as_differences, table.schema, bounded))
     except OSError as error:
         raise not_writable(uri, error) from error
     return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, Statistics().add(table).to_json())
@@ -107,14 +113,17 @@ def hardly_repeats(column: pa.ChunkedArray) -> bool:
     return bool(pc.count_distinct(sample).as_py() > len(sample) // 8)
 
 
-def encoding(as_differences: Sequence[str], schema: pa.Schema) -> dict[str, Any]:
+def encoding(as_differences: Sequence[str], schema: pa.Schema, bounded: Sequence[str] | None = None) -> dict[str, Any]:
     """How a Parquet file is written: integers and times in `as_differences` as such, other columns with a dictionary as long as that
-    pays. Readers see no dictionary. Of columns that come as one the file has no bounds, which would take longer than the column."""
+    pays. Readers see no dictionary. The row groups have bounds of the columns in `bounded`, None for all; never of those that come as a
+    dictionary, where they would take longer than the column. What the log says of a whole file is another matter."""
     return {
         "compression": "snappy",
         "use_dictionary": [name for name in schema.names if name not in as_differences],
         "column_encoding": dict.fromkeys(as_differences, "DELTA_BINARY_PACKED"),
-        "write_statistics": [field.name for field in schema if not pa.types.is_dictionary(field.type)],
+        "write_statistics": [
+            field.name for field in schema if not pa.types.is_dictionary(field.type) and (bounded is None or field.name in bounded)
+        ],
         "store_schema": False,
     }
 

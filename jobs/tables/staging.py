@@ -18,6 +18,9 @@ from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.warehouse import Tables
 
+# What tasks choose row groups by. Of all else the log has the bounds of each file, which is seldom more than one row group.
+_BOUNDED = ("key_group",)
+
 
 def pack(row: LedgerRow, parent: LedgerRow | None, declaration: Mapping[str, Any]) -> str:
     """A staged ledger row for `attempts`: the row as JSON and, under keys of their own, the run_id of its parent (staged rows have no seq
@@ -62,7 +65,8 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
     Spark may run a task twice, so no two writers share a name; only the file that the driver hears of counts.
     """
     path = f"run_id={run_id}/{part}-{uuid.uuid4().hex[:8]}.parquet"
-    return write_file(uri, path, rows, {"run_id": run_id}, [name for name in rows.column_names if hardly_repeats(rows.column(name))])
+    varied = [name for name in rows.column_names if hardly_repeats(rows.column(name))]
+    return write_file(uri, path, rows, {"run_id": run_id}, varied, _BOUNDED)
 
 
 def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:

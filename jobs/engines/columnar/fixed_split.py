@@ -79,10 +79,8 @@ class FixedSplit:
         """First and last arrival of each group; where all of its windows are closed by the slice's end nobody will ask, and they are 0."""
         stays = np.zeros(groups.size, np.bool_)
         stays[: len(slices)] = ~self.setting.closes(self.windows.cleanup_times(self.windows.newest_windows(slices)))
-        first, last = np.zeros((2, groups.size), np.int64)
-        if stays.any():
-            asked = np.flatnonzero(stays[groups.codes])
-            some = Groups(groups.codes[asked], groups.size)
-            first[stays] = least_of_groups(clocks[asked], some)[stays]
-            last[stays] = greatest_of_groups(clocks[asked], some)[stays]
+        if not stays.any():
+            return np.zeros(groups.size, np.int64), np.zeros(groups.size, np.int64)
+        first, last = least_of_groups(clocks, groups), greatest_of_groups(clocks, groups)
+        first[~stays] = last[~stays] = 0
         return first, last

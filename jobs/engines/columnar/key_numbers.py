@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from jobs.engines.columnar.families import Part
 from jobs.engines.keys import Keys
 from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Coded, Groups, code_values, group_pairs
+from windowing.columnar.groups import Coded, Groups, code_values, group_pairs, run_numbers, run_starts
 from windowing.columnar.texts import are_short, text_numbers
 from windowing.key_groups import KeyGroupRange
 
 KEY_GROUP = "key_group"
 _PREFIX = "__key."
+_SPARSE = 4  # values that there might be, for each row
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,12 @@ class KeyNumbers:
     @classmethod
     def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
         """Number the keys of rows that have their group beside them, in the order of a snapshot: by group, then by key columns."""
+        if (sorted_out := _sorted_out(columns, keys)) is not None:
+            return sorted_out
         coded, distinct = _coded(columns.select(keys.names))
-        groups = np.zeros(coded.size, np.int64)
+        groups = np.empty(coded.size, np.int16)  # as small as it can be: there is an entry for every key that there might be
         groups[coded.codes] = columns.column(KEY_GROUP).to_numpy()
-        groups = groups[coded.there]
+        groups = groups[coded.there].astype(np.int64)
         order = _ascending(distinct)
         order = order[_by_group(groups[order])]
         return cls._ordered(coded, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
@@ -63,6 +66,27 @@ class KeyNumbers:
     def groups(self) -> Longs:
         """The key group of each number."""
         return self.distinct.column(KEY_GROUP).to_numpy().astype(np.int64)
+
+
+def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
+    """As `of_range`, of integers that lie far apart: where most of a table by value would be empty, it takes less time to sort rows, which
+    come in a few sorted runs. None where that does not hold."""
+    groups, values = columns.column(KEY_GROUP).to_numpy(), columns.column(keys.names[0])
+    if len(keys.names) > 1 or not pa.types.is_signed_integer(values.type) or not len(values):
+        return None
+    numbers = values.to_numpy().astype(np.int64)
+    least = int(numbers.min())
+    width = int(numbers.max()) - least + 1
+    if not _SPARSE * len(numbers) < width < 1 << 47:  # a group has 15 bits
+        return None
+    packed = groups * np.int64(width)
+    packed += numbers
+    packed -= least
+    order = np.argsort(packed, kind="stable")
+    starts = run_starts(packed[order])
+    numbers[order] = run_numbers(starts, len(order))
+    distinct = columns.select([KEY_GROUP, *keys.names]).take(pa.array(order[starts]))
+    return KeyNumbers(numbers, distinct)
 
 
 def _by_group(groups: npt.NDArray[Any]) -> Longs:

@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from windowing.columnar.columns import Longs
 
-# A table of group numbers by value may have so many entries, beside so many for each row; beyond that values are hashed.
+# A table of group numbers by value may have so many entries, beside so many for each row; beyond that values are sorted, and hashed where
+# they lie so far apart that there may be few of them.
 _FREE_ENTRIES: Final = 1 << 16
-_ENTRIES_PER_ROW: Final = 16
+_ENTRIES_PER_ROW: Final = 4
+_SORTED_PER_ROW: Final = 16
 _TOLD_APART: Final = 1 << 10
 
 
@@ -78,12 +80,32 @@ def code_values(values: Longs) -> tuple[Coded, Longs]:
         return Coded(values, 0, values), values
     least = int(values.min())
     span = int(values.max()) - least + 1
-    if span > _ENTRIES_PER_ROW * len(values) + _FREE_ENTRIES:
+    if span > _SORTED_PER_ROW * len(values) + _FREE_ENTRIES:
         encoded = pa.array(values).dictionary_encode()
         distinct: Longs = encoded.dictionary.to_numpy()
         return Coded(encoded.indices.to_numpy().astype(np.int64), len(distinct), np.arange(len(distinct))), distinct
+    if span > _ENTRIES_PER_ROW * len(values) + _FREE_ENTRIES:
+        order, ascending = in_order(values)
+        starts = run_starts(ascending)
+        codes = np.empty(len(values), np.int64)
+        codes[order] = run_numbers(starts, len(values))
+        return Coded(codes, len(starts), np.arange(len(starts))), ascending[starts]
     coded = Coded.of(values - least, span)
     return coded, coded.there + least
+
+
+def in_order(values: Longs) -> tuple[Longs, Longs]:
+    """(the places of the values in ascending order, equal ones as they come; the values in that order)."""
+    bits = len(values).bit_length()
+    least = int(values.min()) if len(values) else 0
+    if len(values) and int(values.max()) - least >= 1 << (63 - bits):
+        order = np.argsort(values, kind="stable")
+        return order, values[order]
+    packed = values - least  # each with its place behind it: numbers are sorted in a third of the time that their places take
+    packed <<= bits
+    packed |= np.arange(len(values))
+    packed.sort()
+    return packed & ((1 << bits) - 1), (packed >> bits) + least
 
 
 def group_values(values: Longs) -> tuple[Groups, Longs]:

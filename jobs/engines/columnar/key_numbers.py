@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from jobs.engines.columnar.families import Part
 from jobs.engines.keys import Keys
 from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Coded, Groups, code_values, group_pairs, run_numbers, run_starts
+from windowing.columnar.groups import Coded, Groups, code_values, group_pairs, in_order, run_numbers, run_starts
 from windowing.columnar.texts import are_short, text_numbers
 from windowing.key_groups import KeyGroupRange
 
@@ -69,8 +69,7 @@ class KeyNumbers:
 
 
 def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
-    """As `of_range`, of integers that lie far apart: where most of a table by value would be empty, it takes less time to sort rows, which
-    come in a few sorted runs. None where that does not hold."""
+    """As `of_range`, of integers that lie far apart: where most of a table by value would be empty, it takes less time to sort rows. None where that does not hold."""
     groups, values = columns.column(KEY_GROUP).to_numpy(), columns.column(keys.names[0])
     if len(keys.names) > 1 or not pa.types.is_signed_integer(values.type) or not len(values):
         return None
@@ -82,8 +81,8 @@ def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
     packed = groups * np.int64(width)
     packed += numbers
     packed -= least
-    order = np.argsort(packed, kind="stable")
-    starts = run_starts(packed[order])
+    order, ascending = in_order(packed)
+    starts = run_starts(ascending)
     numbers[order] = run_numbers(starts, len(order))
     distinct = columns.select([KEY_GROUP, *keys.names]).take(pa.array(order[starts]))
     return KeyNumbers(numbers, distinct)

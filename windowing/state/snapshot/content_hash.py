@@ -15,7 +15,8 @@ from windowing.state.snapshot.fingerprints import Words, fingerprints
 from windowing.state.snapshot.row_encoding import encode_rows, encode_value
 
 _MODULUS = 1 << 128
-_ROWS_AT_ONCE = 1 << 17  # a few MB at a time; threads that hash fewer wait longer for each other than they work
+_ROWS_ENCODED_AT_ONCE = 1 << 15  # columns of so many rows stay in the cache
+_ROWS_AT_ONCE = 1 << 18  # some MB: threads that hash fewer at a time wait for each other, and for columns to be looked at
 
 
 def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list[bytes]:
@@ -23,7 +24,7 @@ def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list
     head = encode_value(prefix)
     return [
         row.digest()
-        for batch in table.select(names).to_batches(max_chunksize=_ROWS_AT_ONCE)
+        for batch in table.select(names).to_batches(max_chunksize=_ROWS_ENCODED_AT_ONCE)
         for row in map(hashlib.sha256, encode_rows(batch.columns, head).to_pylist())
     ]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar import ColumnarEngine
+from jobs.engines.columnar import ColumnarEngine, key_numbers
 from jobs.engines.operator import OperatorEngine
 from jobs.engines.operator.failed_rows import FunctionRaised
 from jobs.pipelines import approx_distinct, approx_quantile, count, count_distinct, first, last, max_, mean, min_, stddev, sum, variance
@@ -195,6 +195,7 @@ def ends(pipeline):
 
 
 COLUMNAR, OPERATOR = ColumnarEngine(), OperatorEngine()
+APART = ((groups, "_FREE_ENTRIES"), (groups, "_ENTRIES_PER_ROW"), (key_numbers, "_SPARSE"))
 MIXED = ((COLUMNAR, OPERATOR), (OPERATOR, COLUMNAR), (COLUMNAR, COLUMNAR, OPERATOR), (OPERATOR, OPERATOR, COLUMNAR))
 
 
@@ -219,10 +220,10 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
         return seen(replayed)
 
     once = run([OPERATOR])
-    entries = {"_FREE_ENTRIES": 0, "_ENTRIES_PER_ROW": 0} if data.draw(st.booleans(), label="all values count as far apart") else {}
+    apart = data.draw(st.sampled_from([(), APART, (*APART, (groups, "_SORTED_PER_ROW"))]), label="how far apart values count as")
     with ExitStack() as stack:
-        for name, number in entries.items():
-            stack.enter_context(patch.object(groups, name, number))
+        for module, limit in apart:
+            stack.enter_context(patch.object(module, limit, 0))
         assert run([COLUMNAR], memory) == once
         assert run(mixed) == once
 

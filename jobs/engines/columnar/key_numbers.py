@@ -69,7 +69,8 @@ class KeyNumbers:
 
 
 def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
-    """As `of_range`, of integers that lie far apart: where most of a table by value would be empty, it takes less time to sort rows. None where that does not hold."""
+    """As `of_range`, of integers that lie far apart: where most of a table by value would be empty, it takes less time to sort rows. None
+    where that does not hold."""
     groups, values = columns.column(KEY_GROUP).to_numpy(), columns.column(keys.names[0])
     if len(keys.names) > 1 or not pa.types.is_signed_integer(values.type) or not len(values):
         return None

@@ -42,6 +42,22 @@ def test_each_row_finds_its_key_again(texts: list[str], others: bool) -> None:
     assert whole == sorted(set(expected))
 
 
+@pytest.mark.parametrize(
+    ("kind", "far"), [(pa.int64(), 1), (pa.int64(), 1_000), (pa.int32(), 1 << 20), (pa.int64(), 1 << 40), (pa.int64(), 1 << 55)], ids=str
+)
+def test_each_row_finds_its_integer_again(kind: pa.DataType, far: int) -> None:
+    values = pa.array([(place * 7 % 37 - 20) * far for place in range(200)], kind)
+    rows, keys = pa.table({"number": values}), Keys((("number", kind),), 128)
+    groups = keys.groups(rows).tolist()
+    expected = list(zip(groups, values.to_pylist(), strict=True))
+    assert pairs(KeyNumbers.of_batch(rows, keys), ["number"]) == expected
+
+    parked = pa.table({KEY_GROUP: pa.array(groups, pa.int32()), "number": values})
+    of_range = KeyNumbers.of_range(keys_of(parked, keys), keys)
+    assert pairs(of_range, ["number"]) == expected
+    assert list(zip(*(column.to_pylist() for column in of_range.distinct.columns), strict=True)) == sorted(set(expected))
+
+
 def test_entries_of_a_dictionary_that_no_row_has_are_no_keys() -> None:
     keys = Keys((("name", pa.string()),), 128)
     dictionaries = [["b", "a", "never"], ["never", "c", "b"]]

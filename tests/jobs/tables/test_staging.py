@@ -1,5 +1,6 @@
 """Staged rows come back as they were written, belong to one run, and are described so that publish needs nothing else."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -89,8 +90,8 @@ def test_no_files_are_an_empty_table_without_the_run(tables: Tables) -> None:
 
 
 def test_how_staged_rows_are_encoded_is_no_readers_business(tables: Tables) -> None:
-    """Differences for what hardly repeats and for small integers, dictionaries that differ from chunk to chunk for texts, and nothing about
-    nulls where there are none: rows as they were, in plain types."""
+    """Differences for what hardly repeats and for small integers, dictionaries that differ from chunk to chunk for texts, bounds of key
+    groups alone, and nothing about nulls where there are none: rows as they were, in plain types."""
     folder, rows = tables["timers"], 10_000
     moments = pa.array([MOMENT.replace(microsecond=i) for i in range(rows)], folder.schema.field("time").type)
 
@@ -110,6 +111,8 @@ def test_how_staged_rows_are_encoded_is_no_readers_business(tables: Tables) -> N
     group = pq.ParquetFile(path).metadata.row_group(0)
     encodings = "DELTA_BINARY_PACKED", "RLE_DICTIONARY", "DELTA_BINARY_PACKED"
     assert [name in group.column(number).encodings for number, name in enumerate(encodings)] == [True, True, True]
+    assert [group.column(number).is_stats_set for number in range(3)] == [True, False, False], "what row groups are chosen by"
+    assert json.loads(written.statistics)["maxValues"].keys() == {"key_group", "origin", "time"}, "what files are chosen by"
     assert [pq.ParquetFile(path).schema.column(number).max_definition_level for number in range(3)] == [0, 0, 0]
     assert pq.ParquetFile(path).read().cast(plain.schema) == plain
     with duckdb.connect() as connection:

@@ -1,10 +1,14 @@
 """Rows with equal integers are one group, whatever the integers are."""
 
+from unittest.mock import patch
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.columnar.groups import Groups, greatest_of_groups, group_pairs, least_of_groups, sum_of_groups
+from windowing.columnar import groups as grouping
+from windowing.columnar.groups import Groups, code_values, greatest_of_groups, group_pairs, in_order, least_of_groups, sum_of_groups
 
 LONG = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), -(2**62), 2**40, 2**62, 2**63 - 1]))
 
@@ -21,6 +25,26 @@ def test_pairs_are_grouped_by_both_values(rows: list[tuple[int, int, int]]) -> N
     assert [pairs[code] for code in groups.codes.tolist()] == [(one, other) for one, other, _ in rows]
     for summary, reduce in ((least_of_groups, min), (greatest_of_groups, max), (sum_of_groups, sum)):
         assert summary(values, groups).tolist() == [reduce(members[pair]) for pair in pairs]
+
+
+@pytest.mark.parametrize("entries", [(0, 0), (0, 100), (100, 100)], ids=["hashed", "sorted", "looked up"])
+@given(st.lists(st.integers(-40, 40), max_size=30))
+def test_values_get_codes_however_they_are_found(entries: tuple[int, int], values: list[int]) -> None:
+    column = np.array(values, np.int64)
+    with patch.multiple(grouping, _FREE_ENTRIES=0, _ENTRIES_PER_ROW=entries[0], _SORTED_PER_ROW=entries[1]):
+        coded, distinct = code_values(column)
+    assert sorted(distinct.tolist()) == sorted(set(values))
+    known = dict(zip(coded.there.tolist(), distinct.tolist(), strict=True))
+    assert known.keys() == set(coded.codes.tolist())
+    assert [known[code] for code in coded.codes.tolist()] == values
+    if entries[1]:
+        assert distinct.tolist() == sorted(set(values))
+
+
+@given(st.lists(LONG, max_size=30))
+def test_equal_values_keep_their_order(values: list[int]) -> None:
+    order, ascending = in_order(np.array(values, np.int64))
+    assert list(zip(ascending.tolist(), order.tolist(), strict=True)) == sorted((value, place) for place, value in enumerate(values))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30), st.lists(st.integers(0, 1), max_size=4))

@@ -100,8 +100,9 @@ class AttemptsReader:
     def holders(self, now: datetime, table: DeltaTable | None = None) -> list[Attempt]:
         """Attempts that hold the lease at `now` (in `table`, or as of now): claimed, not expired, not by a dead process of this host."""
         files = self.folder.files(table=table)
-        claimed = self._newest(pc.field("expires_at") > now, Within("expires_at", now, None), files)
-        alive = [run_id for run_id, row in claimed.items() if row.outcome == OPEN and not is_dead(row.owner or "//")]
+        where = (pc.field("expires_at") > now) & (pc.field("outcome") == OPEN)
+        within = _without_ended(files).within(Within("expires_at", now, None), Within.only("outcome", OPEN))
+        alive = [run_id for run_id, row in self._newest(where, files=within).items() if not is_dead(row.owner or "//")]
         # What has ended may have been recorded with the expiry of its claim, which its renewals lie behind.
         stands = (self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id), files)[run_id] for run_id in alive)
         return [row for row in stands if row.outcome == OPEN]
@@ -117,6 +118,19 @@ class AttemptsReader:
             if row.run_id not in newest or _order(newest[row.run_id]) <= _order(row):
                 newest[row.run_id] = row
         return newest
+
+
+def _without_ended(files: StoredFiles) -> StoredFiles:
+    """Without the files of runs that have ended, which the log alone tells: of each file it has the least and the greatest run_id and
+    outcome. A chain of short slices leaves many of them within a lease's time."""
+    actions = files.actions
+    if "min.run_id" not in actions.column_names:
+        return files
+    run_ids = actions.column("min.run_id")
+    is_of_one = pc.fill_null(pc.equal(run_ids, actions.column("max.run_id")), False)
+    has_ended = pc.fill_null(pc.greater(actions.column("min.outcome"), OPEN), False)
+    ended = run_ids.filter(pc.and_(is_of_one, has_ended))
+    return replace(files, actions=actions.filter(pc.invert(pc.and_(is_of_one, pc.is_in(run_ids, ended)))))
 
 
 def _order(row: Attempt) -> tuple[datetime, int]:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from jobs.tables import schemas
 from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter, is_dead, this_process
 from jobs.tables.delta import Folder
+from jobs.tables.reading import StoredFiles
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger_rows import clock, day
 
@@ -125,6 +127,32 @@ class TestTheLease:
         attempts.record(held, NOW + SECOND, outcome="failed")
         attempts.record(held, NOW + SECOND, expires_at=NOW + SECOND + LEASE)
         assert claim(attempts, "b", NOW + SECOND) is not None
+
+    def test_what_has_ended_lately_is_not_read_again(self, attempts: AttemptsWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A chain of short slices ends many attempts within a lease's time, and each claim looks at the lease."""
+        ends = ["staged", "rejected", "failed", "lost", "committed"]
+        for number, outcome in enumerate(ends):
+            held = claim(attempts, f"{outcome} {number}")
+            assert held is not None
+            attempts.record(held, NOW, outcome=outcome)
+        attempts.record(replace(wanted("elsewhere"), owner="elsewhere.example/1/1"), NOW, expires_at=NOW + LEASE)
+        looked_at: list[int] = []
+        read = StoredFiles.read
+
+        def counted(files: StoredFiles, *question: Any) -> pa.Table:
+            looked_at.append(files.actions.num_rows)
+            return read(files, *question)
+
+        monkeypatch.setattr(StoredFiles, "read", counted)
+        assert [holder.run_id for holder in attempts.holders(NOW)] == ["elsewhere"]
+        assert looked_at == [1, 1], "what may be held, and how that stands"
+
+    def test_a_file_of_many_attempts_is_looked_into(self, attempts: AttemptsWriter) -> None:
+        """As upkeep leaves them: one has ended, of which alone other files tell, too; one has not."""
+        rows = [attempts._arrow(replace(wanted(run_id), owner="elsewhere.example/1/1", expires_at=NOW + LEASE)) for run_id in ("a", "b")]
+        attempts.folder.append(pa.concat_tables(rows))
+        attempts.record(wanted("a"), NOW + SECOND, outcome="failed")
+        assert [holder.run_id for holder in attempts.holders(NOW + SECOND)] == ["b"]
 
     def test_of_a_dead_process_it_is_taken_over_at_once(self, attempts: AttemptsWriter, tmp_path: Path) -> None:
         [outcome] = race(tmp_path, claim_in_a_process, str(tmp_path), processes=1)

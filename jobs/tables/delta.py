@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import count
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ _SMALL = 255
 _AT_ONCE = 4
 # Whenever a table is opened, all commits since its last checkpoint are read.
 _CHECKPOINT_COMMITS = 10
+# A handle takes longer to bring up to date, to list files and to write with each time that it has been brought up to date.
+_TURNS_OF_A_HANDLE = 10
 _COLOUR = re.compile(r"\x1b\[\d*m")
 
 
@@ -141,8 +144,8 @@ def beside(work: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made
 class Folder:
     """One Delta table: where it stands, its schema and its partition columns.
 
-    A handle that is done with is kept and brought up to date for who asks next, which takes a fraction of opening the table. Nobody else
-    has it meanwhile, so what a caller got as of one version stays at that version.
+    A handle that is done with is kept and brought up to date for who asks next, some times, which takes a fraction of opening the table.
+    Nobody else has it meanwhile, so what a caller got as of one version stays at that version.
 
     Raises (every method):
         NotADeltaTable: something else is there.
@@ -156,6 +159,7 @@ class Folder:
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
     _kept: list[DeltaTable] = field(default_factory=list, init=False, repr=False, compare=False)
+    _turns: Iterator[int] = field(default_factory=lambda: count(1), init=False, repr=False, compare=False)
 
     @cached_property
     def name(self) -> str:
@@ -181,7 +185,7 @@ class Folder:
         self._keep(table)
 
     def _keep(self, table: DeltaTable | None) -> None:
-        if table is not None:
+        if table is not None and next(self._turns) % _TURNS_OF_A_HANDLE:
             self._kept[:] = [table]
 
     def _refreshed(self) -> DeltaTable | None:

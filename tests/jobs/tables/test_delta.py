@@ -99,22 +99,34 @@ def test_a_filter_reads_the_files_that_can_hold_it(folder: Folder) -> None:
 
 
 class TestOfAHandleThatIsKept:
-    def test_a_table_is_opened_once_by_who_uses_it_again_and_again(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-        opened: list[str] = []
+    @pytest.fixture
+    def opened(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Of each time that a table is opened, which is there from the beginning."""
+        uris: list[str] = []
 
         class Opened(DeltaTable):
             def __init__(self, uri: str, **options: Any) -> None:
-                opened.append(uri)
+                uris.append(uri)
                 super().__init__(uri, **options)
 
         folder.ensure()
         monkeypatch.setattr(delta, "DeltaTable", Opened)
+        return uris
+
+    def test_a_table_is_opened_once_by_who_uses_it_again_and_again(self, folder: Folder, opened: list[str]) -> None:
         folder.ensured()
         folder.append(rows((1, MONDAY)))
         folder.append(rows((2, MONDAY)), expected=folder.ensure())
         folder.commit_files([file_of(folder, 3)])
         assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
         assert opened == [folder.uri]
+
+    def test_a_table_is_opened_anew_now_and_then(self, folder: Folder, opened: list[str]) -> None:
+        """A handle gets slower with each version that it has moved on to."""
+        for n in range(35):
+            folder.append(rows((n, MONDAY)))
+        assert len(opened) == 4, "once in ten turns"
+        assert values(folder) == [(n, MONDAY) for n in range(35)]
 
     def test_it_is_one_callers_alone_and_moves_with_nobody_else(self, folder: Folder) -> None:
         folder.append(rows((1, MONDAY)))

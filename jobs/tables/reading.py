@@ -128,8 +128,8 @@ def _may_hold(actions: pa.Table, within: Within) -> pa.Array:
     is_partition = f"partition.{column}" in actions.column_names
     low, high = (f"partition.{column}",) * 2 if is_partition else (f"min.{column}", f"max.{column}")
     if low not in actions.column_names or high not in actions.column_names:
-        return pa.array([True] * actions.num_rows)
-    keep = pa.array([True] * actions.num_rows)
+        return pa.array([True] * actions.num_rows, pa.bool_())
+    keep = pa.array([True] * actions.num_rows, pa.bool_())
     if greatest is not None:
         keep = pc.and_(keep, pc.fill_null(pc.less_equal(actions.column(low), _as(greatest, actions.column(low))), not is_partition))
     if least is not None:

@@ -80,6 +80,17 @@ def test_files_out_of_bounds_are_not_opened(tmp_path: Path, is_partition: bool) 
         folder.read(["number"])
 
 
+@pytest.mark.parametrize(("least", "name", "wanted"), [(0, "a", [0, 2]), (1, "a", [2]), (2, "b", []), (7, "a", []), (0, "c", [])])
+def test_bounds_of_several_columns_hold_together_also_where_one_leaves_nothing(
+    tmp_path: Path, least: int, name: str, wanted: list[int]
+) -> None:
+    folder = Folder(str(tmp_path / "t"), SCHEMA)
+    for number, text in enumerate("aba"):
+        folder.append(table_of("p", [(number, text, MOMENT)]))
+    files = folder.files(Within("number", least, None), Within.only("name", name), Within("at", MOMENT, MOMENT))
+    assert sorted(files.read(["number"])["number"].to_pylist()) == wanted
+
+
 def test_a_table_that_is_opened_often_has_few_commits_to_read(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path / "t"), SCHEMA)
     for number in range(25):

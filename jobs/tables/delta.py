@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import count
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -36,8 +35,8 @@ _SMALL = 255
 _AT_ONCE = 4
 # Whenever a table is opened, all commits since its last checkpoint are read.
 _CHECKPOINT_COMMITS = 10
-# A handle takes longer to bring up to date, to list files and to write with each time that it has been brought up to date.
-_TURNS_OF_A_HANDLE = 10
+# A handle takes longer to bring up to date, to list files and to write with each version that it has moved on to.
+_VERSIONS_OF_A_HANDLE = 10
 _COLOUR = re.compile(r"\x1b\[\d*m")
 
 
@@ -144,8 +143,8 @@ def beside(work: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made
 class Folder:
     """One Delta table: where it stands, its schema and its partition columns.
 
-    A handle that is done with is kept and brought up to date for who asks next, some times, which takes a fraction of opening the table.
-    Nobody else has it meanwhile, so what a caller got as of one version stays at that version.
+    A handle that is done with is kept and brought up to date for who asks next, for some versions, which takes a fraction of opening the
+    table. Nobody else has it meanwhile, so what a caller got as of one version stays at that version. The list of files is kept, too.
 
     Raises (every method):
         NotADeltaTable: something else is there.
@@ -159,7 +158,8 @@ class Folder:
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
     _kept: list[DeltaTable] = field(default_factory=list, init=False, repr=False, compare=False)
-    _turns: Iterator[int] = field(default_factory=lambda: count(1), init=False, repr=False, compare=False)
+    _opened: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
+    _listed: list[tuple[int, pa.Table]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @cached_property
     def name(self) -> str:
@@ -171,7 +171,8 @@ class Folder:
         if kept is not None:
             return kept
         try:
-            return DeltaTable(self.uri, version=version)
+            table = DeltaTable(self.uri, version=version)
+            return self._at_first(table) if version is None else table
         except TableNotFoundError:
             return None
         except (OSError, DeltaError) as error:
@@ -184,19 +185,32 @@ class Folder:
         yield table
         self._keep(table)
 
+    def _at_first(self, table: DeltaTable) -> DeltaTable:
+        """A handle that was just opened: what was known of the table may have been of another, which stood there before."""
+        self._opened[:] = [table.version()]
+        self._listed.clear()
+        return table
+
     def _keep(self, table: DeltaTable | None) -> None:
-        if table is not None and next(self._turns) % _TURNS_OF_A_HANDLE:
+        if table is not None and all(table.version() - first < _VERSIONS_OF_A_HANDLE for first in self._opened):
             self._kept[:] = [table]
 
     def _refreshed(self) -> DeltaTable | None:
         """The kept handle as of now, which is the caller's alone from here on. None where there is none, or its table was removed."""
         try:
             table = self._kept.pop()
-            table.update_incremental()
-            newest = filesystem(self.uri).get_file_info(f"_delta_log/{table.version():020d}.json")
+            is_there, has_moved = self._has_versions(table.version(), table.version() + 1)
+            if has_moved:
+                table.update_incremental()
+                [is_there] = self._has_versions(table.version())
         except (IndexError, OSError, DeltaError):
             return None
-        return table if newest.is_file else None
+        return table if is_there else None
+
+    def _has_versions(self, *versions: int) -> list[bool]:
+        """Whether the log has a commit of each. The newest has one, and none follows it."""
+        commits = [f"_delta_log/{version:020d}.json" for version in versions]
+        return [bool(info.is_file) for info in filesystem(self.uri).get_file_info(commits)]
 
     def open(self) -> DeltaTable:
         """The table as of now.
@@ -215,12 +229,14 @@ class Folder:
         if table is not None:
             return table
         try:
-            return DeltaTable.create(
-                self.uri,
-                schema=self.schema,
-                partition_by=list(self.partition_by) or None,
-                configuration={"delta.checkpointInterval": str(_CHECKPOINT_COMMITS)},
-                commit_properties=_commit(True, None),
+            return self._at_first(
+                DeltaTable.create(
+                    self.uri,
+                    schema=self.schema,
+                    partition_by=list(self.partition_by) or None,
+                    configuration={"delta.checkpointInterval": str(_CHECKPOINT_COMMITS)},
+                    commit_properties=_commit(True, None),
+                )
             )
         except (OSError, DeltaError) as error:
             made = self.find()  # another process may have been first; a retry of ours would commit a second version
@@ -286,10 +302,19 @@ class Folder:
         """The files that may hold rows within all `bounds`, of the table as it was opened, else as of now; none where there is none."""
         if table is None:
             with self.found() as opened:
-                actions = pa.table({}) if opened is None else actions_of(opened)
+                actions = pa.table({}) if opened is None else self._actions(opened)
         else:
-            actions = actions_of(table)
+            actions = self._actions(table)
         return StoredFiles(files_within(actions, *bounds), filesystem(self.uri), self.schema)
+
+    def _actions(self, table: DeltaTable) -> pa.Table:
+        version = table.version()
+        for listed, actions in self._listed:
+            if listed == version:
+                return actions
+        actions = actions_of(table)
+        self._listed[:] = [(version, actions)]
+        return actions
 
     def commit_files(
         self,

@@ -18,6 +18,8 @@ from deltalake import DeltaTable
 # A log may cut a time to milliseconds, so the greatest may be up to this much more than it says.
 _CUT = timedelta(microseconds=999)
 _BATCH_ROWS = 1 << 17
+# Of so little, handing it to threads takes as long as reading it.
+_FEW_BYTES = 1 << 20
 _PARTITION = "partition."
 
 
@@ -73,13 +75,17 @@ class StoredFiles:
         """How many rows stand in them, as far as the log says."""
         return pc.sum(self.actions.column("num_records")).as_py() or 0 if self.actions.num_rows else 0
 
+    @property
+    def _bytes(self) -> int:
+        return pc.sum(self.actions.column("size_bytes")).as_py() or 0 if self.actions.num_rows else 0
+
     def within(self, *bounds: Within) -> "StoredFiles":
         """Those of them that may hold rows within all `bounds`."""
         return replace(self, actions=files_within(self.actions, *bounds))
 
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """`columns` of the rows that `where` selects."""
-        return self._dataset().to_table(columns=list(columns), filter=where)
+        return self._dataset().to_table(columns=list(columns), filter=where, use_threads=self._bytes > _FEW_BYTES)
 
     def scan(self, columns: Sequence[str], where: pc.Expression | None, most: int) -> Iterator[pa.Table]:
         """As `read`, in tables of at least one and, but for one record batch, at most `most` rows: no more are held at once."""

@@ -1,6 +1,6 @@
 """A hash of rows that depends on their values alone: not on their order, their files, or the width of a type.
 
-The content hash of a table is (number of rows, sum mod 2**128 of each row's fingerprint).
+The content hash of a table is (number of rows, sums mod 2**64 of the two halves of each row's fingerprint).
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from windowing.state.snapshot.fingerprints import Words, fingerprints
+from windowing.state.snapshot.fingerprints import fingerprints
 from windowing.state.snapshot.row_encoding import encode_rows, encode_value
 
-_MODULUS = 1 << 128
+_MASK = (1 << 64) - 1
 _ROWS_ENCODED_AT_ONCE = 1 << 15  # columns of so many rows stay in the cache
 _ROWS_AT_ONCE = 1 << 18  # some MB: threads that hash fewer at a time wait for each other, and for columns to be looked at
 
@@ -34,12 +33,13 @@ class ContentHash:
 
     Attributes:
         rows: how many.
-        total: the sum of their fingerprints, mod 2**128.
+        high, low: the sums of the halves of their fingerprints, mod 2**64.
     """
 
-    def __init__(self, rows: int = 0, total: int = 0) -> None:
+    def __init__(self, rows: int = 0, high: int = 0, low: int = 0) -> None:
         self.rows = rows
-        self.total = total
+        self.high = high
+        self.low = low
 
     def add(self, table_name: str, table: pa.Table, without: Iterable[str]) -> None:
         """Add the rows of `table` over all columns but `without`; `table_name` keeps equal rows of two tables apart."""
@@ -49,25 +49,22 @@ class ContentHash:
             raise ValueError(f"{table_name}: no column is left to hash")
         head = encode_value(table_name)
         for batch in table.select(names).to_batches(max_chunksize=_ROWS_AT_ONCE):
-            high, low = fingerprints(batch.columns, head)
-            self.rows += batch.num_rows
-            self.total = (self.total + (_sum(high) << 64) + _sum(low)) % _MODULUS
+            self._add(batch.num_rows, *(int(half.sum()) for half in fingerprints(batch.columns, head)))
 
     def merge(self, other: ContentHash) -> None:
         """Add the rows of another hash."""
-        self.rows += other.rows
-        self.total = (self.total + other.total) % _MODULUS
+        self._add(other.rows, other.high, other.low)
+
+    def _add(self, rows: int, high: int, low: int) -> None:
+        self.rows += rows
+        self.high = (self.high + high) & _MASK
+        self.low = (self.low + low) & _MASK
 
     def __str__(self) -> str:
-        return f"{self.rows}:{self.total:032x}"
+        return f"{self.rows}:{self.high:016x}{self.low:016x}"
 
     @classmethod
     def parse(cls, text: str) -> ContentHash:
         """The inverse of `str`."""
-        rows, total = text.split(":")
-        return cls(int(rows), int(total, 16))
-
-
-def _sum(words: Words) -> int:
-    """The sum of 64-bit words, which may need more."""
-    return (int((words >> np.uint64(32)).sum()) << 32) + int((words & np.uint64(0xFFFFFFFF)).sum())
+        rows, sums = text.split(":")
+        return cls(int(rows), int(sums[:16], 16), int(sums[16:], 16))

@@ -42,7 +42,7 @@ class Statistics:
             column = part.column(name)
             nulls = column.null_count
             if pa.types.is_dictionary(column.type):
-                column = column.unique().cast(column.type.value_type)
+                column = _used(column)
             if not any(fits(column.type) for fits in _ORDERED):
                 continue
             self.nulls[name] = self.nulls.get(name, 0) + nulls
@@ -60,6 +60,13 @@ class Statistics:
     def to_json(self) -> str:
         """As the log has it."""
         return json.dumps({"numRecords": self.rows, "minValues": self.least, "maxValues": self.greatest, "nullCount": self.nulls})
+
+
+def _used(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a dictionary that some row has; of a single one nobody needs to look which."""
+    if column.num_chunks and all(len(chunk.dictionary) == 1 and len(chunk) > chunk.null_count for chunk in column.chunks):
+        return pa.chunked_array([chunk.dictionary for chunk in column.chunks])
+    return column.unique().cast(column.type.value_type)
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:

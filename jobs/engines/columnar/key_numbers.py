@@ -20,6 +20,7 @@ from windowing.key_groups import KeyGroupRange
 
 KEY_GROUP = "key_group"
 _PREFIX = "__key."
+SENT_GROUP = _PREFIX + KEY_GROUP
 _SPARSE = 4  # values that there might be, for each row
 
 
@@ -186,11 +187,10 @@ def split_keys(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     return rows.select(names).rename_columns([name.removeprefix(_PREFIX) for name in names]), rows.drop_columns(names)
 
 
-def rows_of_groups(rows: pa.Table, key_groups: KeyGroupRange) -> pa.Table:
-    """Of rows that `with_keys` made, those of some key groups."""
-    groups = rows.column(_PREFIX + KEY_GROUP).to_numpy()
-    start, end = np.searchsorted(groups, [key_groups.first, key_groups.last + 1]).tolist()
-    return rows.slice(start, end - start)
+def bounds_of_groups(rows: pa.Table, key_groups: KeyGroupRange) -> slice:
+    """Of rows that `with_keys` made, of which at least the column `SENT_GROUP` is there, where those of some key groups stand."""
+    start, end = np.searchsorted(rows.column(SENT_GROUP).to_numpy(), [key_groups.first, key_groups.last + 1]).tolist()
+    return slice(start, end)
 
 
 def keys_of(rows: pa.Table, keys: Keys) -> pa.Table:

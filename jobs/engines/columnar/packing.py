@@ -4,6 +4,7 @@ Any table goes in, the same comes out; nothing is known of what the columns mean
 """
 
 import json
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,13 @@ def pack(rows: pa.Table) -> pa.Table:
     return pa.table(columns).replace_schema_metadata(metadata)
 
 
-def unpack(rows: pa.Table) -> pa.Table:
-    """The inverse of `pack`."""
+def unpack(rows: pa.Table, names: Container[str] | None = None) -> pa.Table:
+    """The inverse of `pack`, of some of the rows, too. Of all columns, or those in `names`."""
     metadata = dict(rows.schema.metadata)
     columns = {}
     for name, least in json.loads(metadata.pop(_PACKED)):
+        if names is not None and name not in names:
+            continue
         if least is None:
             columns[name] = rows.column(name)
         elif name in rows.column_names:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
 from jobs.engines.columnar.firing import FailedFiring
-from jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of, plain, rows_of_groups, split_keys, with_keys
+from jobs.engines.columnar.key_numbers import KEY_GROUP, SENT_GROUP, KeyNumbers, bounds_of_groups, keys_of, plain, split_keys, with_keys
 from jobs.engines.columnar.packing import unpack
 from jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
 from jobs.engines.keys import Keys
@@ -161,4 +161,5 @@ def _rows_of_file(file: pq.ParquetFile, names: list[str], owned: KeyGroupRange) 
 
 def _unpacked(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:
     """Of what was received, the rows of some key groups."""
-    return [rows_of_groups(unpack(table).replace_schema_metadata(None), key_groups) for table in tables]
+    some = (table[bounds_of_groups(unpack(table, (SENT_GROUP,)), key_groups)] for table in tables)
+    return [unpack(rows).replace_schema_metadata(None) for rows in some]

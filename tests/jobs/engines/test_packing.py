@@ -15,7 +15,10 @@ def test_unpack_is_the_inverse(rows):
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     table = pa.table({"a": pa.array(columns[0], pa.int64()), "b": pa.array(columns[1], pa.int64()), "c": pa.array(columns[2], pa.string())})
     table = table.replace_schema_metadata({b"name": b"x"})
-    assert unpack(pack(table)).equals(table, check_metadata=True)
+    packed = pack(table)
+    assert unpack(packed).equals(table, check_metadata=True)
+    assert unpack(packed[1:3]).equals(table[1:3], check_metadata=True)
+    assert unpack(packed, ("b",)).equals(table.select(["b"]), check_metadata=True)
 
 
 def test_small_spans_travel_narrow_and_constants_not_at_all():

@@ -85,6 +85,9 @@ def test_a_known_row_has_the_hash_made_by_hand() -> None:
 
 def test_no_rows_have_the_hash_zero() -> None:
     assert hash_of(table_of([])) == "0:" + "0" * 32
+    nested = pa.table({"x": pa.chunked_array([[], [[1]]], pa.list_(pa.int64()))})
+    assert hash_of(nested.slice(0, 0)) == hash_of(table_of([]))
+    assert hash_of(nested) == hash_of(nested.combine_chunks())
 
 
 def test_values_that_change_places_between_two_rows_change_the_hash() -> None:

@@ -49,7 +49,8 @@ class ContentHash:
             raise ValueError(f"{table_name}: no column is left to hash")
         head = encode_value(table_name)
         for batch in table.select(names).to_batches(max_chunksize=_ROWS_AT_ONCE):
-            self._add(batch.num_rows, *(int(half.sum()) for half in fingerprints(batch.columns, head)))
+            if batch.num_rows:
+                self._add(batch.num_rows, *(int(half.sum()) for half in fingerprints(batch.columns, head)))
 
     def merge(self, other: ContentHash) -> None:
         """Add the rows of another hash."""

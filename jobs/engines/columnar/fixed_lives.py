@@ -39,6 +39,17 @@ class Lives(NamedTuple):
     def join(parts: "Sequence[Lives]") -> "Lives":
         return _joined(parts)
 
+    @staticmethod
+    def pick(parts: "Sequence[Lives]", rows: Longs) -> "Lives":
+        """Those rows of what `join` would give; few of many, so nothing else is copied."""
+        ends = np.cumsum([len(part.keys) for part in parts])
+        owners = np.searchsorted(ends, rows, side="right")
+        own = [np.flatnonzero(owners == number) for number in range(len(parts))]
+        picked = [part.take(rows[places] - (end - len(part.keys))) for part, places, end in zip(parts, own, ends.tolist(), strict=True)]
+        back = np.empty(len(rows), np.int64)
+        back[np.concatenate(own)] = np.arange(len(rows))
+        return Lives.join(picked).take(back)
+
 
 class Pieces(NamedTuple):
     """Parts of windows that have not fired, one row each."""

@@ -4,7 +4,7 @@ and what is still open is parked again.
 A watermark only rises, so in every window elements on time come first, then its firing, then late elements, each of which fires it again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,13 +35,12 @@ class FixedMerge:
         has_fired = restored.windows <= self.windows.newest_passed(self.setting.timeline.initial)
         pieces, refires, missed = self._behind(received[BEHIND])
         fired, panes = self._fire(self._due([self._of_cells(received[CELLS]), pieces], restored.take(rows_where(~has_fired))))
-        lives = Lives.join([fired, restored.take(rows_where(has_fired))])
-        again, is_untouched, late_panes = self._refire(lives, refires)
-        kept = [self._staying(part, rows) for part, rows in ((lives, is_untouched), (again, np.ones(len(again.keys), np.bool_)))]
-        windows = np.count_nonzero(is_untouched) + len(again.keys)
-        open_windows, timers = self._park(Lives.join(kept))
+        lives = [fired, restored.take(rows_where(has_fired))]
+        again, is_replaced, late_panes = self._refire(lives, refires)
+        windows = np.count_nonzero(~is_replaced) + len(again.keys)
+        open_windows, timers = self._park(self._staying([*lives, again], np.append(is_replaced, np.zeros(len(again.keys), np.bool_))))
         counts = {
-            "windows_opened": int(windows - np.count_nonzero(lives.is_parked)),
+            "windows_opened": int(windows - sum(np.count_nonzero(part.is_parked) for part in lives)),
             "windows_fired": len(panes.keys),
             "windows_refired": len(late_panes.keys),
             "windows_cleaned": int(windows - len(open_windows.keys)),
@@ -51,9 +50,14 @@ class FixedMerge:
         }
         return Merged([panes, late_panes], open_windows, timers, counts)
 
-    def _staying(self, lives: Lives, chosen: Booleans) -> Lives:
-        """Those of the chosen windows that are open at the slice's end."""
-        return lives.take(rows_where(chosen & (lives.windows > self._newest_closed)))
+    def _staying(self, lives: Sequence[Lives], is_replaced: Booleans) -> Lives:
+        """Of windows in several parts those that are open at the slice's end, sorted; without those that stand in another part as they are
+        by then."""
+        is_open = [part.windows > self._newest_closed for part in lives]
+        rows = [rows_where(chosen) for chosen in is_open]
+        whole = Lives.join([part.take(some) for part, some in zip(lives, rows, strict=True)])
+        kept = np.flatnonzero(~is_replaced[np.concatenate(is_open)])
+        return whole.take(kept[np.lexsort((whole.windows[kept], whole.keys[kept]))])
 
     @property
     def _newest_closed(self) -> int:
@@ -193,23 +197,27 @@ class FixedMerge:
         has_contents = ~fires if self.setting.purges else due.has_contents
         return due._replace(firings=fires.astype(np.int64), last_fired=last_fired, has_contents=has_contents), panes
 
-    def _refire(self, lives: Lives, late: Refires) -> tuple[Lives, Booleans, Panes]:
+    def _refire(self, lives: Sequence[Lives], late: Refires) -> tuple[Lives, Booleans, Panes]:
         """Fire a window again for each late element: with running totals, or with that element alone where firings purge.
 
-        Returns those windows as they are then, which of `lives` are not among them, and the panes.
+        Returns those windows as they are then, which of `lives`, part after part, they replace, and the panes.
         """
         starts = run_starts(late.keys, late.windows)
         runs = run_numbers(starts, len(late.keys))
-        bases = _find(lives, late.keys[starts], late.windows[starts])
-        known = np.flatnonzero(bases >= 0)
+        keys, windows = np.concatenate([part.keys for part in lives]), np.concatenate([part.windows for part in lives])
+        found = _find(keys, windows, late.keys[starts], late.windows[starts])
+        known = np.flatnonzero(found >= 0)
+        held = Lives.pick(lives, found[known])
+        bases = np.full(len(starts), -1)
+        bases[known] = np.arange(len(known))
         places = np.arange(len(late.keys)) - starts[runs] + 1
         elements, firings = places.copy(), places.copy()
         has_base = bases[runs] >= 0
-        elements[has_base] += lives.elements[bases[runs[has_base]]]
-        firings[has_base] += lives.firings[bases[runs[has_base]]]
+        elements[has_base] += held.elements[bases[runs[has_base]]]
+        firings[has_base] += held.firings[bases[runs[has_base]]]
         totals = late.accumulators
         if not self.setting.purges:
-            totals = self._running(lives, bases, starts, runs, late.accumulators)
+            totals = self._running(held, known, runs, late.accumulators)
         begins = self.windows.starts(late.windows)
         ends = begins + self.windows.size_ms
         panes = Panes(
@@ -227,8 +235,8 @@ class FixedMerge:
         last = np.append(starts, len(late.keys))[1:] - 1
         first_arrivals = late.clocks[starts]
         is_parked = np.zeros(len(starts), np.bool_)
-        first_arrivals[known] = lives.first_arrivals[bases[known]]
-        is_parked[known] = lives.is_parked[bases[known]]
+        first_arrivals[known] = held.first_arrivals
+        is_parked[known] = held.is_parked
         again = Lives(
             late.keys[last],
             late.windows[last],
@@ -241,14 +249,13 @@ class FixedMerge:
             np.full(len(last), not self.setting.purges),
             take_each(totals, last),
         )
-        untouched = np.ones(len(lives.keys), np.bool_)
-        untouched[bases[known]] = False
-        return again, untouched, panes
+        is_replaced = np.zeros(len(keys), np.bool_)
+        is_replaced[found[known]] = True
+        return again, is_replaced, panes
 
-    def _running(self, lives: Lives, bases: Longs, starts: Longs, runs: Longs, accumulators: list[Columns]) -> list[Columns]:
-        """The running totals of each window's late elements, upon what the window held before."""
-        known = np.flatnonzero(bases >= 0)
-        whole = join_each([take_each(lives.accumulators, bases[known]), accumulators])
+    def _running(self, held: Lives, known: Longs, runs: Longs, accumulators: list[Columns]) -> list[Columns]:
+        """The running totals of each window's late elements, upon what the window held before: row i of `held` is that of run known[i]."""
+        whole = join_each([held.accumulators, accumulators])
         order = np.lexsort((np.append(np.full(len(known), -1), np.arange(len(runs))), np.append(known, runs)))
         begins = run_starts(np.append(known, runs)[order])
         whole = take_each(whole, order)
@@ -257,7 +264,6 @@ class FixedMerge:
 
     def _park(self, lives: Lives) -> tuple[OpenWindows, list[Timers]]:
         """Windows that stay open, sorted, with their timers. Keys are numbered in the order of a snapshot."""
-        lives = lives.take(np.lexsort((lives.windows, lives.keys)))
         starts = self.windows.starts(lives.windows)
         ends, cleanups = starts + self.windows.size_ms, self.windows.cleanup_times(lives.windows)
         last_instants = self.windows.last_instants(lives.windows)
@@ -277,9 +283,11 @@ class FixedMerge:
             take_each(lives.accumulators, np.flatnonzero(lives.has_contents)) if is_empty.any() else lives.accumulators,
             is_empty,
         )
-        firing = Timers("fire", lives.keys[waits], starts[waits], ends[waits], last_instants[waits])
+        at = rows_where(waits)
+        firing = Timers("fire", lives.keys[at], starts[at], ends[at], last_instants[at])
         if not self.windows.lateness_ms:
-            rest = Timers("cleanup", lives.keys[~waits], starts[~waits], ends[~waits], cleanups[~waits])
+            at = rows_where(~waits)
+            rest = Timers("cleanup", lives.keys[at], starts[at], ends[at], cleanups[at])
             return windows, [firing._replace(purpose="fire+cleanup"), rest]
         return windows, [firing, Timers("cleanup", lives.keys, starts, ends, cleanups)]
 
@@ -294,18 +302,18 @@ def _by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
     return function(np.arange(first, last + 1))[windows - first]
 
 
-def _find(lives: Lives, keys: Longs, windows: Longs) -> Longs:
-    """The row in `lives` of each (key, window), which are sorted and distinct; -1 for none."""
+def _find(of_keys: Longs, of_windows: Longs, keys: Longs, windows: Longs) -> Longs:
+    """Where each (key, window), which are sorted and distinct, stands among windows of some keys; -1 for nowhere."""
     found = np.full(len(keys), -1)
-    if not len(keys) or not len(lives.keys):
+    if not len(keys) or not len(of_keys):
         return found
-    is_wanted = np.zeros(max(int(keys[-1]), int(lives.keys.max())) + 1, np.bool_)
+    is_wanted = np.zeros(max(int(keys[-1]), int(of_keys.max())) + 1, np.bool_)
     is_wanted[keys] = True
-    candidates = np.flatnonzero(is_wanted[lives.keys])
-    there_windows = lives.windows[candidates]
+    candidates = np.flatnonzero(is_wanted[of_keys])
+    there_windows = of_windows[candidates]
     low, high = (int(bound(np.append(there_windows, windows))) for bound in (np.min, np.max))
     width = high - low + 1
-    wanted, there = keys * width + (windows - low), lives.keys[candidates] * width + (there_windows - low)
+    wanted, there = keys * width + (windows - low), of_keys[candidates] * width + (there_windows - low)
     at = np.minimum(np.searchsorted(wanted, there), len(wanted) - 1)
     rows = np.flatnonzero(wanted[at] == there)
     found[at[rows]] = candidates[rows]

@@ -128,6 +128,28 @@ class TestOfAHandleThatIsKept:
         assert len(opened) == 4, "once in ten turns"
         assert values(folder) == [(n, MONDAY) for n in range(35)]
 
+    def test_what_has_not_moved_is_neither_brought_up_to_date_nor_listed_again(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+
+        class Asked(DeltaTable):
+            def update_incremental(self) -> None:
+                asked.append("up to date")
+                super().update_incremental()
+
+            def get_add_actions(self, flatten: bool = False) -> Any:
+                asked.append("files")
+                return super().get_add_actions(flatten)
+
+        monkeypatch.setattr(delta, "DeltaTable", Asked)
+        replace(folder).append(rows((1, MONDAY)))
+        assert [folder.files().rows for _ in range(3)] == [1, 1, 1]
+        assert asked == ["files"]
+        replace(folder).append(rows((2, MONDAY)))
+        assert [folder.files(Within.only("n", n)).rows for n in (1, 2, 3)] == [1, 1, 0]
+        assert asked == ["files", "up to date", "files"]
+
     def test_it_is_one_callers_alone_and_moves_with_nobody_else(self, folder: Folder) -> None:
         folder.append(rows((1, MONDAY)))
         held = folder.open()

@@ -1,7 +1,7 @@
 """Fingerprints of rows: 128 bits that depend on the row's values alone, whole columns at a time.
 
 Not for adversaries: what somebody else might forge is told apart by `row_digests`. SHA-256 of each row cost half of a run (0.8 µs a row).
-Each value costs five passes over a column; what is null costs none, and most columns of a snapshot are null or nearly so.
+Each column costs five passes over its values; one that is null throughout, as some of each snapshot are, costs none.
 """
 
 from __future__ import annotations

@@ -108,6 +108,19 @@ def in_order(values: Longs) -> tuple[Longs, Longs]:
     return packed & ((1 << bits) - 1), (packed >> bits) + least
 
 
+def order_of_pairs(first: Longs, second: Longs) -> Longs:
+    """The places of pairs in ascending order, equal ones as they come. Runs of pairs that ascend already are only merged."""
+    if not len(first):
+        return first
+    least, low = int(first.min()), int(second.min())
+    width = int(second.max()) - low + 1
+    if (int(first.max()) - least + 1) * width >= 1 << 62:
+        return np.lexsort((second, first))
+    packed = (first - least) * width
+    packed += second - low
+    return np.argsort(packed, kind="stable")
+
+
 def group_values(values: Longs) -> tuple[Groups, Longs]:
     """Groups of equal values, and each group's value: ascending where the values lie close together, else in order of appearance."""
     coded, distinct = code_values(values)

@@ -20,7 +20,16 @@ from jobs.engines.columnar.tables import milliseconds, parked_accumulators
 from jobs.engines.rows import ARRIVAL, EVENT
 from windowing.columnar.columns import Booleans, Longs
 from windowing.columnar.fixed_windows import FixedWindows
-from windowing.columnar.groups import Groups, greatest_of_groups, group_pairs, least_of_groups, run_numbers, run_starts, sum_of_groups
+from windowing.columnar.groups import (
+    Groups,
+    greatest_of_groups,
+    group_pairs,
+    least_of_groups,
+    order_of_pairs,
+    run_numbers,
+    run_starts,
+    sum_of_groups,
+)
 
 
 @dataclass(frozen=True)
@@ -51,13 +60,13 @@ class FixedMerge:
         return Merged([panes, late_panes], open_windows, timers, counts)
 
     def _staying(self, lives: Sequence[Lives], is_replaced: Booleans) -> Lives:
-        """Of windows in several parts those that are open at the slice's end, sorted; without those that stand in another part as they are
-        by then."""
+        """Of windows in several parts those that are open at the slice's end, the oldest of all keys first; without those that stand in
+        another part as they are by then."""
         is_open = [part.windows > self._newest_closed for part in lives]
         rows = [rows_where(chosen) for chosen in is_open]
         whole = Lives.join([part.take(some) for part, some in zip(lives, rows, strict=True)])
         kept = np.flatnonzero(~is_replaced[np.concatenate(is_open)])
-        return whole.take(kept[np.lexsort((whole.windows[kept], whole.keys[kept]))])
+        return whole.take(kept[order_of_pairs(whole.windows[kept], whole.keys[kept])])
 
     @property
     def _newest_closed(self) -> int:
@@ -263,7 +272,8 @@ class FixedMerge:
         return take_each(running, np.flatnonzero(order >= len(known)))
 
     def _park(self, lives: Lives) -> tuple[OpenWindows, list[Timers]]:
-        """Windows that stay open, sorted, with their timers. Keys are numbered in the order of a snapshot."""
+        """Windows that stay open, with their timers, in their order: the oldest of all keys first. So equal times stand side by side, and
+        what some windows lack is at one end: they are written, hashed and read in less time."""
         starts = self.windows.starts(lives.windows)
         ends, cleanups = starts + self.windows.size_ms, self.windows.cleanup_times(lives.windows)
         last_instants = self.windows.last_instants(lives.windows)

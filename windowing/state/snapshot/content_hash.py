@@ -15,7 +15,7 @@ from windowing.state.snapshot.row_encoding import encode_rows, encode_value
 
 _MASK = (1 << 64) - 1
 _ROWS_ENCODED_AT_ONCE = 1 << 15  # columns of so many rows stay in the cache
-_ROWS_AT_ONCE = 1 << 18  # some MB: threads that hash fewer at a time wait for each other, and for columns to be looked at
+_ROWS_AT_ONCE = 1 << 17  # a MB each: threads that hash fewer at a time wait for each other, and for columns to be looked at
 
 
 def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list[bytes]:

@@ -62,10 +62,11 @@ def fingerprints(columns: Sequence[pa.Array], prefix: bytes) -> tuple[Words, Wor
         if not column.null_count:
             _mix(words, totals, *_words_of_column(column, place))
         elif column.null_count < len(column):
-            there = np.flatnonzero(np.asarray(column.is_valid()))
+            there, values = _there(column)
             some, their_totals = words[there], totals[there]
-            _mix(some, their_totals, *_words_of_column(_with_kernels(column).drop_null(), place))
-            words[there], totals[there] = some, their_totals
+            _mix(some, their_totals, *_words_of_column(values, place))
+            if not isinstance(there, slice):
+                words[there], totals[there] = some, their_totals
     for half in (words, totals):
         for multiplier in _FINISHING:
             half ^= half >> np.uint64(33)
@@ -152,6 +153,15 @@ _TEXTS: Final[tuple[tuple[str, pa.DataType, Callable[[pa.DataType], bool]], ...]
     ("b", pa.large_binary(), lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)),
     ("b", pa.large_binary(), pa.types.is_fixed_size_binary),
 )
+
+
+def _there(column: pa.Array) -> tuple[npt.NDArray[np.int64] | slice, pa.Array]:
+    """Where a column has values, and these; without a copy where they stand side by side."""
+    rows = np.flatnonzero(np.asarray(column.is_valid()))
+    first, count = int(rows[0]), len(rows)
+    if rows[-1] - first + 1 == count:
+        return slice(first, first + count), column.slice(first, count)
+    return rows, _with_kernels(column).drop_null()
 
 
 def _with_kernels(column: pa.Array) -> pa.Array:

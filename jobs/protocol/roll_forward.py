@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
 from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_of, days_of, repeated
-from jobs.protocol.portions import Portion, portions
+from jobs.protocol.portions import KEY_GROUP, Portion, portions
 from jobs.tables.delta import Folder, WrittenFile, of_type
 from jobs.tables.errors import CommitConflict
 from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
@@ -28,9 +29,20 @@ APPLICATION = "slackwater"
 # Texts of corrections that are few: as dictionaries they are read and written faster, and take less memory.
 _REPEATING = ("run_id", "kind", "op", "cause")
 
-# Files that are written and not yet part of `published`; None where they are still to be made.
-Draft = list[WrittenFile] | None
-Step = Callable[[Folder, DeltaTable, LedgerRow, Transaction], Draft]
+
+class Draft(NamedTuple):
+    """Files of what a row inserts into `published`, written and not yet part of it.
+
+    Attributes:
+        files: the files.
+        is_all: whether the row changes and withdraws nothing besides.
+    """
+
+    files: list[WrittenFile]
+    is_all: bool
+
+
+Step = Callable[[Folder, DeltaTable, LedgerRow, Transaction], Draft | None]
 
 
 @dataclass(frozen=True)
@@ -57,11 +69,11 @@ class RollForward:
         """Do what is pending; returns the rows that were rolled forward. Several processes may do this at once: each step happens once."""
         rows = self.pending()
         for row in rows:
-            drafted = self._once(self.tables["corrections"], row, self._correct)
-            self._once(self.tables["published"], row, partial(self._publish, drafted=drafted))
+            draft = self._once(self.tables["corrections"], row, self._correct)
+            self._once(self.tables["published"], row, partial(self._publish, draft=draft))
         return rows
 
-    def _once(self, folder: Folder, row: LedgerRow, step: Step) -> Draft:
+    def _once(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
         while True:
             table = folder.ensure()
             if _transaction(table) >= row.seq:
@@ -77,18 +89,19 @@ class RollForward:
             return draft
 
     def _correct(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> Draft:
-        """Returns the files of `published` that follow where nothing but inserts came out: they are written from the same pass."""
-        only_inserts = True
+        """What is inserted into `published` is written from the same pass."""
+        is_all = True
         with Parts(folder) as corrections, Parts(self.tables["published"]) as published:
             for changes in self._of_run(row) if row.kind in RUN_KINDS else self._of_lineage(row):
                 made = self._corrections(row, changes)
                 corrections.add(made)
-                only_inserts = only_inserts and _inserts_only(made)
-                if only_inserts:
-                    published.add(self.publication.fresh(made))
+                is_insert = pc.equal(made.column("op"), "insert")
+                if not pc.all(is_insert, min_count=0).as_py():
+                    made, is_all = made.filter(is_insert), False
+                published.add(self.publication.fresh(made))
             written, drafted = corrections.close(), published.close()
         folder.commit_files(written, expected=table, transaction=transaction)
-        return drafted if only_inserts else None
+        return Draft(drafted, is_all)
 
     def _corrections(self, row: LedgerRow, changes: pa.Table) -> pa.Table:
         schema = self.tables["corrections"].schema
@@ -153,38 +166,62 @@ class RollForward:
         folder = self.tables["published"]
         where = portion.where & (_within("window_start", panes) | pc.field("window_start").is_null())
         files = self._published_of(days)
+        if not panes.column("window_start").null_count:
+            files = files.within(*_spanned(_least_and_greatest(panes.column("window_start"))))
         scanned = files.scan(folder.schema.names, where, self.portion_rows)
         return pa.concat_tables([folder.schema.empty_table(), *(part.filter(self.publication.among(part, panes)) for part in scanned)])
 
-    def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, drafted: Draft = None) -> Draft:
-        """Follows from the corrections alone; `drafted` are the files that do, where they are written already."""
-        if drafted is not None:
-            folder.commit_files(drafted, expected=table, transaction=transaction)
-            return None
-        corrections = replace(self.tables["corrections"].files(Within.only("seq", row.seq)), encoded=_REPEATING)
-        mine = pc.field("seq") == row.seq
-        names = self.tables["corrections"].schema.names
-        touched = replace(self._touched(table, corrections, mine), encoded=("kind",))
-        with Parts(folder) as parts:
-            for portion in portions([corrections.actions, touched.actions], self.portion_rows):
-                changes = corrections.read(names, mine & portion.where)
-                standing = touched.read(folder.schema.names, portion.where)
-                parts.add(self.publication.apply(changes, standing, self._names_of(changes)))
-            written = parts.close()
-        folder.commit_files(written, touched, table, transaction)
-        return None
+    def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, draft: Draft | None) -> None:
+        """Follows from the corrections alone; `draft`: as far as it is made already.
 
-    def _touched(self, table: DeltaTable, corrections: StoredFiles, mine: pc.Expression) -> StoredFiles:
-        """The files of `published` that may hold a row that is changed or withdrawn."""
+        What is inserted gets files of its own. Files in which rows change are written anew, so they stay as small as what one run has
+        brought: the next run, whose late elements change windows of this one, writes no older rows again.
+        """
+        corrections = replace(self.tables["corrections"].files(Within.only("seq", row.seq)), encoded=_REPEATING)
+        mine, is_insert = pc.field("seq") == row.seq, pc.field("op") == "insert"
+        if draft is None:
+            draft = Draft(self._inserted(corrections, mine & is_insert), is_all=False)
+        if draft.is_all:
+            folder.commit_files(draft.files, expected=table, transaction=transaction)
+            return
+        touched, rewritten = self._rewritten(table, corrections, mine & ~is_insert)
+        folder.commit_files([*draft.files, *rewritten], touched, table, transaction)
+
+    def _inserted(self, corrections: StoredFiles, inserting: pc.Expression) -> list[WrittenFile]:
+        with Parts(self.tables["published"]) as parts:
+            for portion in portions([corrections.actions], self.portion_rows):
+                parts.add(self.publication.fresh(corrections.read(corrections.schema.names, inserting & portion.where)))
+            return parts.close()
+
+    def _rewritten(self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression) -> tuple[StoredFiles, list[WrittenFile]]:
+        """The files of `published` in which rows change or are withdrawn, and those that take their place."""
+        touched, spread = self._touched(table, corrections, changing)
+        with Parts(self.tables["published"]) as parts:
+            for portion in portions([spread, touched.actions], self.portion_rows):
+                changes = corrections.read(corrections.schema.names, changing & portion.where)
+                standing = touched.read(touched.schema.names, portion.where)
+                parts.add(self.publication.apply(changes, standing, self._names_of(changes)))
+            return touched, parts.close()
+
+    def _touched(self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression) -> tuple[StoredFiles, pa.Table]:
+        """The files of `published` that may hold a row that is changed or withdrawn, and how many of such corrections there are, with
+        their key groups, as `portions` has it of a file."""
         bounds: dict[date | None, list[datetime]] = {}
-        for part in corrections.scan(["window_start", "timestamp"], mine & (pc.field("op") != "insert"), self.portion_rows):
+        count, groups = 0, set[int]()
+        for part in corrections.scan([KEY_GROUP, "window_start", "timestamp"], changing, self.portion_rows):
+            count += part.num_rows
+            groups.update(_least_and_greatest(part.column(KEY_GROUP)))
             starts = part.column("window_start").combine_chunks()
             by_day = pa.table({"day": days_of(part), "start": starts}).group_by("day").aggregate([("start", "min"), ("start", "max")])
             for found in by_day.to_pylist():
                 bounds.setdefault(found["day"], []).extend(start for start in (found["start_min"], found["start_max"]) if start is not None)
         files = self._published_of(set(bounds), table)
         kept = [files_within(_of_day(files.actions, day), *_spanned(starts)) for day, starts in bounds.items()]
-        return replace(files, actions=pa.concat_tables(kept) if kept else files.actions)
+        actions = pa.concat_tables(kept) if kept else files.actions
+        spread = pa.table(
+            {"num_records": [count], f"min.{KEY_GROUP}": [min(groups, default=0)], f"max.{KEY_GROUP}": [max(groups, default=0)]}
+        )
+        return replace(files, actions=actions, encoded=("kind",)), spread
 
     def _names_of(self, corrections: pa.Table) -> pa.Table:
         """(run_id, seq) of the ledger rows that corrections name, where that tells rows apart."""
@@ -232,8 +269,9 @@ def _at_0(panes: pa.Table) -> pa.Table:
     return panes.append_column(RUN, pa.repeat(pa.scalar(0, pa.int64()), panes.num_rows))
 
 
-def _inserts_only(corrections: pa.Table) -> bool:
-    return bool(pc.all(pc.equal(corrections.column("op"), "insert"), min_count=0).as_py())
+def _least_and_greatest(column: pa.ChunkedArray) -> list[Any]:
+    """The bounds of a column; none where it has no values."""
+    return [bound for bound in pc.min_max(column).as_py().values() if bound is not None]
 
 
 def _of_day(actions: pa.Table, day: date | None) -> pa.Table:

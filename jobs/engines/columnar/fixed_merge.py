@@ -65,8 +65,8 @@ class FixedMerge:
         is_open = [part.windows > self._newest_closed for part in lives]
         rows = [rows_where(chosen) for chosen in is_open]
         whole = Lives.join([part.take(some) for part, some in zip(lives, rows, strict=True)])
-        kept = np.flatnonzero(~is_replaced[np.concatenate(is_open)])
-        return whole.take(kept[order_of_pairs(whole.windows[kept], whole.keys[kept])])
+        order = order_of_pairs(whole.windows, whole.keys)
+        return whole.take(order[~is_replaced[np.concatenate(is_open)][order]])
 
     @property
     def _newest_closed(self) -> int:

@@ -247,6 +247,20 @@ class TestManyRows:
         assert before in rolling.tables["published"].open().file_uris()
         assert sorted(row["n"] for row in rolling.tables["published"].read(["n"]).to_pylist()) == [1] * 40 + [2] * 40
 
+    def test_late_elements_write_the_rows_of_one_run_again_however_many_came_before(self, rolling: RollForward) -> None:
+        """Each run fires windows of its own hour, and again those of the hour before."""
+        hours = [LATE_EVENING - (8 - number) * HOUR for number in range(8)]
+        written = []
+        for number, start in enumerate(hours):
+            late = [pane(2, "late", n=2, key=key, start=hours[number - 1]) for key in "ab"] if number else []
+            commit_run(rolling.tables, [*(pane(1, key=key, start=start) for key in "ab"), *late])
+            before = set(rolling.tables["published"].files().actions.column("path").to_pylist()) if number else set()
+            rolling.finish()
+            files = rolling.tables["published"].files().actions.select(["path", "num_records"]).to_pylist()
+            written.append(sum(file["num_records"] for file in files if file["path"] not in before))
+        assert written == [2, *[4] * 7]
+        assert sorted(row["n"] for row in rolling.tables["published"].read(["n"]).to_pylist()) == [1] * 2 + [2] * 14
+
     def test_a_run_of_nothing_but_inserts_is_written_from_one_pass(self, rolling: RollForward, monkeypatch: pytest.MonkeyPatch) -> None:
         commit_run(rolling.tables, many(1))
         monkeypatch.setattr(Publication, "apply", None)

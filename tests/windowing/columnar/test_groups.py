@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windowing.columnar import groups as grouping
-from windowing.columnar.groups import Groups, code_values, greatest_of_groups, group_pairs, in_order, least_of_groups, sum_of_groups
+from windowing.columnar.groups import (
+    Groups,
+    code_values,
+    greatest_of_groups,
+    group_pairs,
+    in_order,
+    least_of_groups,
+    order_of_pairs,
+    sum_of_groups,
+)
 
 LONG = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), -(2**62), 2**40, 2**62, 2**63 - 1]))
 
@@ -45,6 +54,12 @@ def test_values_get_codes_however_they_are_found(entries: tuple[int, int], value
 def test_equal_values_keep_their_order(values: list[int]) -> None:
     order, ascending = in_order(np.array(values, np.int64))
     assert list(zip(ascending.tolist(), order.tolist(), strict=True)) == sorted((value, place) for place, value in enumerate(values))
+
+
+@given(st.lists(st.tuples(LONG, LONG), max_size=30))
+def test_pairs_stand_in_order_equal_ones_as_they_come(pairs: list[tuple[int, int]]) -> None:
+    first, second = np.array(pairs, np.int64).reshape(-1, 2).T
+    assert order_of_pairs(first, second).tolist() == sorted(range(len(pairs)), key=lambda place: (pairs[place], place))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30), st.lists(st.integers(0, 1), max_size=4))

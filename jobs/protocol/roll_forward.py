@@ -174,8 +174,8 @@ class RollForward:
     def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, draft: Draft | None) -> None:
         """Follows from the corrections alone; `draft`: as far as it is made already.
 
-        What is inserted gets files of its own. Files in which rows change are written anew, so they stay as small as what one run has
-        brought: the next run, whose late elements change windows of this one, writes no older rows again.
+        What is inserted gets files of its own. Only files in which rows change are written anew: a run whose late elements change windows
+        of the one before writes no older rows again. Several such files of a day become one, as long as it is not large.
         """
         corrections = replace(self.tables["corrections"].files(Within.only("seq", row.seq)), encoded=_REPEATING)
         mine, is_insert = pc.field("seq") == row.seq, pc.field("op") == "insert"

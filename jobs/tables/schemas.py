@@ -113,6 +113,7 @@ SOURCE_PROGRESS: Columns = (
     ("unfinished_tick_start", TIME),
     ("watermark", TIME),
     ("clock", TIME),
+    ("collected", TIME),
 )
 
 OVERRIDES: Columns = (("row_hash", TEXT), ("arrival_time", TIME), ("reason", TEXT), ("at", TIME), ("true_arrival", TIME))
@@ -130,6 +131,9 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "quarantine": ("run_id",),
     "published": ("window_date",),
 }
+
+# The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows of that format.
+ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"source_progress": ("collected",)}
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
 STAGED_TABLES = (*SNAPSHOT_TABLES, "panes", "late_events", "quarantine")

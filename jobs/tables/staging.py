@@ -16,6 +16,7 @@ from jobs.tables.attempts import AttemptsReader
 from jobs.tables.delta import WrittenFile, filesystem, hardly_repeats, write_file
 from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import LedgerRow
+from jobs.tables.schemas import ADDED_COLUMNS
 from jobs.tables.warehouse import Tables
 
 # What tasks choose row groups by. Of all else the log has the bounds of each file, which is seldom more than one row group.
@@ -90,7 +91,7 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
     for path in paths:
         try:
             with files.open_input_file(path) as data:
-                parts.append(pq.read_table(data).select(schema.names).cast(schema))
+                parts.append(_with_added_columns(pq.read_table(data), name, schema).select(schema.names).cast(schema))
         except FileNotFoundError as error:
             raise SnapshotGone(
                 f"{folder.uri}: {path}, which a run had staged, is gone. `slackwater maintain` drops snapshots that are neither among the "
@@ -98,3 +99,11 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
                 path=path,
             ) from error
     return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def _with_added_columns(rows: pa.Table, table: str, schema: pa.Schema) -> pa.Table:
+    """Rows of a file of `table`, with nulls in those columns of `schema` that files of an earlier format lack."""
+    for name in ADDED_COLUMNS.get(table, ()):
+        if name in schema.names and name not in rows.column_names:
+            rows = rows.append_column(schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type))
+    return rows

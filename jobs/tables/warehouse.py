@@ -83,7 +83,8 @@ class Tables:
         return AttemptsReader(self.folders["attempts"])
 
     def ensure(self) -> None:
-        """Make every table that isn't there. A column that the source has gained becomes one of `late_events`; one that it lost stays.
+        """Make every table that isn't there, and add the columns of `schemas.ADDED_COLUMNS` that one of an earlier format lacks. A column
+        that the source has gained becomes one of `late_events`; one that it lost stays.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
@@ -96,6 +97,10 @@ class Tables:
             known = [field for field in folder.schema if field.name in stored.names]
             if name == "late_events" and all(stored.field(field.name).equals(field) for field in known):
                 folder.add_columns([field for field in folder.schema if field not in known])
+                continue
+            added = [folder.schema.field(column) for column in schemas.ADDED_COLUMNS.get(name, ()) if column not in stored.names]
+            if added and pa.schema([*stored, *added]).equals(folder.schema):
+                folder.add_columns(added)
                 continue
             self._refuse_newer()
             raise _shape_changed(folder, stored)

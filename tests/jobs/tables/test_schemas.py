@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.pipelines.pipeline import TABLE_COLUMNS
-from jobs.tables.schemas import PARTITIONED_BY, SNAPSHOT_TABLES, STAGED_TABLES, Shape, table_columns, table_schemas
+from jobs.tables.schemas import ADDED_COLUMNS, PARTITIONED_BY, SNAPSHOT_TABLES, STAGED_TABLES, Shape, table_columns, table_schemas
 from jobs.tables.warehouse import Warehouse
 
 UTC = pa.timestamp("us", tz="UTC")
@@ -32,7 +32,7 @@ DOCUMENTED = {
         cleanup_time first_arrival last_arrival P contents trigger_state user_state""",
     "keyed_state": "run_id key_group K state_name namespace_start namespace_end map_key V value_json",
     "timers": "run_id key_group K window_start window_end service domain time purpose",
-    "source_progress": "run_id source_partition max_event_time last_arrival idle unfinished_tick_start watermark clock",
+    "source_progress": "run_id source_partition max_event_time last_arrival idle unfinished_tick_start watermark clock collected",
     "panes": "run_id key_group K window_start window_end firing ordinal timestamp kind R elements watermark tick_end cause_arrival",
     "late_events": "run_id key_group K S event_time arrival_time windows late_by_ms watermark",
     "quarantine": "run_id reason_code reason row_json source_file source_version arrival_time column_name",
@@ -60,6 +60,11 @@ def test_the_lists_of_tables_name_tables_that_exist() -> None:
     for table, columns in PARTITIONED_BY.items():
         assert set(columns) <= set(table_schemas(SHAPE)[table].names)
     assert {table for table, columns in PARTITIONED_BY.items() if columns == ("run_id",)} == set(STAGED_TABLES)
+
+
+def test_added_columns_stand_at_the_end_of_their_tables() -> None:
+    for table, added in ADDED_COLUMNS.items():
+        assert tuple(table_schemas(SHAPE)[table].names[-len(added) :]) == added
 
 
 def test_column_names_differ_also_in_lower_case() -> None:

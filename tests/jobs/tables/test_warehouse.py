@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.tables.delta import Folder
 from jobs.tables.errors import NewerFormat, NoRuns, ShapeChanged, WarehouseNotWritable
 from jobs.tables.ledger import LedgerWriter
-from jobs.tables.schemas import Shape, table_columns
+from jobs.tables.schemas import ADDED_COLUMNS, Shape, table_columns
 from jobs.tables.staging import read_staged, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.tables.ledger_rows import clock, run_row
@@ -120,6 +121,31 @@ def stage_late_event(tables: Tables, values: dict[str, object]) -> tuple[str, ..
     written = write_staged(folder.uri, "r1", "driver", pa.Table.from_pylist([row], schema=folder.schema))
     folder.commit_files([written])
     return (written.path,)
+
+
+@pytest.mark.parametrize("table", ADDED_COLUMNS)
+def test_a_table_of_an_earlier_format_gains_the_columns_that_it_lacks_and_its_rows_stay(tmp_path: Path, table: str) -> None:
+    tables = Warehouse(str(tmp_path)).tables("p", SHAPE)
+    folder, added = tables[table], ADDED_COLUMNS[table]
+    earlier = Folder(folder.uri, pa.schema([field for field in folder.schema if field.name not in added]), folder.partition_by)
+    row = {**dict.fromkeys(earlier.schema.names), "run_id": "r1"}
+    files = [write_staged(folder.uri, "r1", part, pa.Table.from_pylist([row], earlier.schema).drop("run_id")) for part in ("old", "new")]
+    earlier.commit_files(files[:1])
+    tables.ensure()
+    folder.commit_files(files[1:])
+    assert folder.ensured().equals(folder.schema)
+    assert folder.read(["run_id", *added]).to_pylist() == 2 * [{"run_id": "r1", **dict.fromkeys(added)}]
+    rows = read_staged(tables, table, tuple(file.path for file in files))
+    assert (rows.num_rows, rows.schema.names) == (2, folder.schema.names[1:])
+
+
+def test_a_table_of_an_earlier_format_with_other_columns_is_refused(tmp_path: Path) -> None:
+    tables = Warehouse(str(tmp_path)).tables("p", SHAPE)
+    folder = tables["source_progress"]
+    stored = pa.schema([field for field in folder.schema if field.name not in ("clock", "collected")])
+    Folder(folder.uri, stored, folder.partition_by).ensure()
+    with pytest.raises(ShapeChanged, match=r"clock \(stored not, declared timestamp"):
+        tables.ensure()
 
 
 def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:

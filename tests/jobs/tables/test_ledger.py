@@ -231,7 +231,7 @@ class TestANewerFormat:
     def test_is_refused_by_every_reader(self, ledger: LedgerWriter) -> None:
         ledger.folder.append(row_table(self.newer()))
         for read in (ledger.head, ledger.rows, lambda: ledger.row(1), lambda: ledger.by_run_id("r9"), lambda: commit(ledger, "main", "x")):
-            with pytest.raises(NewerFormat, match=r"run 1 was written in format 2 by slackwater 9\.9; this one reads up to 1\. Install"):
+            with pytest.raises(NewerFormat, match=r"run 1 was written in format 3 by slackwater 9\.9; this one reads up to 2\. Install"):
                 read()
 
     def test_is_refused_before_its_columns_are_looked_at(self, ledger: LedgerWriter) -> None:
@@ -245,4 +245,4 @@ class TestANewerFormat:
         with pytest.raises(NewerFormat):
             LedgerRow.from_json(self.newer().to_json())
         with pytest.raises(NewerFormat, match="run r9 was written"):
-            LedgerRow.from_json(json.dumps({"seq": 0, "run_id": "r9", "format_version": 2, "version": "9.9"}))
+            LedgerRow.from_json(json.dumps({"seq": 0, "run_id": "r9", "format_version": 99, "version": "9.9"}))

@@ -158,7 +158,7 @@ def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
 def test_tables_of_a_newer_format_ask_for_the_newer_version_and_not_for_another_name(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
     newer = warehouse.tables("p", replace(SHAPE, parts=(*SHAPE.parts, ("n__something", pa.int64()))))
-    LedgerWriter(newer["runs"]).commit("main", None, [run_row("r", format_version=2, version="9.9")], clock)
+    LedgerWriter(newer["runs"]).commit("main", None, [run_row("r", format_version=99, version="9.9")], clock)
     newer.ensure()
     with pytest.raises(NewerFormat, match=r"slackwater 9\.9"):
         warehouse.tables("p", SHAPE).ensure()

@@ -22,7 +22,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
+from jobs.tables.commits import Owner, PendingCommit
+from jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable, WarehouseNotWritable
 from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
 from jobs.tables.statistics import Statistics
 
@@ -152,6 +153,7 @@ class Folder:
     Raises (every writing method):
         WarehouseNotWritable: the folder can't be written.
         CommitConflict: only where `expected` is given: the table has moved since. If not, `expected` is the caller's no more.
+        CommitUnknown: storage failed during a commit, and again when it was asked whether the commit stands.
     """
 
     uri: str
@@ -235,7 +237,7 @@ class Folder:
                     schema=self.schema,
                     partition_by=list(self.partition_by) or None,
                     configuration={"delta.checkpointInterval": str(_CHECKPOINT_COMMITS)},
-                    commit_properties=_commit(True, None),
+                    commit_properties=CommitProperties(max_commit_retries=0),
                 )
             )
         except (OSError, DeltaError) as error:
@@ -283,20 +285,13 @@ class Folder:
 
     def append(self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None) -> None:
         """Append `rows` in one commit; with `expected`, only if the table is still at that version."""
-        table = expected if expected is not None else self.ensure()
-        try:
-            write_deltalake(
-                table,
-                rows.select(self.schema.names).cast(self.schema),
-                mode="append",
-                partition_by=list(self.partition_by) or None,
-                commit_properties=_commit(expected is not None, transaction),
-            )
-        except CommitFailedError as error:
-            raise CommitConflict(f"{self.uri}: {error}") from error
-        except (OSError, DeltaError) as error:
-            raise not_writable(self.uri, error) from error
-        self._keep(table)
+        cast = rows.select(self.schema.names).cast(self.schema)
+
+        def write(table: DeltaTable, properties: CommitProperties) -> None:
+            partition_by = list(self.partition_by) or None
+            write_deltalake(table, cast, mode="append", partition_by=partition_by, commit_properties=properties)
+
+        self._commit(write, expected, transaction)
 
     def files(self, *bounds: Within, table: DeltaTable | None = None) -> StoredFiles:
         """The files that may hold rows within all `bounds`, of the table as it was opened, else as of now; none where there is none."""
@@ -333,22 +328,44 @@ class Folder:
         actions += [RemoveAction(path, True, now_ms, size, partition) for path, size, partition in gone]
         if not actions and transaction is None:
             return
-        table = expected if expected is not None else self.ensure()
-        commit = _commit(expected is not None, transaction)
+
+        def write(table: DeltaTable, properties: CommitProperties) -> None:
+            partition_by = list(self.partition_by) or None
+            table.create_write_transaction(actions, "append", table.schema(), partition_by, commit_properties=properties)
+
+        self._commit(write, expected, transaction)
+
+    def _commit(
+        self, write: Callable[[DeltaTable, CommitProperties], None], expected: DeltaTable | None, transaction: Transaction | None
+    ) -> None:
+        """Make one commit exactly once, also where the answer to it is lost; without `expected`, behind whatever others commit first."""
+        while True:
+            table = expected if expected is not None else self.ensure()
+            pending = PendingCommit(filesystem(self.uri), table.version() + 1)
+            try:
+                write(table, pending.properties(transaction))
+            except (OSError, DeltaError) as error:
+                owner = self._owner_of(pending, error)
+                if owner is Owner.OURS:
+                    return
+                if owner is Owner.NOBODY:
+                    raise not_writable(self.uri, error) from error
+                if expected is not None:
+                    raise CommitConflict(f"{self.uri}: {error}") from error
+            else:
+                self._keep(table)
+                return
+
+    def _owner_of(self, pending: PendingCommit, failure: Exception) -> Owner:
         try:
-            table.create_write_transaction(actions, "append", table.schema(), list(self.partition_by) or None, commit_properties=commit)
-        except CommitFailedError as error:
-            raise CommitConflict(f"{self.uri}: {error}") from error
-        except (OSError, DeltaError) as error:
-            raise not_writable(self.uri, error) from error
-        self._keep(table)
-
-
-def _commit(exclusive: bool, transaction: Transaction | None) -> CommitProperties:
-    return CommitProperties(
-        max_commit_retries=0 if exclusive else None,
-        app_transactions=[transaction] if transaction is not None else None,
-    )
+            return pending.owner()
+        except OSError as error:
+            raise CommitUnknown(
+                f"{self.uri}: writing version {pending.version} failed ({reason(failure)}), and the log can't be read to see "
+                f"whether it was committed all the same ({reason(error)}). Run the same command again: it goes on from what stands.",
+                uri=self.uri,
+                version=pending.version,
+            ) from failure
 
 
 def reason(error: Exception) -> str:

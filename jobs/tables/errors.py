@@ -1,6 +1,6 @@
 """What can be wrong with a warehouse or one of its tables."""
 
-from jobs.errors import PermanentError, UsageError
+from jobs.errors import PermanentError, RetryableError, UsageError
 
 
 class NotADeltaTable(UsageError):
@@ -25,6 +25,10 @@ class NoRuns(UsageError):
 
 class CommitConflict(PermanentError):
     """Somebody else committed to the table since it was opened. Callers decide what that means; it never reaches a user."""
+
+
+class CommitUnknown(RetryableError):
+    """Storage failed during a commit and again when it was asked whether the commit stands."""
 
 
 class SnapshotGone(UsageError):

@@ -18,7 +18,8 @@ from jobs.tables.sql import query
 _SLOT = "__slot"
 _COPY = "__copy"
 _NUMBER = "__number"
-# Of a pane: the position of its run among the live ones.
+# Of a pane: the position of its run among the live ones. Which firing of a window is the newest is decided by it, and by the firing's
+# number only within a run: a number tells nothing across runs, where a window may have begun again at 1.
 RUN = "__run"
 # Of the row that a correction withdraws or changes: seq of the correction before; null for an insert.
 BEFORE = "__before"
@@ -52,7 +53,8 @@ class Publication:
         """The corrections of one ledger row: one for each row of `published` inserted, updated or withdrawn.
 
         Args:
-            log: live panes, all that may decide about what `moved` names; more does no harm. The column `RUN` orders their runs by slice.
+            log: live panes, all that may decide about what `moved` names; more does no harm. The column `RUN` orders their runs by slice;
+                of a run that continues what is live, its own panes are all, because they come last.
             moved: panes of the runs that enter or leave the live set.
             published: rows as of the ledger row before, all of what `moved` names.
             cause: of every correction; None: as the firing says (first, late or merge).
@@ -96,7 +98,7 @@ class Publication:
             return pa.repeat(pa.scalar(False), panes.num_rows)
         windows = panes.select([*self._window, "firing"])
         again = _numbered(windows).filter(self.among(windows, windows.filter(several)))
-        older = f"SELECT {_NUMBER} FROM again QUALIFY firing < max(firing) OVER (PARTITION BY {_list(self._window)})"
+        older = f"SELECT {_NUMBER} FROM (SELECT *, 0 AS {RUN} FROM again) QUALIFY NOT {_is_newest(self._window)}"
         return _marked(query(older, again=again), panes.num_rows)
 
     def among(self, rows: pa.Table, windows: pa.Table) -> pa.Array:
@@ -167,7 +169,7 @@ class Publication:
             newest AS (
                 SELECT standing.* FROM (SELECT *, {slot} AS {_SLOT} FROM log) standing
                 SEMI JOIN touched ON {_same([*window, _SLOT], "standing", "touched")}
-                QUALIFY firing = max(firing) OVER (PARTITION BY {_list([*window, _SLOT])})
+                QUALIFY {_is_newest([*window, _SLOT])}
             ),
             new AS (SELECT * FROM newest WHERE kind <> 'withdrawn'),
             latest AS (SELECT {_list([*window, _SLOT])}, max(kind) AS __kind, max(firing) AS __firing,
@@ -259,6 +261,11 @@ def days_of(rows: pa.Table) -> pa.ChunkedArray:
 def dates_of(rows: pa.Table) -> set[date | None]:
     """The days of `rows`, each once."""
     return set(days_of(rows).unique().to_pylist())
+
+
+def _is_newest(window: Sequence[str]) -> str:
+    """SQL for whether a pane is of the newest firing among those that are equal in `window`."""
+    return f"(rank() OVER (PARTITION BY {_list(window)} ORDER BY {RUN} DESC, firing DESC) = 1)"
 
 
 def _name(column: str) -> str:

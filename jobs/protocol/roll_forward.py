@@ -121,12 +121,13 @@ class RollForward:
         return pc.coalesce(run_ids.take(pc.index_in(before, value_set=seqs)), pa.scalar(row.run_id))
 
     def _of_run(self, row: LedgerRow) -> Iterator[pa.Table]:
-        """What one run decides, which continues what was live: its own panes. Firings that stand side by side change no older ones."""
+        """What one run decides, which continues what was live: its own panes. They are the newest of their windows; in the global window,
+        which is never collected, firings stand side by side and none comes twice."""
         publication, cause = self.publication, cause_of(row)
         panes = self._panes([row.run_id])
         for portion in portions([panes.files.actions], self.portion_rows):
             rows = panes.read(portion, publication.of_inserts)
-            if publication.identity is Identity.WINDOW and (standing := self._standing(rows, portion, dates_of(rows) - {None})).num_rows:
+            if publication.identity is not Identity.RUN and (standing := self._standing(rows, portion, dates_of(rows) - {None})).num_rows:
                 again = panes.read(portion)
                 again = again.filter(publication.among(again, standing))
                 yield publication.changes(again, again, standing, cause)

@@ -1,6 +1,7 @@
 """Random histories of a lineage: runs, restatements that converge or don't, and restores, with panes as an engine may stage them.
 
-Firings of a window count upwards along each lineage, so a run continues the state of the one that it follows, as with real snapshots.
+Firings of a window count upwards in a run, and along a lineage but for windows that begin again at 1: earlier releases made a window anew
+that they had collected, when the allowed lateness was raised.
 """
 
 from collections.abc import Sequence
@@ -63,9 +64,8 @@ class History:
 
     def run(self, branch: str, live: Sequence[int], panes: Sequence[PaneRow]) -> tuple[int, ...]:
         state = dict(self.state(live))
-        for pane in panes:
-            firings, _ = state.get(pane.window, (0, False))
-            state[pane.window] = (max(firings, pane.firing), pane.kind == "withdrawn")
+        for pane in sorted(panes, key=lambda pane: pane.firing):
+            state[pane.window] = (pane.firing, pane.kind == "withdrawn")
         seq = len(self.rows) + 1
         self.states[seq] = {} if self.identity is Identity.RUN else state
         self.add("run", branch, [*live, seq], panes=tuple(panes))
@@ -135,8 +135,9 @@ def results() -> st.SearchStrategy[tuple[Any, ...]]:
 
 @st.composite
 def panes(draw: st.DrawFn, identity: Identity, state: State) -> list[PaneRow]:
-    """The panes of one run that continues `state`: firings count upwards, with gaps; withdrawal is the end of a window."""
-    firings = dict(state)
+    """The panes of one run that continues `state`: firings count upwards, with gaps; withdrawal is the end of a window. One may begin
+    again."""
+    firings, fired = dict(state), set[Any]()
     log: list[PaneRow] = []
     for _ in range(draw(st.integers(0, 6))):
         key = draw(st.sampled_from(list(GROUPS)))
@@ -148,8 +149,11 @@ def panes(draw: st.DrawFn, identity: Identity, state: State) -> list[PaneRow]:
             continue
         window = (*prefix, *draw(st.sampled_from(WINDOWS)))
         count, gone = firings.get(window, (0, False))
+        if window not in fired and window[-1] is not None and draw(st.integers(0, 3)) == 0:
+            count, gone = 0, False
         if gone:
             continue
+        fired.add(window)
         count += draw(st.sampled_from([1, 1, 3]))
         firings[window] = (count, False)
         if count > 1 and identity is Identity.WINDOW and window[-1] is not None and draw(st.integers(0, 5)) == 0:

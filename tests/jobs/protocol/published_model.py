@@ -4,7 +4,7 @@ Knows neither SQL nor Delta, and never looks at what the product made.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -65,17 +65,19 @@ class Change:
     cause: str | None = None
 
 
-def newest_firings(panes: Iterable[PaneRow], purging: bool) -> dict[Identity, PaneRow]:
-    """The rows that stand, from the whole log: of a window the newest firing alone, unless firings stand side by side."""
-    log = list(panes)
-    newest: dict[Window, int] = {}
-    for pane in log:
-        newest[pane.window] = max(newest.get(pane.window, 0), pane.firing)
+def newest_firings(live: Sequence[Sequence[PaneRow]], purging: bool) -> dict[Identity, PaneRow]:
+    """The rows that stand, from the panes of the live runs in their order: of a window those of the newest firing alone, unless firings
+    stand side by side. The newest firing is the last one of the last run that has one, whatever its number."""
+    newest: dict[Identity, tuple[int, int]] = {}
+    log = [(position, pane) for position, run in enumerate(live) for pane in run]
+    for position, pane in log:
+        slot = (pane.window, _slot(pane, purging))
+        newest[slot] = max(newest.get(slot, (0, 0)), (position, pane.firing))
     standing: dict[Identity, PaneRow] = {}
-    for pane in log:
-        side_by_side = purging or pane.start is None
-        if pane.kind != "withdrawn" and (side_by_side or pane.firing == newest[pane.window]):
-            standing[(pane.window, pane.ordinal, pane.firing if side_by_side else None)] = pane
+    for position, pane in log:
+        slot = (pane.window, _slot(pane, purging))
+        if pane.kind != "withdrawn" and (position, pane.firing) == newest[slot]:
+            standing[(pane.window, pane.ordinal, _slot(pane, purging))] = pane
     return standing
 
 
@@ -90,9 +92,9 @@ def history_of(changes: Sequence[Change], purging: bool) -> tuple[dict[Identity,
     published: dict[Identity, Published] = {}
     corrections: list[Correction] = []
     for change in changes:
-        log = [pane for run in change.live for pane in run]
-        wanted = newest_firings(log, purging)
-        last = {(pane.window, _slot(pane, purging)): pane for pane in sorted(log, key=lambda pane: pane.firing)}
+        wanted = newest_firings(change.live, purging)
+        log = [pane for run in change.live for pane in sorted(run, key=lambda pane: pane.firing)]
+        last = {(pane.window, _slot(pane, purging)): pane for pane in log}
         for identity in published.keys() - wanted.keys():
             gone = published.pop(identity)
             by = last.get((gone.pane.window, _slot(gone.pane, purging)), gone.pane)

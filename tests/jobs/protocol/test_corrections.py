@@ -37,7 +37,7 @@ class InMemory:
     def step(self, row: Row, before: tuple[int, ...]) -> None:
         if row.kind == "run":
             log = moved = self.log([row.seq])
-            seen = self.published if self.history.identity is Identity.WINDOW else self.published.schema.empty_table()
+            seen = self.published if self.history.identity is not Identity.RUN else self.published.schema.empty_table()
         else:
             log, moved, seen = self.log(row.live), self.log(sorted({*row.live} ^ {*before})), self.published
         cause = {"publish": "restatement", "restore": "restore"}.get(row.kind)

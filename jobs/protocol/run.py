@@ -4,7 +4,6 @@ Everything written here is inert until a ledger row names it.
 """
 
 import logging
-import threading
 import time
 import traceback
 import uuid
@@ -27,11 +26,12 @@ from jobs.pipelines import Pipeline
 from jobs.protocol import validation
 from jobs.protocol.evolution import Difference, check_settings
 from jobs.protocol.kept_ticks import KeptTicks
+from jobs.protocol.lease import LeaseHeld, renewed
 from jobs.protocol.shapes import check_parkable, shape_of
 from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Lineage, Slice, iso
 from jobs.protocol.stragglers import restated_since, to_be_restated
-from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter
+from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.delta import beside
 from jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
 from jobs.tables.overrides import OverridesReader, honoured_before
@@ -44,10 +44,6 @@ log = logging.getLogger("slackwater")
 
 class TooEarly(RetryableError):
     """The slice has not settled: its source version may not be pinned yet."""
-
-
-class LeaseHeld(LostRaceError):
-    """Another run of the same lineage is alive."""
 
 
 def wall_clock() -> datetime:
@@ -213,7 +209,7 @@ class StageOfSlice:
         attempt = self._claim(started)
         kept = KeptTicks(self.tables, attempt)
         try:
-            with self._way_out(), _renewed(self.prepared.attempts, attempt, self.runner.clock):
+            with self._way_out(), renewed(self.prepared.attempts, attempt, self.runner.clock):
                 row, checks = self._work(started, attempt, kept)
         except BaseException as error:
             self._record_failure(attempt, error)
@@ -398,30 +394,13 @@ class StageOfSlice:
 
 
 def _on_branch_of(parent: LedgerRow | None, ledger: LedgerReader) -> Callable[[Attempt], bool]:
-    """Whether an attempt is at work on the branch that `parent` ends: a restatement is in nobody's way."""
+    """Whether an attempt is at work on the branch that `parent` ends: a restatement is in nobody's way, nor is upkeep."""
     ours = MAIN if parent is None else parent.branch
 
     def is_rival(holder: Attempt) -> bool:
+        if holder.is_upkeep:
+            return False
         branch = ledger.row(holder.parent_seq).branch if holder.parent_seq else MAIN  # what continues a staged slice is main's
         return branch == ours
 
     return is_rival
-
-
-@contextmanager
-def _renewed(attempts: AttemptsWriter, attempt: Attempt, clock: Callable[[], datetime]) -> Iterator[None]:
-    """Renew the lease of `attempt` while the block runs."""
-    ended = threading.Event()
-
-    def renew() -> None:
-        while not ended.wait(LEASE.total_seconds() / 3):
-            now = clock()
-            attempts.record(attempt, now, expires_at=now + LEASE)
-
-    thread = threading.Thread(target=renew, name="lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()

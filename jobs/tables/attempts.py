@@ -3,12 +3,9 @@
 A row is never changed: the newest row of a run_id says how that attempt stands.
 """
 
-import os
-import socket
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,11 +13,14 @@ from deltalake import DeltaTable
 
 from jobs.tables.delta import Folder
 from jobs.tables.errors import CommitConflict
+from jobs.tables.owners import is_dead, this_process
 from jobs.tables.reading import StoredFiles, Within
 
 LEASE = timedelta(minutes=3)
 OPEN = "claimed"
-# How far each outcome lies from the claim: of two rows with one time the later one counts.
+# The step of an attempt that is no try at a slice: its claim keeps two upkeeps of the same tables apart.
+UPKEEP = "maintain"
+# How far each outcome lies from the claim: the farthest row counts, whatever the clocks were that two rows have their times from.
 _PROGRESS = {OPEN: 0, "staged": 1, "rejected": 1}
 _ENDED = 2
 
@@ -29,7 +29,8 @@ _ENDED = 2
 class Attempt:
     """One row of `attempts`, columns in the documented order (`jobs.tables.schemas.ATTEMPTS`).
 
-    `outcome` is claimed, staged, committed, rejected, failed or lost. `ledger_row` is the row that publish will commit, as JSON.
+    `outcome` is claimed, staged, committed, rejected, failed or lost. `ledger_row` is the row that publish will commit, as JSON. Of upkeep
+    the slice is empty: from the moment of its claim to that moment.
     """
 
     run_id: str
@@ -48,34 +49,10 @@ class Attempt:
     error: str | None = None
     at: datetime
 
-
-def this_process() -> str:
-    """Who holds a lease: host, process id and the process's start, so that a reused process id is not taken for it."""
-    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
-
-
-def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; "" where there is none, it only waits to be reaped, or there is no /proc."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    facts = stat.rsplit(")", 1)[1].split()
-    return "" if facts[0] in "ZX" else facts[19]
-
-
-def is_dead(owner: str) -> bool:
-    """Whether `owner` was a process of this host that runs no more. False when that can't be known."""
-    host, pid, started = owner.rsplit("/", 2)
-    if host != socket.gethostname():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return bool(started) and _started(int(pid)) != started
+    @property
+    def is_upkeep(self) -> bool:
+        """Whether it is the claim of an upkeep, and no try at a slice."""
+        return self.step == UPKEEP
 
 
 class AttemptsReader:
@@ -89,8 +66,8 @@ class AttemptsReader:
         return self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id)).get(run_id)
 
     def standing(self) -> list[Attempt]:
-        """How every attempt stands, the one that changed last at the end."""
-        return sorted(self._newest().values(), key=_order)
+        """How every attempt at a slice stands, the one that changed last at the end."""
+        return sorted((row for row in self._newest().values() if not row.is_upkeep), key=lambda row: (row.at, _progress(row)))
 
     def tries(self, slice_start: datetime, slice_end: datetime) -> int:
         """How many attempts at exactly this slice there have been."""
@@ -102,7 +79,7 @@ class AttemptsReader:
         files = self.folder.files(table=table)
         where = (pc.field("expires_at") > now) & (pc.field("outcome") == OPEN)
         within = _without_ended(files).within(Within("expires_at", now, None), Within.only("outcome", OPEN))
-        alive = [run_id for run_id, row in self._newest(where, files=within).items() if not is_dead(row.owner or "//")]
+        alive = [run_id for run_id, row in self._newest(where, files=within).items() if not is_dead(row.owner or "")]
         # What has ended may have been recorded with the expiry of its claim, which its renewals lie behind.
         stands = (self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id), files)[run_id] for run_id in alive)
         return [row for row in stands if row.outcome == OPEN]
@@ -133,8 +110,12 @@ def _without_ended(files: StoredFiles) -> StoredFiles:
     return replace(files, actions=actions.filter(pc.invert(pc.and_(is_of_one, pc.is_in(run_ids, ended)))))
 
 
-def _order(row: Attempt) -> tuple[datetime, int]:
-    return row.at, _PROGRESS.get(row.outcome, _ENDED)
+def _order(row: Attempt) -> tuple[int, datetime]:
+    return _progress(row), row.at
+
+
+def _progress(row: Attempt) -> int:
+    return _PROGRESS.get(row.outcome, _ENDED)
 
 
 class AttemptsWriter(AttemptsReader):

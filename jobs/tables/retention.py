@@ -7,13 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from jobs.tables.attempts import Attempt, is_dead
+from jobs.tables.attempts import Attempt
 from jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
+from jobs.tables.owners import is_dead
 from jobs.tables.spans import seqs_of
 from jobs.tables.staging import unpack
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAY_BE_PUBLISHED = ("staged", "rejected")
+# A claim that has expired may still be of a process that lives: its renewals fail, or one of the two clocks is wrong. What it has staged is
+# kept for so much longer.
+_DOUBT = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def _by_rule(live: Sequence[LedgerRow], rule: Rule) -> set[int]:
 
 
 def _publishable(lineage: Lineage, heads: set[str | None], now: datetime) -> set[str]:
-    """Attempts that are at work, and those staged on a head (None: on nothing), directly or one on the other."""
+    """Attempts that may be at work, and those staged on a head (None: on nothing), directly or one on the other."""
     standing = {attempt.run_id: attempt for attempt in lineage.attempts}
     committed = {row.run_id for row in lineage.rows}
     found: set[str] = set()
@@ -73,8 +77,8 @@ def _publishable(lineage: Lineage, heads: set[str | None], now: datetime) -> set
         if attempt.run_id in committed:
             continue
         if attempt.outcome == "claimed":
-            alive = attempt.expires_at is None or attempt.expires_at > now
-            if alive and not is_dead(attempt.owner or "//"):
+            may_be_alive = attempt.expires_at is None or attempt.expires_at + _DOUBT > now
+            if may_be_alive and not is_dead(attempt.owner or ""):
                 found.add(attempt.run_id)
         elif attempt.outcome in _MAY_BE_PUBLISHED and _root(attempt, standing, committed) in heads:
             found.add(attempt.run_id)

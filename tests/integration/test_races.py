@@ -6,7 +6,6 @@ Drivers are real command lines in processes of their own that meet at one moment
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from dataclasses import replace
@@ -15,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.tables.attempts import Attempt, AttemptsWriter, this_process
+from jobs.tables.attempts import Attempt, AttemptsWriter
+from jobs.tables.owners import owner_of, this_process
 from jobs.tables.warehouse import Warehouse
 from tests.integration.command import Done, driver, here, slackwater, start_driver
 from tests.integration.driver import Plan
@@ -168,7 +168,7 @@ def dead_process() -> str:
     """The owner that a process of this host was, which has ended."""
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    return f"{socket.gethostname()}/{process.pid}/1"
+    return owner_of(process.pid, "1")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 """Attempts: an append-only log of how each try stands, and a lease that one live process holds at a time."""
 
-import os
-import socket
-import subprocess
-import sys
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from jobs.tables import schemas
-from jobs.tables.attempts import LEASE, Attempt, AttemptsWriter, is_dead, this_process
+from jobs.tables.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
 from jobs.tables.delta import Folder
+from jobs.tables.owners import is_dead, this_process
 from jobs.tables.reading import StoredFiles
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger_rows import clock, day
@@ -63,6 +60,19 @@ def test_rows_of_one_moment_are_in_the_order_of_a_runs_life(attempts: AttemptsWr
         for outcome in outcomes:
             attempts.record(wanted(run_id), NOW, outcome=outcome)
     assert {row.run_id: row.outcome for row in attempts.standing()} == {"a": "committed", "b": "committed", "c": "staged"}
+
+
+def test_a_clock_that_went_back_takes_no_outcome_back(attempts: AttemptsWriter) -> None:
+    claimed = claim(attempts, "a")
+    assert claimed is not None
+    staged = attempts.record(claimed, NOW - timedelta(hours=1), outcome="staged", ledger_row="{}")
+    assert attempts.find("a") == staged and attempts.holders(NOW) == []
+
+
+def test_upkeep_is_no_attempt_at_a_slice(attempts: AttemptsWriter) -> None:
+    attempts.record(replace(wanted("u"), slice_end=day(0), step=UPKEEP), NOW, expires_at=NOW + LEASE)
+    assert attempts.standing() == [] and attempts.tries(day(0), day(1)) == 0
+    assert [holder.is_upkeep for holder in attempts.holders(NOW)] == [True]
 
 
 def test_attempts_stand_in_the_order_in_which_they_changed(attempts: AttemptsWriter) -> None:
@@ -183,29 +193,3 @@ class TestTheLease:
 
 def claim_in_a_process(root: str) -> str:
     return "held by another" if claim(attempts_in(root), "contender") is None else "claimed"
-
-
-class TestWhoIsDead:
-    def test_this_process_lives(self) -> None:
-        assert not is_dead(this_process())
-
-    def test_a_process_that_ended_is_dead(self) -> None:
-        ended = subprocess.Popen([sys.executable, "-c", ""])
-        ended.wait()
-        assert is_dead(f"{socket.gethostname()}/{ended.pid}/1")
-
-    def test_a_process_that_was_killed_and_not_reaped_is_dead(self) -> None:
-        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-            started = Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
-            owner = f"{socket.gethostname()}/{child.pid}/{started}"
-            assert not is_dead(owner)
-            child.kill()
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-            assert is_dead(owner)
-
-    def test_another_process_with_its_number_does_not_stand_in_for_it(self) -> None:
-        host, pid, started = this_process().rsplit("/", 2)
-        assert is_dead(f"{host}/{pid}/{int(started) - 1}")
-
-    def test_of_another_host_nothing_is_known(self) -> None:
-        assert not is_dead("elsewhere.example/1/1")

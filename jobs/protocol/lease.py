@@ -1,0 +1,72 @@
+"""Claims while their holder is at work: renewed, and the one that upkeep takes. Advisory: they save work, and nothing rests on them.
+
+How a claim is taken and who holds it is `jobs.tables.attempts`' business.
+"""
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from jobs.errors import LostRaceError, SlackwaterError
+from jobs.tables.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
+
+log = logging.getLogger("slackwater")
+
+
+class LeaseHeld(LostRaceError):
+    """Another run of the same lineage is alive, or another upkeep of the same tables."""
+
+
+@contextmanager
+def renewed(attempts: AttemptsWriter, attempt: Attempt, clock: Callable[[], datetime], every: timedelta = LEASE / 3) -> Iterator[None]:
+    """Renew the lease of `attempt` while the block runs."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        pause = every
+        while not ended.wait(pause.total_seconds()):
+            now = clock()
+            try:
+                attempts.record(attempt, now, expires_at=now + LEASE)
+                pause = every
+            except Exception as error:  # noqa: BLE001 - whatever it is may be over in a moment; the holder works on
+                log.warning(f"the lease can't be renewed: {error}", extra={"run_id": attempt.run_id})
+                pause = every / 6
+
+    thread = threading.Thread(target=renew, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], datetime]) -> Iterator[None]:
+    """The block as the only upkeep of a pipeline's tables, recorded as an attempt at no slice.
+
+    Raises:
+        LeaseHeld: another one is at work; with who.
+    """
+    now = clock()
+    wanted = Attempt(run_id=f"{UPKEEP}-{uuid.uuid4().hex[:16]}", parent_seq=None, slice_start=now, slice_end=now, step=UPKEEP, at=now)
+    claimed = attempts.claim(wanted, clock, rivals=lambda holder: holder.is_upkeep)
+    if claimed is None:
+        holders = [holder for holder in attempts.holders(clock()) if holder.is_upkeep]
+        who = f"{holders[0].owner}, since {holders[0].claimed_at:%Y-%m-%dT%H:%M:%SZ}" if holders else "another process"
+        raise LeaseHeld(
+            f"{pipeline}: upkeep of its tables is at work already: {who}. Nothing was changed; run the same command again when it "
+            "has ended."
+        )
+    try:
+        with renewed(attempts, claimed, clock):
+            yield
+    except BaseException as error:
+        code = error.exit_code if isinstance(error, SlackwaterError) else 1
+        attempts.record(claimed, clock(), outcome="failed", exit_code=code, error=str(error))
+        raise
+    attempts.record(claimed, clock(), outcome="committed", exit_code=0)

@@ -5,12 +5,15 @@ Touches nothing that the lineage needs: `jobs.tables.retention` decides, and is 
 
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
 from jobs.pipelines import Pipeline
+from jobs.protocol.lease import only_upkeep
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
+from jobs.tables.attempts import AttemptsWriter
 from jobs.tables.errors import CommitConflict
 from jobs.tables.retention import Lineage, Rule, droppable
 from jobs.tables.schemas import SNAPSHOT_TABLES
@@ -53,12 +56,14 @@ class Maintenance:
     Attributes:
         pipeline, tables: whose.
         roll_forward: finished first, as by every writing command.
+        lease: whether to claim that this is the only upkeep. Only tests turn it off: correctness rests on what each commit is based on.
         clock: the wall clock.
     """
 
     pipeline: Pipeline
     tables: Tables
     roll_forward: RollForward
+    lease: bool = True
     clock: Callable[[], datetime] = wall_clock
 
     def plan(self) -> list[Upkeep]:
@@ -71,9 +76,15 @@ class Maintenance:
         return found
 
     def run(self) -> list[Upkeep]:
-        """Do it, table after table. Killed at any moment it has done a part, and can be run again."""
-        self.roll_forward.finish()
-        return [self._keep_small(name, table) for name, table in self._tables()]
+        """Do it, table after table. Killed at any moment it has done a part, and can be run again.
+
+        Raises:
+            LeaseHeld: another one is at work.
+        """
+        attempts = AttemptsWriter(self.tables["attempts"])
+        with only_upkeep(self.pipeline.name, attempts, self.clock) if self.lease else nullcontext():
+            self.roll_forward.finish()
+            return [self._keep_small(name, table) for name, table in self._tables()]
 
     def _keep_small(self, name: str, table: TableUpkeep) -> Upkeep:
         dropped, kept = self._split(name)

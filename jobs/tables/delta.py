@@ -317,15 +317,18 @@ class Folder:
         removed: StoredFiles | None = None,
         expected: DeltaTable | None = None,
         transaction: Transaction | None = None,
+        *,
+        changes_data: bool = True,
     ) -> None:
         """Make files that were written into the folder part of the table and take `removed` out of it, in one commit; with `expected`,
-        only if the table is still at that version. Does nothing without files and a transaction."""
+        only if the table is still at that version. Does nothing without files and a transaction. A commit of which `changes_data` is
+        False has the same rows in other files; streams pass it by."""
         now_ms = int(datetime.now(UTC).timestamp() * 1000)
         actions: list[AddAction | RemoveAction] = [
-            AddAction(file.path, file.bytes, file.partition, now_ms, True, file.statistics) for file in files
+            AddAction(file.path, file.bytes, file.partition, now_ms, changes_data, file.statistics) for file in files
         ]
         gone = [] if removed is None else removed.described()
-        actions += [RemoveAction(path, True, now_ms, size, partition) for path, size, partition in gone]
+        actions += [RemoveAction(path, changes_data, now_ms, size, partition) for path, size, partition in gone]
         if not actions and transaction is None:
             return
 

@@ -333,7 +333,9 @@ def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]
     """(least, greatest seq) of each file of the ledger, or of those that may hold rows of `branch`."""
     actions = files.actions
     if actions.num_rows:
-        columns = (actions.column(name).to_pylist() for name in ("min.seq", "max.seq", "min.branch", "max.branch"))
+        unknown = [None] * actions.num_rows  # of names that are long the log has no bounds
+        names = ("min.seq", "max.seq", "min.branch", "max.branch")
+        columns = (actions.column(name).to_pylist() if name in actions.column_names else unknown for name in names)
         for first, last, least, greatest in zip(*columns, strict=True):
-            if branch is None or least <= branch <= greatest:
+            if branch is None or least is None or greatest is None or least <= branch <= greatest:
                 yield first, last

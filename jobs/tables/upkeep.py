@@ -3,19 +3,25 @@
 Knows no table by name, and not what is needed of one.
 """
 
-from collections import Counter
-from dataclasses import dataclass
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from deltalake.exceptions import CommitFailedError
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from jobs.tables.delta import Folder
+from jobs.tables.delta import Folder, WrittenFile
 from jobs.tables.errors import CommitConflict
-from jobs.tables.reading import actions_of
+from jobs.tables.parts import Parts
+from jobs.tables.reading import StoredFiles, actions_of
 
 # Files from this size on are left as they are, so that compacting a table again and again costs what is new in it.
 _COMPACTED_BYTES = 16 << 20
-_AT_ONCE = 500
+_ROWS_AT_ONCE = 1 << 17
+# How often a compaction starts again from the version that somebody else's commit has made.
+_TRIES = 20
 
 
 class Held(NamedTuple):
@@ -44,33 +50,59 @@ class TableUpkeep:
             found[value] = Held(before.files + 1, before.rows + (rows or 0), before.bytes + size)
         return found
 
-    def drop_partitions(self, column: str, values: list[str]) -> None:
+    def drop_partitions(self, column: str, values: Sequence[str]) -> None:
         """Take partitions out of the table. Their files stay until a vacuum a week later."""
-        for first in range(0, len(values), _AT_ONCE):
-            listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values[first : first + _AT_ONCE])
-            self.folder.open().delete(f"{column} IN ({listed})")
+        while True:
+            table = self.folder.open()
+            files = self.folder.files(table=table)
+            if not files.actions.num_rows:
+                return
+            is_dropped = pc.is_in(files.actions.column(f"partition.{column}"), value_set=pa.array(values, pa.string()))
+            try:
+                self.folder.commit_files([], replace(files, actions=files.actions.filter(is_dropped)), table)
+            except CommitConflict:
+                continue
+            return
 
     def compactable(self) -> int:
         """How many files fewer there would be after `compact`."""
-        actions = actions_of(self.folder.open())
-        names = ["size_bytes", *(name for name in actions.column_names if name.startswith("partition."))]
-        small: Counter[tuple[object, ...]] = Counter()
-        for size, *partition in zip(*(actions.column(name).to_pylist() for name in names), strict=True) if actions.num_rows else ():
-            if size < _COMPACTED_BYTES:
-                small[tuple(partition)] += 1
-        return sum(count - 1 for count in small.values())
+        return sum(small.num_rows - 1 for small in _small_files(actions_of(self.folder.open())))
 
     def compact(self) -> int:
         """Make one of the small files of each partition, as a commit that changes no data; returns how many files fewer there are.
 
+        The rows of a file keep their order, and files follow each other in the order in which they came. A file is replaced only as long
+        as it is part of the table as of the version that the commit is based on: two compactions at once replace it once.
+
         Raises:
-            CommitConflict: somebody else has rewritten them meanwhile.
+            CommitConflict: somebody else has rewritten all of them meanwhile, or never stops committing.
         """
-        try:
-            done = self.folder.open().optimize.compact(target_size=_COMPACTED_BYTES)
-        except CommitFailedError as error:
-            raise CommitConflict(f"{self.folder.uri}: {error}") from error
-        return int(done["numFilesRemoved"]) - int(done["numFilesAdded"])
+        table = self.folder.open()
+        stored = self.folder.files(table=table)
+        merged = [(small, self._merged(replace(stored, actions=small))) for small in _small_files(stored.actions)]
+        if not merged:
+            return 0
+        for _ in range(_TRIES):
+            paths = self.folder.files(table=table).actions.column("path")
+            merged = [(small, files) for small, files in merged if pc.all(pc.is_in(small.column("path"), value_set=paths)).as_py()]
+            if not merged:
+                raise CommitConflict(f"{self.folder.uri}: somebody else has rewritten what was to be compacted.")
+            replaced = replace(stored, actions=pa.concat_tables([small for small, _ in merged]))
+            added = [file for _, files in merged for file in files]
+            try:
+                self.folder.commit_files(added, replaced, table, changes_data=False)
+            except CommitConflict:
+                table = self.folder.open()
+                continue
+            return replaced.actions.num_rows - len(added)
+        raise CommitConflict(f"{self.folder.uri}: it has moved {_TRIES} times while small files were made one.")
+
+    def _merged(self, files: StoredFiles) -> list[WrittenFile]:
+        """The rows of `files` as one new file, which is not yet part of the table."""
+        with Parts(self.folder, file_rows=sys.maxsize) as parts:
+            for rows in files.scan(self.folder.schema.names, None, _ROWS_AT_ONCE):
+                parts.add(rows)
+            return parts.close()
 
     def checkpoint(self) -> None:
         """Put the log's state into one file, and drop entries that the log's own retention no longer keeps."""
@@ -81,3 +113,24 @@ class TableUpkeep:
     def vacuum(self, *, is_dry: bool) -> int:
         """Delete files that no version of the last week names, also those that tasks of dead runs have left; returns how many."""
         return len(self.folder.open().vacuum(dry_run=is_dry, full=True))
+
+
+def _small_files(actions: pa.Table) -> list[pa.Table]:
+    """Files of one partition each that are to become one: small ones, in the order in which they came, until together they are large."""
+    if not actions.num_rows:
+        return []
+    partition = [name for name in actions.column_names if name.startswith("partition.")]
+    actions = actions.filter(pc.less(actions.column("size_bytes"), _COMPACTED_BYTES))
+    actions = actions.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+    columns = (actions.column(name).to_pylist() for name in ("size_bytes", *partition))
+    together: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    sizes: dict[tuple[object, ...], int] = defaultdict(int)
+    large: list[list[int]] = []
+    for number, (size, *values) in enumerate(zip(*columns, strict=True)):
+        partition_value = tuple(values)
+        together[partition_value].append(number)
+        sizes[partition_value] += size
+        if sizes[partition_value] >= _COMPACTED_BYTES:
+            large.append(together.pop(partition_value))
+            del sizes[partition_value]
+    return [actions.take(pa.array(numbers)) for numbers in (*large, *together.values()) if len(numbers) > 1]

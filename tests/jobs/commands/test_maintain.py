@@ -61,6 +61,7 @@ def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_mor
     assert versions(stored) == unchanged and kept(stored, "window_state") == {1, 2, 3, 4, 5, 6}
     done = maintain(six_runs, said)
     counted = ("snapshots", "rows", "bytes", "kept", "compacted")
+    planned["attempts"]["compacted"] += 1  # the claim of the upkeep itself
     assert [[row[name] for name in counted] for row in planned.values()] == [[row[name] for name in counted] for row in done.values()]
     opened = {row["seq"]: row["windows_open"] for row in stored.ledger()}
     assert done["window_state"]["rows"] == opened[1] + opened[3] > 0
@@ -70,7 +71,7 @@ def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_mor
     assert len(stored.rows("window_state")) == sum(opened[seq] for seq in (2, 4, 5, 6))
     assert facts_of_tables(stored) == before
     again = maintain(six_runs, said)
-    assert {(row["snapshots"], row["compacted"]) for row in again.values()} == {(0, 0)}
+    assert {(row["snapshots"], row["compacted"]) for name, row in again.items() if name != "attempts"} == {(0, 0)}
 
 
 def test_runs_go_on_after_it_as_if_nothing_had_been(six_runs: Hourly, said: Callable[[], str]) -> None:

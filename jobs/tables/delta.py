@@ -5,6 +5,7 @@ The only file that calls deltalake's writers. It knows no table by name.
 
 import os
 import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from jobs.tables.commits import Owner, PendingCommit
 from jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable, WarehouseNotWritable
+from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
 from jobs.tables.statistics import Statistics
 
@@ -86,9 +88,10 @@ def write_file(
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
         with files.open_output_stream(path) as sink:
             pq.write_table(_without_levels(table.unify_dictionaries()), sink, **encoding(as_differences, table.schema, bounded))
+            size = sink.tell()
     except OSError as error:
         raise not_writable(uri, error) from error
-    return WrittenFile(path, partition, table.num_rows, files.get_file_info(path).size, Statistics().add(table).to_json())
+    return WrittenFile(path, partition, table.num_rows, size, Statistics().add(table).to_json())
 
 
 def _without_levels(table: pa.Table) -> pa.Table:
@@ -128,6 +131,7 @@ def encoding(as_differences: Sequence[str], schema: pa.Schema, bounded: Sequence
             field.name for field in schema if not pa.types.is_dictionary(field.type) and (bounded is None or field.name in bounded)
         ],
         "store_schema": False,
+        "write_page_checksum": True,
     }
 
 
@@ -285,13 +289,17 @@ class Folder:
 
     def append(self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None) -> None:
         """Append `rows` in one commit; with `expected`, only if the table is still at that version."""
-        cast = rows.select(self.schema.names).cast(self.schema)
+        if expected is None and not self._kept:
+            self._keep(self.ensure())
+        rows = rows.select(self.schema.names).cast(self.schema)
+        files = [self._write(value, part) for value, part in by_partition(rows, self.partition_by)]
+        self.commit_files(files, expected=expected, transaction=transaction)
 
-        def write(table: DeltaTable, properties: CommitProperties) -> None:
-            partition_by = list(self.partition_by) or None
-            write_deltalake(table, cast, mode="append", partition_by=partition_by, commit_properties=properties)
-
-        self._commit(write, expected, transaction)
+    def _write(self, value: str | None, rows: pa.Table) -> WrittenFile:
+        """A new file with `rows`, which lack the partition column; `value` is theirs."""
+        path = f"{folder_of(self.partition_by, value)}part-{uuid.uuid4().hex}.parquet"
+        varied = [name for name in rows.column_names if hardly_repeats(rows.column(name))]
+        return write_file(self.uri, path, rows, dict.fromkeys(self.partition_by, value), varied)
 
     def files(self, *bounds: Within, table: DeltaTable | None = None) -> StoredFiles:
         """The files that may hold rows within all `bounds`, of the table as it was opened, else as of now; none where there is none."""

@@ -4,20 +4,18 @@ Knows no table by name. Pieces of one partition value go into one file until it 
 """
 
 import uuid
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.tables.delta import Folder, WrittenFile, encoding, filesystem, hardly_repeats, not_writable, of_type
+from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.statistics import Statistics
 
 _FILE_ROWS = 4 << 20
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Parts:
@@ -68,7 +66,7 @@ class Parts:
             self._writing = None
 
     def _write(self, rows: pa.Table) -> None:
-        for value, held in _by_partition(rows, self._folder.partition_by):
+        for value, held in by_partition(rows, self._folder.partition_by):
             part = self._open.get(value)
             if part is None:
                 part = self._open[value] = _Part(self._folder, value, held)
@@ -83,7 +81,7 @@ class _Part:
     def __init__(self, folder: Folder, value: str | None, first: pa.Table) -> None:
         self._folder, self.statistics = folder, Statistics()
         self._partition: dict[str, str | None] = dict.fromkeys(folder.partition_by, value)
-        below = "".join(f"{name}={_NULL if value is None else value}/" for name in folder.partition_by)
+        below = folder_of(folder.partition_by, value)
         self._path = f"{below}part-{uuid.uuid4().hex}.parquet"
         files = filesystem(folder.uri)
         try:
@@ -104,26 +102,8 @@ class _Part:
     def close(self) -> WrittenFile:
         try:
             self._writer.close()
+            size = self._sink.tell()
             self._sink.close()
-            size = filesystem(self._folder.uri).get_file_info(self._path).size
         except OSError as error:
             raise not_writable(self._folder.uri, error) from error
         return WrittenFile(self._path, self._partition, self.statistics.rows, size, self.statistics.to_json())
-
-
-def _by_partition(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[tuple[str | None, pa.Table]]:
-    """(partition value as text, its rows in their order, without the partition column)."""
-    if not columns:
-        yield None, rows
-        return
-    [column] = columns
-    found = rows.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
-    values, rows = found.dictionary.to_pylist(), rows.drop_columns([column])
-    if len(values) > 1:
-        codes = found.indices.to_numpy()
-        order = np.argsort(codes, kind="stable")
-        rows, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(codes, minlength=len(values)))
-    else:
-        ends = np.array([rows.num_rows])
-    for value, start, end in zip(values, [0, *ends[:-1]], ends, strict=True):
-        yield None if value is None else str(value), rows.slice(start, end - start)

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 # Kept for columns of these types: what readers prune files by.
 _ORDERED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
-_COLUMNS = 16
+_COLUMNS = 32  # as many as Delta's writers describe
 _TEXT = 32
+_GREATEST = "\U0010ffff"  # no character comes after it
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written where the column has one
 
 
@@ -79,10 +80,16 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
     found = pc.min_max(column).as_py()
     bounds = (found["min"], found["max"])
     if pa.types.is_string(kind):
-        return bounds if max(map(len, bounds)) <= _TEXT else None
+        return _shortened(bounds)
     if pa.types.is_integer(kind):
         return bounds
     return _moments(kind, bounds)
+
+
+def _shortened(bounds: tuple[str, str]) -> tuple[str, str]:
+    """Bounds of texts that are no longer than `_TEXT` or one more; those of longer ones are wider, as Delta allows."""
+    least, greatest = bounds
+    return least[:_TEXT], greatest if len(greatest) <= _TEXT else greatest[:_TEXT] + _GREATEST
 
 
 def _moments(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | None:

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Transaction
 
@@ -270,7 +271,7 @@ class TestFilesThatWereWrittenBeforehand:
         [
             (pa.int32(), [3, None, -4], -4, 3),
             (pa.string(), ["b", "a"], "a", "b"),
-            (pa.string(), ["short", "x" * 33], None, None),
+            (pa.string(), ["s" * 33, "x" * 33], "s" * 32, "x" * 32 + "\U0010ffff"),
             (pa.string(), [None], None, None),
             (pa.date32(), [date(2013, 1, 2), date(1969, 12, 31)], "1969-12-31", "2013-01-02"),
             (pa.date32(), [4_000_000], None, None),  # a year beyond 9999
@@ -360,3 +361,19 @@ def test_a_table_that_several_make_at_once_is_made_once(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as pool:
             assert [done.result() for done in [pool.submit(make) for _ in range(4)]] == [0] * 4
         assert folder.open().version() == 0
+
+
+def damaged_pages(path: Path) -> Path:
+    """`path` with one bit of its first page's contents flipped."""
+    content, column = bytearray(path.read_bytes()), pq.ParquetFile(path).metadata.row_group(0).column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    content[start + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(bytes(content))
+    return path
+
+
+def test_what_is_appended_has_page_checksums(folder: Folder) -> None:
+    folder.append(rows(*((n * n, MONDAY) for n in range(100))))
+    [path] = folder.open().file_uris()
+    with pytest.raises(OSError, match="checksum"):
+        pq.ParquetFile(damaged_pages(Path(path)), page_checksum_verification=True).read()

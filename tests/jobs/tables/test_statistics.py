@@ -33,3 +33,11 @@ def test_a_dictionary_has_the_statistics_of_its_values(chunks: list[pa.Dictionar
         "maxValues": bounds[1],
         "nullCount": {"text": len(values) - len(there)},
     }
+
+
+@given(st.lists(st.text(max_size=40), min_size=1))
+def test_long_texts_have_bounds_that_are_short_and_hold_all_of_them(texts: list[str]) -> None:
+    found = json.loads(Statistics().add(pa.table({"text": pa.array(texts)})).to_json())
+    least, greatest = found["minValues"]["text"], found["maxValues"]["text"]
+    assert all(least <= text <= greatest for text in texts)
+    assert len(least) <= 32 and len(greatest) <= 33

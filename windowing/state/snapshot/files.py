@@ -33,6 +33,7 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
         "row_group_size": 1 << 17,
         "use_dictionary": [name for name in schema.names if name not in differences],
         "column_encoding": differences,
+        "write_page_checksum": True,
     }
 
 
@@ -53,7 +54,7 @@ def write_rows(rows: pa.Table) -> pa.Buffer:
 
 def read_rows(data: Any) -> tuple[pa.Table, int]:
     """The rows of `write_rows` and the version of their format. Raises SnapshotFormatError for a file without one."""
-    rows = pq.read_table(pa.BufferReader(data), use_threads=False)
+    rows = pq.read_table(pa.BufferReader(data), use_threads=False, page_checksum_verification=True)
     metadata = rows.schema.metadata or {}
     if _VERSION not in metadata:
         raise SnapshotFormatError("The file does not say which format of snapshots it has; it is not one.")

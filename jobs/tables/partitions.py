@@ -1,0 +1,36 @@
+"""Rows of a partitioned table by their partition: values as text, and the folder that the files of each stand in.
+
+Knows no table by name and no file. A table has one partition column or none.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def folder_of(columns: Sequence[str], value: str | None) -> str:
+    """The folder of a partition, relative to the table's, with a slash at its end; empty for a table without partitions."""
+    return "".join(f"{name}={_NULL if value is None else value}/" for name in columns)
+
+
+def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str | None, pa.Table]]:
+    """(partition value as text, its rows in their order, without the partition column); nothing where there are no rows."""
+    if not rows.num_rows:
+        return
+    if not columns:
+        yield None, rows
+        return
+    [column] = columns
+    encoded = rows.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
+    values, rows = encoded.dictionary.to_pylist(), rows.drop_columns([column])
+    if len(values) > 1:
+        codes = encoded.indices.to_numpy()
+        order = np.argsort(codes, kind="stable")
+        rows, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(codes, minlength=len(values)))
+    else:
+        ends = np.array([rows.num_rows])
+    for value, start, end in zip(values, [0, *ends[:-1]], ends, strict=True):
+        yield None if value is None else str(value), rows.slice(start, end - start)

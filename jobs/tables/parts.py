@@ -1,6 +1,7 @@
 """Rows of one table written as Parquet files piece by piece, while the next piece is still being made. Commits nothing.
 
-Knows no table by name. Pieces of one partition value go into one file until it is large, so that many pieces don't make many files.
+Knows no table by name. Pieces of one partition value go into one file until it is large, so that many pieces don't make many files. A
+process may have few files open: the file that was not written to for longest is closed when there are too many.
 """
 
 import uuid
@@ -16,6 +17,7 @@ from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.statistics import Statistics
 
 _FILE_ROWS = 4 << 20
+_OPEN_FILES = 64  # two tables may be written at once, and macOS allows a process 256
 
 
 class Parts:
@@ -28,7 +30,7 @@ class Parts:
 
     def __init__(self, folder: Folder, file_rows: int = _FILE_ROWS) -> None:
         self._folder, self._file_rows = folder, file_rows
-        self._open: dict[str | None, _Part] = {}
+        self._open: dict[str | None, _Part] = {}  # the one that was not written to for longest comes first
         self._done: list[WrittenFile] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"write {folder.name}")
         self._writing: Future[None] | None = None
@@ -67,12 +69,18 @@ class Parts:
 
     def _write(self, rows: pa.Table) -> None:
         for value, held in by_partition(rows, self._folder.partition_by):
-            part = self._open.get(value)
+            part = self._open.pop(value, None)
             if part is None:
-                part = self._open[value] = _Part(self._folder, value, held)
+                if len(self._open) >= _OPEN_FILES:
+                    self._close(next(iter(self._open)))
+                part = _Part(self._folder, value, held)
+            self._open[value] = part
             part.write(held)
             if part.statistics.rows >= self._file_rows:
-                self._done.append(self._open.pop(value).close())
+                self._close(value)
+
+    def _close(self, value: str | None) -> None:
+        self._done.append(self._open.pop(value).close())
 
 
 class _Part:

@@ -4,6 +4,7 @@ Each step of it happens once, whoever dies or races.
 """
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from jobs.protocol.roll_forward import APPLICATION, RollForward
 from jobs.tables.ledger import LedgerWriter
 from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import Tables
+from tests.jobs.open_files import FEWEST, with_few_open_files
 from tests.jobs.protocol.lineages import HOUR, LATE_EVENING, histories
 from tests.jobs.protocol.published_model import Correction, PaneRow, Published, comparable, history, history_of
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, write
@@ -266,6 +268,21 @@ class TestManyRows:
         monkeypatch.setattr(Publication, "apply", None)
         rolling.finish()
         assert rolling.tables["published"].read().num_rows == 160
+
+    def test_more_days_than_files_may_be_open_are_rolled_forward(self, rolling: RollForward, tmp_path: Path) -> None:
+        """A first run that inserts and a second that changes each of them, both in several portions."""
+        starts = [LATE_EVENING + timedelta(days=number) for number in range(2 * FEWEST)]
+        for firing, kind in ((1, "on_time"), (2, "late")):
+            panes = [pane(firing, kind, n=firing, key=key, start=start) for start in starts for key in ("a", "b")]
+            commit_run(rolling.tables, panes)
+            assert with_few_open_files(seqs_rolled_forward, str(tmp_path), len(starts)) == [firing]
+        rows = rolling.tables["published"].read(["k", "window_start", "n", "revision"]).to_pylist()
+        assert {(row["k"], row["window_start"]) for row in rows} == {(key, start) for start in starts for key in ("a", "b")}
+        assert {(row["n"], row["revision"]) for row in rows} == {(2, 2)} and len(rows) == 2 * len(starts)
+
+
+def seqs_rolled_forward(root: str, portion_rows: int) -> list[int]:
+    return [row.seq for row in replace(roll_forward(root), portion_rows=portion_rows).finish()]
 
 
 THREE_RUNS = [[pane(1), pane(1, key="b")], [pane(2, "late", n=2)], [pane(3, "late", n=3), pane(2, "withdrawn", key="b")]]

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.tables.delta import Folder, write_file
+from jobs.tables.delta import Folder, WrittenFile, write_file
 from jobs.tables.errors import WarehouseNotWritable
 from jobs.tables.parts import Parts
+from tests.jobs.open_files import FEWEST, with_few_open_files
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("n", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("day", pa.date32())])
@@ -80,3 +81,29 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         parts.add(table_of([(1, None, None, None)]))
         with pytest.raises(WarehouseNotWritable):
             parts.close()
+
+
+def test_more_partitions_than_files_may_be_open_are_written(tmp_path: Path) -> None:
+    folder = Folder(f"{tmp_path}/t", SCHEMA, ("day",))
+    days = [date(2013, 1, 1) + timedelta(days=number) for number in range(2 * FEWEST)]
+    pieces = [table_of([(number, str(number), START, day) for day in days]) for number in range(2)]
+    files = with_few_open_files(written_files, folder, pieces)
+    folder.commit_files(files)
+    assert folder.read().sort_by([("n", "ascending"), ("day", "ascending")]).to_pylist() == pa.concat_tables(pieces).to_pylist()
+
+
+def written_files(folder: Folder, pieces: list[pa.Table]) -> list[WrittenFile]:
+    with Parts(folder) as parts:
+        for piece in pieces:
+            parts.add(piece)
+        return parts.close()
+
+
+def test_a_partition_that_is_written_again_and_again_stays_in_one_file(tmp_path: Path) -> None:
+    """However many others there are between its pieces: the file that was not written to for longest is closed first."""
+    folder = Folder(f"{tmp_path}/t", SCHEMA, ("day",))
+    always = date(2012, 12, 31)
+    pieces = [table_of([(1, None, None, always), (2, None, None, date(2013, 1, 1) + timedelta(days=number))]) for number in range(100)]
+    files = written_files(folder, pieces)
+    assert [file.rows for file in files if file.partition == {"day": str(always)}] == [100]
+    assert len(files) == 101

@@ -4,12 +4,13 @@ Decides and moves; results are the same in either place. The bound is a setting 
 """
 
 import os
+import stat
 import tempfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from jobs.errors import UsageError
+from jobs.errors import PermanentError, UsageError
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
 from windowing.runtime.operator_storage import OperatorStorage
@@ -21,11 +22,16 @@ _MB: Final = 1 << 20
 _FIRST_LOOK: Final = 10_000  # elements; a look counts all entries, so it is not repeated before as many elements have come
 _OF_ROOM: Final = 8  # nor before entries could fill this part of the room that is left: an element may have several windows
 _PARTS: Final = 16
+_OTHER_FOLDER: Final = "SPARK_LOCAL_DIRS names the folder to make it in, else TMPDIR does."
 _GROWTH: Final = 12  # what parked rows become in memory, in relation to their columns
 
 
 class StateMemoryError(UsageError):
     """The setting is no number of megabytes."""
+
+
+class StateFolderError(PermanentError):
+    """There is no folder for state that this user alone may write to. Facts: folder."""
 
 
 def state_memory_mb() -> int:
@@ -62,8 +68,8 @@ class Spilling:
         self.is_spilled = is_wanted and self._can_spill
         if not self.is_spilled:
             return OperatorStorage()
-        # Pickles never leave the task's own directory.
-        return OperatorStorage(state="rocksdb", timers="rocksdb", parent=_local_folder(), pickles=True)
+        # Pickles never leave the task's own directory, to which nobody else may write.
+        return OperatorStorage(state="rocksdb", timers="rocksdb", parent=_own_folder(), pickles=True)
 
     @property
     def storage(self) -> OperatorStorage:
@@ -94,7 +100,23 @@ class Spilling:
             storage.close()
 
 
-def _local_folder() -> Path:
-    """Where Spark puts its own working files on this machine, else the folder for temporary files."""
+def _own_folder() -> Path:
+    """The folder of this user's databases, where Spark puts its own working files on this machine, else among the temporary files.
+
+    Raises:
+        StateFolderError: it can't be made, or another user could write to it, and the pickles in it are code.
+    """
     named = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return Path(named or tempfile.gettempdir()) / "slackwater-state"
+    folder = Path(named or tempfile.gettempdir()) / f"slackwater-state-{os.geteuid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise StateFolderError(f"the folder for state that leaves memory can't be made: {error}. {_OTHER_FOLDER}", folder=folder) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise StateFolderError(
+            f"{folder}, the folder for state that leaves memory, must be a directory of user {os.geteuid()} that nobody else may enter; it "
+            f"is {stat.filemode(found.st_mode)} of user {found.st_uid}. Delete it if it is yours. {_OTHER_FOLDER}",
+            folder=folder,
+        )
+    return folder

@@ -1,6 +1,9 @@
 """State leaves memory when it outgrows its bound, and its directory goes with the task, whatever happens."""
 
-from collections.abc import Iterable
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +13,7 @@ import pytest
 
 from jobs.engines.inputs import to_datetime
 from jobs.engines.operator import range_work, spilling
-from jobs.engines.operator.spilling import DEFAULT_MB, VARIABLE, Spilling, StateMemoryError, state_memory_mb
+from jobs.engines.operator.spilling import DEFAULT_MB, VARIABLE, Spilling, StateFolderError, StateMemoryError, state_memory_mb
 from jobs.pipelines import DeltaSource, Pipeline
 from tests.model import records as model
 from tests.properties.slices import Replayed, replay_pipeline
@@ -52,7 +55,7 @@ PIPELINE = Pipeline(
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the databases go."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/nowhere")
-    return tmp_path / "slackwater-state"
+    return tmp_path / f"slackwater-state-{os.geteuid()}"
 
 
 @pytest.fixture
@@ -146,3 +149,49 @@ def test_the_bound_is_a_setting_of_the_machine(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(VARIABLE, wrong)
         with pytest.raises(StateMemoryError, match="megabytes"):
             state_memory_mb()
+
+
+@pytest.mark.parametrize("named", ["by Spark", "by nobody"])
+def test_state_leaves_memory_for_a_folder_that_its_user_alone_may_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None if named == "by Spark" else str(tmp_path))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path) if named == "by Spark" else "")
+    before = os.umask(0)
+    try:
+        for _ in range(2):  # the second finds it
+            Spilling(0, OrderMode.ROCKSDB, 0).close()
+    finally:
+        os.umask(before)
+    [folder] = tmp_path.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.with_name("slackwater-state-4711").mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+
+
+def for_everybody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+
+
+def elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = folder.with_name("elsewhere")
+    target.mkdir(mode=0o700)
+    folder.symlink_to(target)
+
+
+def no_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write_text("taken")
+
+
+@pytest.mark.parametrize("planted", [of_another_user, for_everybody, elsewhere, no_folder])
+def test_a_folder_that_somebody_else_may_write_to_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, planted: Callable[[Path, pytest.MonkeyPatch], None]
+) -> None:
+    planted(folder, monkeypatch)
+    with pytest.raises(StateFolderError, match=r"slackwater-state-\d+.* SPARK_LOCAL_DIRS") as error:
+        Spilling(0, OrderMode.ROCKSDB, 0)
+    assert error.value.exit_code == 1

@@ -4,7 +4,7 @@ Two ways in which that looks: the request ends in an error of the network; or th
 own first try and calls it a conflict, which delta-rs, if it may retry, resolves by committing once more behind it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
-
-from jobs.tables import delta
 
 TIMED_OUT = "a request that timed out"
 REPEATED_PUT = "a conditional put that was repeated"
@@ -24,23 +22,20 @@ WAYS = (TIMED_OUT, REPEATED_PUT)
 def lost_answers(way: str, *tables: str) -> Iterator[list[str]]:
     """Every commit to one of `tables` loses its answer; gives the names of the tables, one for each commit."""
     lost: list[str] = []
+    commit = DeltaTable.create_write_transaction
 
-    def losing(commit: Callable[..., None]) -> Callable[..., None]:
-        def committed(table: DeltaTable, *arguments: Any, commit_properties: CommitProperties, **named: Any) -> None:
-            commit(table, *arguments, commit_properties=commit_properties, **named)
-            name = Path(table.table_uri).name
-            if name not in tables:
-                return
-            lost.append(name)
-            if way == TIMED_OUT:
-                raise OSError("Generic S3 error: error sending request: operation timed out")
-            if commit_properties.max_commit_retries == 0:
-                raise CommitFailedError("Failed to commit transaction: 0")
-            commit(table, *arguments, commit_properties=commit_properties, **named)
-
-        return committed
+    def losing(table: DeltaTable, *arguments: Any, commit_properties: CommitProperties, **named: Any) -> None:
+        commit(table, *arguments, commit_properties=commit_properties, **named)
+        name = Path(table.table_uri).name
+        if name not in tables:
+            return
+        lost.append(name)
+        if way == TIMED_OUT:
+            raise OSError("Generic S3 error: error sending request: operation timed out")
+        if commit_properties.max_commit_retries == 0:
+            raise CommitFailedError("Failed to commit transaction: 0")
+        commit(table, *arguments, commit_properties=commit_properties, **named)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(DeltaTable, "create_write_transaction", losing(DeltaTable.create_write_transaction))
-        patched.setattr(delta, "write_deltalake", losing(delta.write_deltalake))
+        patched.setattr(DeltaTable, "create_write_transaction", losing)
         yield lost

@@ -40,12 +40,15 @@ class Progress:
         per_partition: greatest event time, last arrival and idleness of each.
         watermark: the pipeline's watermark, in milliseconds.
         clock: the virtual clock: the slice's end, None before the first run.
+        collected: the lineage's collected mark (`Timeline.collected`), in milliseconds, where it lies above the watermark less the allowed
+            lateness of the run, because an earlier run allowed less. None: it lies just there.
     """
 
     names: tuple[str, ...]
     per_partition: SourceProgress
     watermark: int
     clock: int | None
+    collected: int | None = None
 
     @classmethod
     def none(cls) -> "Progress":
@@ -67,13 +70,21 @@ class Progress:
             None if whole["unfinished_tick_start"] is None else to_ms(whole["unfinished_tick_start"]),
         )
         watermark = INITIAL_WATERMARK if whole["watermark"] is None else to_ms(whole["watermark"])
-        return cls(tuple(row["source_partition"] for row in parts), restored, watermark, to_ms(whole["clock"]))
+        collected = None if whole["collected"] is None else to_ms(whole["collected"])
+        return cls(tuple(row["source_partition"] for row in parts), restored, watermark, to_ms(whole["clock"]), collected)
+
+    def mark(self, lateness_ms: int) -> int | None:
+        """The collected mark after a run that allowed this lateness, in milliseconds; None where nothing is collected yet."""
+        if self.collected is not None or self.watermark == INITIAL_WATERMARK:
+            return self.collected
+        return max(self.watermark - lateness_ms, INITIAL_WATERMARK)
 
     def to_table(self, run_id: str) -> pa.Table:
         """Rows of `source_progress`: one with null partition for the pipeline, then one for each source partition."""
         known = self.per_partition
         unfinished = moment(known.unfinished_tick_start_ms)
         whole = {"watermark": moment(self.watermark), "clock": moment(self.clock), "unfinished_tick_start": unfinished}
+        whole["collected"] = moment(self.collected)
         rows: list[dict[str, Any]] = [whole]
         for name, event, arrival, idle in zip(
             self.names, known.max_event_ms.tolist(), known.last_arrival_ms.tolist(), known.idle.tolist(), strict=True
@@ -170,9 +181,15 @@ Maxima = Callable[[Transport, SliceScan, Judge], Sequence[pa.Table]]
 def timeline_of(
     transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
 ) -> tuple[Timeline, Progress]:
-    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or knows what it would give."""
+    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or knows what it would give.
+    `before` says the collected mark, wherever there is one."""
     parts = maxima(transport, scan, judge)
-    return timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
+    timeline, after = timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
+    mark = before.collected
+    if mark is None:
+        return timeline, after
+    lies_above = mark > after.watermark - judge.pipeline.allowed_lateness_ms
+    return replace(timeline, collected=mark), replace(after, collected=mark if lies_above else None)
 
 
 def timeline_from(

@@ -8,6 +8,7 @@ from jobs.engines.transport import SliceScan
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
 from jobs.protocol.close import FinalReplay
+from jobs.protocol.collected import FIRST_FORMAT
 from jobs.protocol.shapes import shape_of
 from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Slice
@@ -46,7 +47,8 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
     tables = warehouse.tables(pipeline.name, shape)
     slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
     kind = FinalReplay if row.kind == "close" else SliceReplay
-    return kind(pipeline, shape, tables, slice_, to_ms(ledger.start_of(row)), owner, pins)
+    is_of_old = row.format_version < FIRST_FORMAT
+    return kind(pipeline, shape, tables, slice_, to_ms(ledger.start_of(row)), owner, pins, creates_windows_again=is_of_old)
 
 
 def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None:

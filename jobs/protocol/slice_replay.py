@@ -4,7 +4,7 @@ Reads the source and the parent's snapshot. Records nothing, and writes only whe
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, pin, pin_both, to_datetime
@@ -18,6 +18,7 @@ from jobs.engines.task_memory import ranges_for, rows_at_once, rows_sent
 from jobs.engines.transport import SliceScan, Transport
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
+from jobs.protocol.collected import mark_of
 from jobs.protocol.slices import Slice
 from jobs.tables.ledger import Input, LedgerRow
 from jobs.tables.overrides import INPUT as OVERRIDES
@@ -126,6 +127,8 @@ class SliceReplay:
         start_ms: where the lineage begins.
         owner: the row whose snapshot the slice continues; None at the start of a lineage.
         pins: the versions read.
+        creates_windows_again: whether windows that an earlier run has collected are created again under a greater lateness, as runs of the
+            first format did.
     """
 
     pipeline: Pipeline
@@ -135,6 +138,7 @@ class SliceReplay:
     start_ms: int
     owner: LedgerRow | None
     pins: Pins
+    creates_windows_again: bool = False
 
     def scan(self) -> SliceScan:
         """The files and rows of the slice."""
@@ -158,10 +162,13 @@ class SliceReplay:
         )
 
     def progress(self) -> Progress:
-        """What the parent knew of the source."""
+        """What the parent knew of the source, and the collected mark of the lineage."""
         if self.owner is None:
             return Progress.none()
-        return Progress.from_table(read_staged(self.tables, "source_progress", self.owner.files.get("source_progress", ())))
+        parked = Progress.from_table(read_staged(self.tables, "source_progress", self.owner.files.get("source_progress", ())))
+        if self.creates_windows_again:
+            return replace(parked, collected=None)
+        return replace(parked, collected=mark_of(self.tables, self.pipeline, self.owner, parked))
 
     def transport(self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None) -> Transport:
         """`transport`, or what replays a slice as small as this one sooner."""

@@ -40,7 +40,8 @@ LONG_MAX = 2**63 - 1
 def replay(events: Iterable[Event], rules: Replay, lateness_from: Mapping[int, int] | None = None) -> Outcome:
     """Replay the events that arrived in [rules.start, rules.to), and those without an arrival, as one run from an empty state.
 
-    `lateness_from`: moment → the allowed lateness from then on, also for the windows that are open then.
+    `lateness_from`: moment → the allowed lateness from then on, also for the windows that are open then. What was collected before that
+    moment stays collected.
     """
     return _Machine(rules, sorted((lateness_from or {}).items())).run(events)
 
@@ -159,6 +160,7 @@ class _Machine:
         self.rules = rules
         self.changes = changes
         self.watermark = LONG_MIN
+        self.collected = LONG_MIN  # windows up to there were collected before the newest change of the lateness
         self.next_tick_end = rules.start // rules.tick * rules.tick + rules.tick
         self.progress: dict[Hashable, SourceProgress] = {}
         self.live: list[_Live] = []
@@ -188,6 +190,7 @@ class _Machine:
         while self.changes and self.changes[0][0] <= clock:
             moment, lateness = self.changes.pop(0)
             self.finish_ticks(moment)
+            self.collected = max(self.collected, self.watermark - self.rules.allowed_lateness)
             self.rules = replace(self.rules, allowed_lateness=lateness)
             self.collect()
         while self.next_tick_end <= clock:
@@ -245,7 +248,7 @@ class _Machine:
         if accepted:
             self.counts.accepted += 1
             self.counts.assignments_missed += len(missed)
-        elif event.event_time + self.rules.allowed_lateness <= self.watermark:
+        elif event.event_time + self.rules.allowed_lateness <= self.watermark or event.event_time <= self.collected:
             self.counts.late += 1
             self.late.append(LateRow(event, tuple(missed), self.watermark))
         else:
@@ -254,7 +257,7 @@ class _Machine:
 
     def add_window(self, event: Event, window: Window) -> _Live | None:
         """The window's contents, made if absent; None when the window is late."""
-        if self.cleanup_time(window) <= self.watermark:
+        if self.is_collected(window):
             return None
         for live in self.live:
             if live.key == event.key and live.window == window:
@@ -273,7 +276,7 @@ class _Machine:
             min([window.start] + [live.window.start for live in touched]),
             max([window.end] + [live.window.end for live in touched]),
         )
-        if self.cleanup_time(cover) <= self.watermark:
+        if self.is_collected(cover):
             assert not touched, "a session past its cleanup time is no longer there to merge with"
             return None
         if len(touched) == 1 and touched[0].window == cover:
@@ -305,6 +308,9 @@ class _Machine:
         self.panes.append(
             Pane(live.key, live.window, live.firings, kind, len(members), results, self.watermark, tick_end, cause_arrival, members)
         )
+
+    def is_collected(self, window: Window) -> bool:
+        return self.cleanup_time(window) <= self.watermark or window.max <= self.collected
 
     def cleanup_time(self, window: Window) -> int:
         return window.max + self.rules.allowed_lateness

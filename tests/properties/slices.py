@@ -236,6 +236,7 @@ class _Replaying:
             scan = SliceScan(self.source, files, tuple(SCHEMA.names), self.pipeline.source.arrival_time, from_ms, to_ms, self.start)
             pipeline = self.pipeline
             if self.latenesses is not None:
+                progress = replace(progress, collected=progress.mark(self.latenesses[max(number - 1, 0)]))
                 pipeline = replace(pipeline, allowed_lateness=timedelta(milliseconds=self.latenesses[number]))
             judge = Judge.of(pipeline, scan)
             if is_close:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Longs
+from windowing.columnar.columns import Booleans, Longs
 from windowing.columnar.spans import Spans
+from windowing.columnar.timeline import INITIAL_WATERMARK
 
 
 class Exploded(NamedTuple):
@@ -28,7 +29,8 @@ class Exploded(NamedTuple):
 
 @dataclass(frozen=True)
 class FixedWindows:
-    """Windows [offset + w·slide, offset + w·slide + size), w any integer, each collected `lateness_ms` after its last instant.
+    """Windows [offset + w·slide, offset + w·slide + size), w any integer, each collected `lateness_ms` after its last instant; those whose
+    last instant is at or before `collected_ms` were collected before (see `Timeline.collected`).
 
     A slice is a longest span of time that no window divides: elements of one slice share all of their windows. Where size is a multiple
     of slide, slice p is [offset + p·slide, … + slide); else that span is cut in two, 2p and 2p + 1, at its first size mod slide ms.
@@ -38,6 +40,7 @@ class FixedWindows:
     slide_ms: int
     offset_ms: int
     lateness_ms: int
+    collected_ms: int = INITIAL_WATERMARK
 
     @property
     def _rest(self) -> int:
@@ -92,8 +95,20 @@ class FixedWindows:
         return (moment_ms - self.offset_ms - self.size_ms + 1) // self.slide_ms
 
     def cleanup_times(self, windows: Longs) -> Longs:
-        """int64[n]: when each window is collected: as soon as the watermark is there."""
+        """int64[n]: when each window is collected, unless it was before: as soon as the watermark is there."""
         return self.last_instants(windows) + self.lateness_ms
+
+    def are_late(self, windows: Longs, watermarks: Longs) -> Booleans:
+        """bool[n]: whether each window is collected when its watermark is in force, and takes no element any more."""
+        return (self.cleanup_times(windows) <= watermarks) | (self.last_instants(windows) <= self.collected_ms)
+
+    def are_late_elements(self, times_ms: Longs, watermarks: Longs) -> Booleans:
+        """bool[n]: whether elements are late by their own timestamps when their watermarks are in force."""
+        return (times_ms + self.lateness_ms <= watermarks) | (times_ms <= self.collected_ms)
+
+    def newest_collected(self, watermark: int) -> int:
+        """The newest of the windows that are collected when a watermark is in force; every older one is, too."""
+        return self.newest_passed(max(watermark - self.lateness_ms, self.collected_ms))
 
     def spanned(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:
         """The windows that hold rows of slices which ascend within each run (run i begins at row starts[i]), run after run and ascending

@@ -15,6 +15,7 @@ from windowing.columnar.groups import run_starts
 from windowing.columnar.session_intervals import Chains, chain_intervals, sort_with_order
 from windowing.columnar.session_paths import Running
 from windowing.columnar.session_rows import NO_CONTENTS, SessionColumns, SessionPanes, renumbered, rows_of, together
+from windowing.columnar.timeline import INITIAL_WATERMARK
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,21 @@ class SessionRules:
         gap_ms: the sessions' gap.
         lateness_ms: how long after its last instant a session is collected.
         accumulates: whether a firing leaves contents where they are; otherwise it purges them.
+        collected_ms: sessions whose last instant is at or before it were collected before; see `Timeline.collected`.
     """
 
     gap_ms: int
     lateness_ms: int
     accumulates: bool
+    collected_ms: int = INITIAL_WATERMARK
+
+    def are_late(self, last_instants: Longs, watermarks: Longs) -> Booleans:
+        """bool[n]: whether sessions that end there are collected when their watermarks are in force."""
+        return (last_instants + self.lateness_ms <= watermarks) | (last_instants <= self.collected_ms)
+
+    def is_late(self, last_instant: int, watermark: int) -> bool:
+        """`are_late` of one session."""
+        return last_instant + self.lateness_ms <= watermark or last_instant <= self.collected_ms
 
 
 class TardyElements(NamedTuple):
@@ -146,7 +157,7 @@ def concerned_chains(
     numbers = chain_intervals(np.concatenate([whole.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms).numbers()
     of_near, of_tardy = numbers[: len(near)], numbers[len(near) :]
     # An element that is late by its own window is accepted only by a session, and such elements alone make none.
-    is_late = tardy.times + (rules.gap_ms - 1 + rules.lateness_ms) <= tardy.watermarks
+    is_late = rules.are_late(tardy.times + (rules.gap_ms - 1), tardy.watermarks)
     is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
     left = np.flatnonzero(~is_dropped)
     of_left, in_chains = sort_with_order(of_tardy[left])

@@ -64,7 +64,7 @@ class Rounds:
 
     def _round(self, elements: TardyElements, rows: Longs, positions: Longs) -> None:
         """One element for each chain. At most two sessions touch it: they don't touch each other, and none is shorter than the gap."""
-        gap, lateness = self.rules.gap_ms, self.rules.lateness_ms
+        gap = self.rules.gap_ms
         times, clocks, watermarks = elements.times, elements.clocks, elements.watermarks
         live = self._live
         time = times[live.keys]
@@ -79,7 +79,7 @@ class Rounds:
         for slots in (one[joins], other[joins]):
             starts[joins] = np.minimum(starts[joins], live.starts[slots])
             ends[joins] = np.maximum(ends[joins], live.ends[slots])
-        is_late = ends - 1 + lateness <= watermarks
+        is_late = self.rules.are_late(ends - 1, watermarks)
         self._late.append(positions[is_late])
         slots = one[joins]
         is_same = (slots == other[joins]) & (live.starts[slots] == starts[joins]) & (live.ends[slots] == ends[joins])
@@ -109,7 +109,7 @@ class Rounds:
         self._fire(due, ON_TIME, self.timeline.watermarks[rises], tick_ends, np.full(len(due), NO_TIME))
         live.last_fired_at[due] = tick_ends
         is_gone = np.zeros(len(live.keys), np.bool_)
-        is_gone[touched[last_instants + self.rules.lateness_ms <= reached]] = True
+        is_gone[touched[self.rules.are_late(last_instants, reached)]] = True
         self._cleaned += int(np.count_nonzero(is_gone))
         return is_gone
 

@@ -79,7 +79,7 @@ class Walk:
             sessions: those that do not touch each other, in order; what harmless elements belong to them is there already. Changed.
             elements: in order of arrival.
         """
-        gap, lateness = self.rules.gap_ms, self.rules.lateness_ms
+        gap, is_late = self.rules.gap_ms, self.rules.is_late
         starts = [session.start for session in sessions]
         for time, clock, watermark, row, position in elements:
             first = beyond = bisect_right(starts, time + gap)
@@ -92,7 +92,7 @@ class Walk:
             start, end = time, time + gap
             if touched:
                 start, end = min(start, touched[0].start), max(end, touched[-1].end)
-            if end - 1 + lateness <= watermark:
+            if is_late(end - 1, watermark):
                 self._late.append(position)
                 continue
             if len(touched) == 1 and touched[0].start == start and touched[0].end == end:
@@ -112,7 +112,7 @@ class Walk:
         if not session.firings:
             rise = bisect_left(self._watermarks, last_instant)
             self._fire(key, session, ON_TIME, self._watermarks[rise], self._tick_ends[rise], NO_TIME)
-        is_collected = last_instant + self.rules.lateness_ms <= watermark
+        is_collected = self.rules.is_late(last_instant, watermark)
         self._cleaned += is_collected
         return is_collected
 

@@ -140,7 +140,7 @@ def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> 
     firings = sessions.firings + fires
     held = sessions.contents if rules.accumulates else np.where(firings > 0, NO_CONTENTS, sessions.contents)
     after = sessions._replace(firings=firings, last_fired_at=fired_at, contents=held)
-    return panes, rows_of(after, last_instants + rules.lateness_ms > timeline.final)
+    return panes, rows_of(after, ~rules.are_late(last_instants, np.full(len(last_instants), timeline.final)))
 
 
 def _contents(pieces: Chains, combined: Longs, running: Running) -> Contents:

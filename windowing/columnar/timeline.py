@@ -35,6 +35,8 @@ class Timeline:
         initial: the watermark at the slice's start, INITIAL_WATERMARK when there has been none.
         tick_ends: int64[n], strictly ascending.
         watermarks: int64[n], strictly rising and greater than `initial`; watermarks[j] is emitted at tick_ends[j].
+        collected: the lineage's collected mark at the slice's start: a window whose last instant is at or before it was collected by an
+            earlier run, which may have allowed less lateness, and is not created again. INITIAL_WATERMARK where none was.
     """
 
     from_ms: int
@@ -43,6 +45,7 @@ class Timeline:
     initial: int
     tick_ends: Longs
     watermarks: Longs
+    collected: int = INITIAL_WATERMARK
 
     def __post_init__(self) -> None:
         freeze_columns(self, "tick_ends", "watermarks")

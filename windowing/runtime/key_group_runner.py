@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from windowing.errors import WindowingError
+from windowing.java import LONG_MIN
 from windowing.key_groups import KeyGroupRange
 from windowing.order_modes import OrderMode
 from windowing.processing_time_service import ReplayProcessingTimeService
@@ -51,6 +52,7 @@ class KeyGroupRunner(SliceRunner):
     ) -> None:
         self._log = WindowLog(accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time)
         self._is_event_time, self._lateness_ms = config.assigner.is_event_time, config.allowed_lateness_ms
+        self._collected = timeline.collected
         self._group_of = KeyGroupIndex(config.key_type, key_groups, max_parallelism)
 
         def make_operator(
@@ -69,6 +71,7 @@ class KeyGroupRunner(SliceRunner):
                 make_timer_queue=make_timer_queue,
                 listener=self._log,
                 on_error=on_error,
+                collected=None if timeline.collected == LONG_MIN else timeline.collected,
             )
             return self._windows
 
@@ -87,9 +90,9 @@ class KeyGroupRunner(SliceRunner):
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Take back what earlier runs parked; what is of other key groups is left alone.
 
-        Windows that a shorter lateness than theirs has expired are collected at once: their timers will not be due before the next
-        watermark, and until then a session could merge with them. Those that no timer waits for have lost theirs to a trigger that was
-        cleared, as in Flink, and stay.
+        Windows that a shorter lateness than theirs has expired, or that were collected before and created again, are collected at once:
+        their timers will not be due before the next watermark, and until then a session could merge with them. Those that no timer waits
+        for have lost theirs to a trigger that was cleared, as in Flink, and stay.
         """
         for key_group, key, window, life in snapshot.windows or ():
             if key_group in self._key_groups:
@@ -97,11 +100,14 @@ class KeyGroupRunner(SliceRunner):
         super().restore(snapshot)
         if self._is_event_time:
             owned = ((key, window) for key_group, key, window, _ in snapshot.windows or () if key_group in self._key_groups)
-            passed = [(key, window) for key, window in owned if window.max_timestamp() + self._lateness_ms <= self._log.watermark]
+            passed = [(key, window) for key, window in owned if self._is_collected(window.max_timestamp())]
             awaited = {(key, window) for timers in snapshot.timers for _, key, window in timers.event} if passed else ()
             for key, window in passed:
                 if (key, window) in awaited:
                     self._windows.collect_expired(key, window)
+
+    def _is_collected(self, last_instant: int) -> bool:
+        return last_instant + self._lateness_ms <= self._log.watermark or last_instant <= self._collected
 
     def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int) -> None:
         """Elements taken together, the first of which arrives at `arrival` and the last at `until`; see SharedWindows."""

@@ -25,7 +25,8 @@ _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
 
 
 class Timeline(Protocol):
-    """The slice's watermarks: `watermarks[i]` is emitted at the tick end `tick_ends[i]`; `initial` is in force before the first."""
+    """The slice's watermarks: `watermarks[i]` is emitted at the tick end `tick_ends[i]`; `initial` is in force before the first. Windows
+    whose last instant is at or before `collected` were collected before the slice; Long.MIN where none were."""
 
     @property
     def initial(self) -> int: ...
@@ -35,6 +36,9 @@ class Timeline(Protocol):
 
     @property
     def watermarks(self) -> Any: ...
+
+    @property
+    def collected(self) -> int: ...
 
 
 class SliceOperator(Protocol):

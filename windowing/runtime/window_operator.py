@@ -53,6 +53,9 @@ class WindowOperator:
     Callers set keys' order themselves: elements in order of arrival, `process_watermark` and the clock in between. After an exception
     the operator is of no more use, unless the error says `undone`.
 
+    Beyond Flink: windows of event time whose last instant is at or before `collected` (None: there are none) were collected by an operator
+    that may have allowed less lateness, and are late whatever the watermark says. Flink, restored with more lateness, creates them again.
+
     Attributes:
         current_key: key of the element or timer that is being processed.
         backend: all keyed state.
@@ -72,6 +75,7 @@ class WindowOperator:
         make_timer_queue: MakeTimerQueue,
         listener: WindowListener | None,
         transaction: ElementTransaction | None,
+        collected: int | None = None,
     ) -> None:
         journal = None if transaction is None else transaction.journal
         self.config = config
@@ -90,6 +94,7 @@ class WindowOperator:
         self._keeps_timestamps = config.evictor is not None
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
+        self._collected = LONG_MIN - 1 if collected is None or not self._is_event_time else collected  # no last instant lies before it
         self._merging = config.assigner if isinstance(config.assigner, MergingWindowAssigner) else None
         self._sessions = self.backend.state(MERGING_WINDOW_SET) if self._merging is not None else None
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
@@ -187,10 +192,11 @@ class WindowOperator:
         missed: list[Window] | None = None if windows else []
         contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
         watermark, is_event_time, must_ask = self._timers.current_watermark, self._is_event_time, self._must_ask
+        collected = self._collected
         stored = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         for window in windows:
             last_instant, cleanup = ends.get(window) or self._remember_ends(window)
-            if cleanup <= watermark and is_event_time:
+            if (cleanup <= watermark and is_event_time) or last_instant <= collected:
                 missed = [window] if missed is None else [*missed, window]
                 continue
             context.window = window
@@ -212,7 +218,7 @@ class WindowOperator:
             self._context.window = window
             actual = sessions.add_window(window, self._on_merge)
             last_instant, cleanup = actual.max_timestamp(), self._cleanup_time(actual)
-            if self._is_event_time and cleanup <= watermark:
+            if (self._is_event_time and cleanup <= watermark) or last_instant <= self._collected:
                 sessions.retire_window(actual)
                 missed = [window] if missed is None else [*missed, window]
                 continue
@@ -248,6 +254,7 @@ class WindowOperator:
                 self._listener.windows_missed(key, value, timestamp, missed)
             return
         is_late = self._is_event_time and wrap_long(time + self._lateness_ms) <= self._timers.current_watermark
+        is_late = is_late or time <= self._collected
         if is_late and self.config.has_late_output:
             self._output.late(value, timestamp, key)
         elif is_late:
@@ -451,6 +458,7 @@ def window_operator(
     make_timer_queue: MakeTimerQueue = queue_in_memory,
     listener: WindowListener | None = None,
     on_error: Literal["fail", "quarantine"] = "fail",
+    collected: int | None = None,
 ) -> WindowOperator:
     """An operator that does what `config` says, new and unopened.
 
@@ -467,10 +475,11 @@ def window_operator(
         listener: hears each step; None costs nothing.
         on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error says `undone`; a failure in
             a firing, merge or timer is never undone.
+        collected: the lineage's collected mark, in milliseconds; see WindowOperator.
     """
     index = known_key_groups
     if index is None:
         index = KeyGroupIndex(config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
     operator = WindowOperator if config.evictor is None else EvictingWindowOperator
     transaction = ElementTransaction(output, listener) if on_error == "quarantine" else None
-    return operator(config, output, clock, index, order_mode, make_backend, make_timer_queue, listener, transaction)
+    return operator(config, output, clock, index, order_mode, make_backend, make_timer_queue, listener, transaction, collected)

@@ -30,7 +30,7 @@ def fixed_windows(setting: Setting) -> FixedWindows | None:
     assigner, lateness_ms = setting.pipeline.window, setting.pipeline.allowed_lateness_ms
     if not isinstance(assigner, TumblingEventTimeWindows | SlidingEventTimeWindows):
         return None
-    return FixedWindows(assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms)
+    return FixedWindows(assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms, setting.timeline.collected)
 
 
 def travelling(setting: Setting, elements: Elements) -> Split:
@@ -96,7 +96,7 @@ class ElementWindows:
             elements, numbers, before, missed = np.arange(len(keys)), np.zeros(len(keys), np.int64), np.zeros(len(parked.keys), np.int64), 0
         else:
             exploded = fixed.explode(fixed.slices(rows.column(EVENT).to_numpy()))
-            takes = fixed.cleanup_times(exploded.windows) > setting.timeline.at_arrival(clocks)[exploded.rows]
+            takes = ~fixed.are_late(exploded.windows, setting.timeline.at_arrival(clocks)[exploded.rows])
             elements, numbers, missed = exploded.rows[takes], exploded.windows[takes], len(takes) - int(np.count_nonzero(takes))
             before = fixed.numbers(milliseconds(parked.rows.column("window_start")))
         groups, of_keys, of_numbers = group_pairs(np.append(parked.keys, keys[elements]), np.append(before, numbers))
@@ -125,7 +125,8 @@ class ElementWindows:
 
     def stays(self) -> Booleans:
         """Which windows are open at the slice's end."""
-        return ~self.setting.closes(self.spans.cleanups) | (self.spans.cleanups == NEVER)
+        is_collected = self.setting.closes(self.spans.cleanups) | (self.spans.last_instants <= self.setting.timeline.collected)
+        return ~is_collected | (self.spans.cleanups == NEVER)
 
     def counts(self) -> dict[str, int]:
         """What the ledger counts of windows, whatever their trigger."""

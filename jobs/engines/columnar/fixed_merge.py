@@ -71,7 +71,7 @@ class FixedMerge:
     @property
     def _newest_closed(self) -> int:
         """The newest of the windows that are collected by the slice's end."""
-        return self.windows.newest_passed(self.setting.timeline.final - self.windows.lateness_ms)
+        return self.windows.newest_collected(self.setting.timeline.final)
 
     def _restore(self, parked: Part) -> Lives:
         rows = parked.rows
@@ -145,7 +145,7 @@ class FixedMerge:
         watermarks = self.setting.timeline.at_arrival(clocks)
         in_force = watermarks[exploded.rows]
         waits = self.windows.last_instants(exploded.windows) > in_force
-        is_missed = self.windows.cleanup_times(exploded.windows) <= in_force
+        is_missed = self.windows.are_late(exploded.windows, in_force)
         accumulators = [aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates]
         at, numbers = exploded.rows[waits], exploded.windows[waits]
         pieces = Pieces(keys[at], numbers, np.ones(len(at), np.int64), clocks[at], clocks[at], take_each(accumulators, at))

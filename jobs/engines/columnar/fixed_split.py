@@ -53,8 +53,8 @@ class FixedSplit:
         """Of elements that are behind for some window: those that a window still takes, and those that none does."""
         windows, slices, watermarks = self.windows, slices[behind], elements.watermarks[behind]
         newest = windows.newest_windows(slices)
-        is_skipped = (windows.cleanup_times(newest) <= watermarks) | (windows.windows_per_slice(slices) == 0)
-        is_late = is_skipped & (elements.events[behind] + windows.lateness_ms <= watermarks)
+        is_skipped = windows.are_late(newest, watermarks) | (windows.windows_per_slice(slices) == 0)
+        is_late = is_skipped & windows.are_late_elements(elements.events[behind], watermarks)
         late, kept = behind[is_late], behind[~is_skipped]
         missed = windows.explode(slices[is_late])
         starts = windows.starts(missed.windows)

@@ -24,7 +24,8 @@ class FixedFamily:
         """The windows of the pipeline's assigner."""
         assigner = self.setting.pipeline.window
         assert isinstance(assigner, TumblingEventTimeWindows | SlidingEventTimeWindows)
-        return FixedWindows(assigner.size_ms, assigner.slide_ms, assigner.offset_ms, self.setting.pipeline.allowed_lateness_ms)
+        lateness_ms, collected_ms = self.setting.pipeline.allowed_lateness_ms, self.setting.timeline.collected
+        return FixedWindows(assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms, collected_ms)
 
     def split(self, elements: Elements) -> Split:
         return FixedSplit(self.setting, self.windows).split(elements)

@@ -31,9 +31,8 @@ class SessionSplit:
     def split(self, elements: Elements) -> Split:
         """Pieces of sessions; tardy elements that are accepted in any case; and doubtful ones, late unless they join an open session."""
         harmless = is_harmless(elements.events, elements.watermarks)
-        latest = elements.events + (self.rules.gap_ms - 1 + self.rules.lateness_ms)
-        doubtful = np.flatnonzero(~harmless & (latest <= elements.watermarks))
-        tardy = np.flatnonzero(~harmless & (latest > elements.watermarks))
+        is_late = self.rules.are_late(elements.events + (self.rules.gap_ms - 1), elements.watermarks)
+        doubtful, tardy = np.flatnonzero(~harmless & is_late), np.flatnonzero(~harmless & ~is_late)
         parts = {
             PIECES: self._pieces(elements, None if harmless.all() else harmless),
             TARDY: Part(elements.keys[tardy], elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(tardy))),

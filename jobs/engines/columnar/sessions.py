@@ -24,7 +24,8 @@ class SessionFamily:
         """The rules of the pipeline's sessions."""
         pipeline = self.setting.pipeline
         assert isinstance(pipeline.window, EventTimeSessionWindows)
-        return SessionRules(pipeline.window.gap_ms, pipeline.allowed_lateness_ms, not self.setting.purges)
+        collected_ms = self.setting.timeline.collected
+        return SessionRules(pipeline.window.gap_ms, pipeline.allowed_lateness_ms, not self.setting.purges, collected_ms)
 
     def split(self, elements: Elements) -> Split:
         return SessionSplit(self.setting, self.rules).split(elements)

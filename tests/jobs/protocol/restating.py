@@ -15,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from jobs.engines.inputs import to_ms
 from jobs.engines.operator import OperatorEngine
+from jobs.engines.replay import Engine
 from jobs.engines.transport import InProcess
 from jobs.pipelines import DeltaSource, Pipeline, count, sum
 from jobs.protocol import backfill, catch_up
@@ -75,13 +76,15 @@ class World:
     """A warehouse with one source and one pipeline.
 
     Attributes:
-        code: stands for the code hash of the pipeline's file.
+        code: stands for the code hash of the pipeline's file, and for the hash of its declarations.
+        engine: what runs the windows.
         said: what commands have said, newest last.
     """
 
     folder: Path
     pipeline: Pipeline = DAILY
     code: str = "code"
+    engine: Engine = field(default_factory=OperatorEngine)
     said: list[str] = field(default_factory=list)
 
     @property
@@ -107,7 +110,7 @@ class World:
     # --- commands
 
     def runner(self, **changes: Any) -> Runner:
-        runner = Runner(self.warehouse, self.pipeline, self.code, self.code, "0", OperatorEngine(), InProcess(), 2)
+        runner = Runner(self.warehouse, self.pipeline, self.code, self.code, "0", self.engine, InProcess(), 2)
         return replace(runner, **changes)
 
     def run(self, to: float, slice_: timedelta | None = None, **request: Any) -> list[LedgerRow]:
@@ -123,6 +126,11 @@ class World:
         self.said.clear()
         asked = backfill.Request(self.pipeline.name, ms(first), ms(last), **request)
         return backfill.Backfill(asked, lambda: runner or self.runner(), self.said.append).run()
+
+    def declare(self, **settings: Any) -> None:
+        """Change settings of the pipeline."""
+        self.pipeline = replace(self.pipeline, **settings)
+        self.code += "+"
 
     # --- what is there
 

@@ -1,0 +1,192 @@
+"""A window that the lineage has collected stays collected when the allowed lateness is raised, until a restatement brings it back."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from deltalake import write_deltalake
+
+from jobs.engines.columnar import ColumnarEngine
+from jobs.engines.inputs import to_ms
+from jobs.engines.operator import OperatorEngine
+from jobs.engines.replay import Engine
+from jobs.engines.transport import InProcess
+from jobs.protocol import collected
+from jobs.protocol.catch_up import roll_forward
+from jobs.protocol.moves import Moves
+from jobs.protocol.verify import Verifier
+from jobs.tables.ledger import LedgerRow
+from jobs.tables.staging import read_staged
+from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, moment, ms
+from windowing import EventTimeSessionWindows, SlidingEventTimeWindows
+
+# Of the first day, on the second: under a lateness of three hours [2, 4) was collected when the watermark was at 7 h, on the first day.
+LATE = Event(3.25, 30.2, 100, x=1000)
+BY_ENGINE = pytest.mark.parametrize("engine", [OperatorEngine(), ColumnarEngine()], ids=["operator", "columnar"])
+
+
+def world_of(folder: Path, engine: Engine, **settings: Any) -> World:
+    """A row an hour for two days and `LATE`, of which the first day was run under three hours of lateness."""
+    world = World(folder / "w", replace(DAILY, **settings), engine=engine)
+    world.append([*every_hour(0, 48), LATE])
+    world.run(24)
+    return world
+
+
+def counts(world: World) -> dict[float, int]:
+    """What is published: start of a window in hours → rows."""
+    return {(row["window_start"] - moment(0)) / HOUR: row["n"] for row in world.published()}
+
+
+def marks(world: World) -> list[float | None]:
+    """What the snapshots of main's live runs say of the collected mark, in hours."""
+    found = []
+    for row in world.ledger.live_runs(world.main):
+        rows = read_staged(world.tables, "source_progress", row.files["source_progress"]).to_pylist()
+        assert all(item["collected"] is None for item in rows if item["source_partition"] is not None)
+        [whole] = [item["collected"] for item in rows if item["source_partition"] is None]
+        found.append(None if whole is None else (to_ms(whole) - ms(0) + 1) / 3_600_000)
+    return found
+
+
+@BY_ENGINE
+def test_a_late_row_of_a_collected_window_does_not_replace_what_it_has_published(tmp_path: Path, engine: Engine) -> None:
+    world = world_of(tmp_path, engine)
+    world.declare(allowed_lateness=120 * HOUR)
+    [row] = world.run(48)
+    assert counts(world) == dict.fromkeys(range(0, 46, 2), 2), "two rows a window; the last one waits"
+    assert [(late["row"], late["windows"]) for late in world.live("late_events")] == [(LATE.row, [{"start": moment(2), "end": moment(4)}])]
+    assert (row.rows_late, row.rows_unassigned) == (1, 0)
+
+
+@BY_ENGINE
+@pytest.mark.parametrize(
+    "window", [SlidingEventTimeWindows.of(4 * HOUR, HOUR), EventTimeSessionWindows.with_gap(HOUR / 2)], ids=["sliding", "session"]
+)
+def test_a_raised_lateness_leaves_published_windows_of_other_kinds_alone(tmp_path: Path, engine: Engine, window: Any) -> None:
+    world = world_of(tmp_path, engine, window=window)
+    before = world.published()
+    world.declare(allowed_lateness=120 * HOUR)
+    world.run(48)
+    after = world.published()
+    assert [row for row in before if row not in after] == [] and len(after) > len(before)
+    assert [late["row"] for late in world.live("late_events")] == [LATE.row]
+
+
+@BY_ENGINE
+def test_windows_that_were_open_when_the_lateness_rose_take_rows_by_the_new_one(tmp_path: Path, engine: Engine) -> None:
+    world = world_of(tmp_path, engine)
+    world.append([Event(20.5, 30.3, 101)])  # [20, 22) is open at the end of the first day, and would be collected at 25 h
+    world.declare(allowed_lateness=12 * HOUR)
+    world.run(48)
+    assert counts(world)[20] == 3 and [late["row"] for late in world.live("late_events")] == [LATE.row]
+
+
+def test_a_restatement_from_before_its_collection_takes_the_row_in(tmp_path: Path) -> None:
+    world = world_of(tmp_path, ColumnarEngine())
+    world.declare(allowed_lateness=120 * HOUR)
+    world.run(48)
+    world.backfill(24, 48)
+    assert counts(world)[2] == 2 and len(world.live("late_events")) == 1, "the snapshot of the first day has collected it"
+    world.backfill(0, 48)
+    assert counts(world)[2] == 3 and world.live("late_events") == []
+    assert marks(world) == [None, None]
+
+
+def test_a_snapshot_says_the_mark_only_where_it_does_not_follow_from_watermark_and_lateness(tmp_path: Path) -> None:
+    world = world_of(tmp_path, OperatorEngine())
+    world.declare(allowed_lateness=20 * HOUR)
+    world.run(48)
+    assert marks(world) == [None, None], "two days on, twenty hours have collected more than three had"
+    world.declare(allowed_lateness=0 * HOUR)
+    world.append(every_hour(48, 120))
+    world.run(72)
+    world.declare(allowed_lateness=40 * HOUR)
+    world.run(120)
+    # The watermark of the third day stands at 70 h: of its last row, at 71 h, less one hour; it was emitted at 23:40.
+    assert marks(world) == [None, None, None, 70.0, None]
+
+
+def test_the_mark_changes_no_state_hash_where_it_follows_from_watermark_and_lateness(tmp_path: Path) -> None:
+    hashes = []
+    for name, known in (("a", True), ("b", False)):
+        world = World(tmp_path / name)
+        world.append(every_hour(0, 72))
+        with patch("jobs.protocol.slice_replay.mark_of", collected.mark_of if known else lambda *facts: None):
+            hashes.append([row.state_hash for row in world.run(72)])
+    assert hashes[0] == hashes[1]
+
+
+def test_a_fork_and_a_restore_take_the_mark_of_their_run(tmp_path: Path) -> None:
+    world = world_of(tmp_path, OperatorEngine(), allowed_lateness=120 * HOUR)
+    world.declare(allowed_lateness=0 * HOUR)
+    world.append(every_hour(48, 72))
+    [second, _] = world.run(72)
+    world.declare(allowed_lateness=120 * HOUR)
+    world.append([Event(3.5, 73, 102), *every_hour(74, 96)])
+    world.run(96)
+    assert {late["row"] for late in world.live("late_events")} == {LATE.row, 102}
+    moves = Moves("daily", world.tables, roll_forward(world.pipeline, world.tables, world.runner().prepare().shape), "0")
+    moves.restore(1)
+    world.run(96)
+    assert counts(world)[2] == 4 and world.live("late_events") == []
+    assert second.seq == 2 and marks(world) == [None] * 4
+
+
+def as_of_the_first_format(world: World) -> None:
+    """Write the ledger as an earlier release did: its rows are of the first format."""
+    folder = world.tables["runs"]
+    rows = folder.read()
+    numbers = [1] * rows.num_rows
+    rows = rows.set_column(rows.schema.get_field_index("format_version"), rows.schema.field("format_version"), [numbers])
+    write_deltalake(folder.uri, rows, mode="overwrite")
+
+
+def created_again(world: World) -> list[LedgerRow]:
+    """A run of the first format: it creates collected windows again."""
+    with patch("jobs.protocol.slice_replay.mark_of", lambda *facts: None):
+        rows = world.run(48)
+    as_of_the_first_format(world)
+    return rows
+
+
+@BY_ENGINE
+def test_the_mark_of_an_older_snapshot_follows_from_the_ledger(tmp_path: Path, engine: Engine) -> None:
+    world = world_of(tmp_path, engine)
+    as_of_the_first_format(world)
+    world.declare(allowed_lateness=120 * HOUR)
+    world.run(48)
+    assert counts(world)[2] == 2 and marks(world) == [None, 22 - 3]
+    world.append([Event(3.5, 49, 103), *every_hour(49, 72)])
+    world.run(72)
+    assert counts(world)[2] == 2, "the next snapshot has it from this one"
+
+
+@BY_ENGINE
+def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_again_is_collected_by_the_next(
+    tmp_path: Path, engine: Engine
+) -> None:
+    world = world_of(tmp_path, engine)
+    world.declare(allowed_lateness=120 * HOUR)
+    created_again(world)
+    assert counts(world)[2] == 1, "the fault that is in such warehouses"
+    found = Verifier(world.warehouse, world.pipeline, world.code, engine, InProcess).verify(2)
+    assert found.is_equal, [fact for fact in found.facts if not fact.is_equal]
+    world.append([Event(3.5, 49, 103), *every_hour(49, 72)])
+    [row] = world.run(72)
+    assert (row.rows_late, counts(world)[2], marks(world)[-1]) == (1, 1, 19.0)
+    world.backfill(0, 72)
+    assert counts(world)[2] == 4, "a restatement mends it"
+
+
+def test_a_run_on_a_snapshot_of_this_format_reads_no_history(tmp_path: Path) -> None:
+    world = world_of(tmp_path, OperatorEngine())
+    with patch("jobs.protocol.collected.marks", side_effect=AssertionError("the history is read")):
+        world.run(48)
+        world.declare(allowed_lateness=120 * HOUR)
+        world.append(every_hour(48, 96))
+        world.run(72)
+        world.run(96)
+    assert marks(world) == [None, None, 43.0, 43.0]

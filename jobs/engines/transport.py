@@ -24,6 +24,7 @@ from jobs.engines.overrides import Overrides
 from jobs.engines.process_memory import forget_peak
 from jobs.engines.row_groups import ROWS_AT_ONCE, Arrivals, SourceFile
 from jobs.errors import PermanentError, RetryableError
+from jobs.runtime.versions import Work, checked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -203,7 +204,6 @@ class OnSpark:
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _begin_task()
             sent = (pair for batch in batches for pair in zip(batch.column(0).to_pylist(), batch.column(1), strict=True))
             if (first := next(sent, None)) is not None:
                 received = (_decode(data.as_buffer()) for _, data in itertools.chain([first], sent) if data.is_valid)
@@ -215,21 +215,20 @@ class OnSpark:
             # One empty row per range, so that each range runs even if nothing was sent to it.
             present = self._spark.range(0, ranges, 1, 1).selectExpr("cast(id as int) as number", "cast(null as binary) as data")
             sent = self._map(scan, task).union(present).repartitionById(ranges, col("number"))
-            return _tables(sent.mapInArrow(run, "number int, data binary"))
+            return _tables(_in_tasks(sent, run))
 
     def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
         if scan.why_not_direct() is not None:
             schema = pa.schema([scan.source.schema.field(name) for name in scan.columns])
-            return self._scan(scan).mapInArrow(lambda batches: _blobs(task(_scanned(batches, schema))), "number int, data binary")
+            return _in_tasks(self._scan(scan), lambda batches: _blobs(task(_scanned(batches, schema))))
         groups = scan.groups(self._spark.sparkContext.defaultParallelism)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _begin_task()
             for batch in batches:
                 for index in batch.column(0).to_pylist():
                     yield from _blobs(task(scan.read(groups[index])))
 
-        return self._spark.range(0, len(groups), 1, len(groups)).mapInArrow(run, "number int, data binary")
+        return _in_tasks(self._spark.range(0, len(groups), 1, len(groups)), run)
 
     def _scan(self, scan: SliceScan) -> "DataFrame":
         from pyspark.sql.functions import col
@@ -279,6 +278,17 @@ def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:
         yield SourceBatch(pa.Table.from_batches([batch]).cast(schema), None, True)
 
 
+def _in_tasks(frame: "DataFrame", work: Work) -> "DataFrame":
+    """(number, data) of what `work` gives of the batches of each partition."""
+    from pyspark.serializers import CloudPickleSerializer
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _begin_task()
+        yield from work(batches)
+
+    return frame.mapInArrow(checked(CloudPickleSerializer().dumps(run)), "number int, data binary")
+
+
 def _begin_task() -> None:
     """In a process of Python tasks, before each: what memory others took is not this one's. And Spark has it search all objects for cyclic
     garbage after each task; the modules, which are most of them, are none."""
@@ -316,6 +326,7 @@ class DriverDied(RetryableError):
 
 
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)+\w+: .+", re.MULTILINE)
+_OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
 
 
 @contextmanager
@@ -327,9 +338,7 @@ def _reported() -> Iterator[None]:
     try:
         yield
     except PythonException as error:
-        # Spark hands over a task's error as text: the last line of its trace that names an error of a module is the one that was raised.
-        raised = [line for line in _RAISED.findall(str(error)) if not line.startswith(("pyspark.", "org.", "py4j."))]
-        raise TaskFailed(f"a task failed: {raised[-1] if raised else error}", trace=str(error)) from error
+        raise TaskFailed(f"a task failed: {_raised_in_task(str(error))}", trace=str(error)) from error
     except Py4JJavaError:  # the JVM is there, and says what it has met
         raise
     except (Py4JError, ConnectionError) as error:
@@ -338,6 +347,15 @@ def _reported() -> Iterator[None]:
             "work on is not committed. Repeat the command; where memory lacked, with more of it: `--driver-memory 4g` for spark-submit, "
             "else PYSPARK_SUBMIT_ARGS='--driver-memory 4g pyspark-shell' in the environment."
         ) from error
+
+
+def _raised_in_task(text: str) -> str:
+    """Spark hands over a task's error as text: the last line of its trace that names an error of a module is the one that was raised."""
+    other_python = _OTHER_PYTHON.search(text)
+    if other_python is not None:
+        return f"{other_python[1]} PYSPARK_PYTHON names the Python of the executors."
+    raised = [line for line in _RAISED.findall(text) if not line.startswith(("pyspark.", "org.", "py4j."))]
+    return raised[-1] if raised else text
 
 
 def _tables(frame: "DataFrame") -> list[pa.Table]:

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, pin, to_ms
 from jobs.engines.transport import Batches, InProcess, InThreads, OnSpark, SliceScan, TaskFailed, Transport
 from jobs.pipelines import DeltaSource
+from jobs.runtime import versions
 from windowing.errors import UserCodeError
 
 if TYPE_CHECKING:
@@ -282,6 +284,27 @@ class TestOnSpark:
         with pytest.raises(TaskFailed, match=r"^a task failed: windowing.errors.UserCodeError: the sum does not fit bigint") as error:
             OnSpark(spark, here_bytes=0).gather(scan_of(commit(tmp_path, ROWS)), failing)
         assert "Traceback" in error.value.trace
+
+    def test_executors_with_other_versions_than_the_driver_are_refused(
+        self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        here = versions.versions()
+        monkeypatch.setattr(versions, "versions", lambda: {**here, "numpy": "1.26.4"})
+        scan = scan_of(commit(tmp_path, ROWS))
+        refusals = rf"a task failed: jobs.runtime.versions.DifferentVersions: .* has numpy {here['numpy']} where the driver has 1\.26\.4"
+        with pytest.raises(TaskFailed, match=refusals):
+            OnSpark(spark, here_bytes=0).gather(scan, judging(scan.from_ms, scan.to_ms))
+        assert gathered(OnSpark(spark), scan) == gathered(InProcess(), scan), "threads of the driver have its versions"
+
+    def test_a_python_of_another_version_is_told_in_a_line(self) -> None:
+        from pyspark.errors import PySparkRuntimeError, PythonException
+
+        facts = {"worker_version": "3.12", "driver_version": "3.11"}
+        raised = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=facts)
+        trace = "".join(traceback.format_exception(raised))
+        told = r"^a task failed: Python in worker has different version: 3\.12 than that in driver: 3\.11, .+ PYSPARK_PYTHON names .+$"
+        with pytest.raises(TaskFailed, match=told), transport._reported():
+            raise PythonException(f"An exception was thrown from the Python worker:\n{trace}")
 
 
 class TestBlobs:

@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from jobs.errors import SlackwaterError
 @options.pipelines
 @options.output
 def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """Check Python, packages, Java, the Delta jars, the pipelines and the warehouse. Exits 1 when something is missing."""
+    """Check Python, packages, Java, the Delta jars, the pipelines, the warehouse, and that each pipeline's tables there hold every row
+    once. Exits 1 when something is missing or wrong."""
     checks = [
         _check("python", lambda: sys.version.split()[0]),
         *(
@@ -30,6 +32,7 @@ def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
         _check("delta jars", _jars),
         _check("pipelines", lambda: _pipelines(pipelines)),
         _check("warehouse", lambda: _warehouse(warehouse)),
+        *(_check(f"rows of {name}", partial(_rows, name, warehouse, pipelines)) for name in _stored(warehouse, pipelines)),
     ]
     options.show(checks, ["check", "ok", "found"], output, empty="")
     if not all(check["ok"] for check in checks):
@@ -74,3 +77,27 @@ def _warehouse(warehouse: str | None) -> str:
     if not os.access(nearest, os.W_OK) or not nearest.is_dir():
         raise WarehouseNotWritable(f"{root}: can't be written (permissions of {nearest}); choose another with --warehouse.")
     return root if Path(root).exists() else f"{root} (will be made)"
+
+
+def _stored(warehouse: str | None, pipelines: str | None) -> list[str]:
+    """The registered pipelines that have tables in the warehouse."""
+    from jobs.pipelines import registry
+    from jobs.tables.errors import NoRuns
+    from jobs.tables.warehouse import Warehouse
+
+    found = []
+    try:
+        for name in registry.load(pipelines):
+            with suppress(NoRuns):
+                Warehouse.at(warehouse).stored(name)
+                found.append(name)
+    except (SlackwaterError, OSError):  # said by the checks of the pipelines and of the warehouse
+        return []
+    return found
+
+
+def _rows(name: str, warehouse: str | None, pipelines: str | None) -> str:
+    from jobs.protocol.catch_up import publisher
+
+    publisher(name, warehouse, pipelines).roll_forward.uniqueness.require()
+    return "every row of runs, corrections and published stands once"

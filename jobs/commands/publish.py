@@ -9,19 +9,30 @@ from jobs.commands import options
 @click.argument("pipeline")
 @click.argument("run_id", required=False, metavar="[RUN|BRANCH]")
 @click.option("--accept", metavar="REASON", help="publish in spite of a failed validation; the reason is recorded")
+@click.option("--rebuild", is_flag=True, help="make `published` and `corrections` right again, where a verb says that they are not")
 @options.warehouse
 @options.pipelines
 @options.log_format
-def command(pipeline: str, run_id: str | None, accept: str | None, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
+def command(
+    pipeline: str, run_id: str | None, accept: str | None, rebuild: bool, warehouse: str | None, pipelines: str | None, log_format: str
+) -> None:
     """Commit every staged slice up to RUN (default: the newest staged run that continues main), in one commit or not at all.
 
     With BRANCH: make its runs live, and main's later runs behind them if the branch has converged with main.
+
+    With --rebuild: remove doubled rows from the ledger, `corrections` and `published`, make `published` what its corrections say, and
+    correct it where the panes of the live runs say otherwise.
     """
     from jobs.protocol.catch_up import publish_branch, publisher
 
     if accept is not None and (run_id is None or not accept.strip()):
         raise click.UsageError("--accept takes the run that is accepted and a reason: slackwater publish PIPELINE RUN --accept REASON")
+    if rebuild and run_id is not None:
+        raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
     options.log_to_stderr(log_format)
+    if rebuild:
+        _rebuild(pipeline, warehouse, pipelines)
+        return
     made = publisher(pipeline, warehouse, pipelines)
     if run_id is not None and made.tables.ledger.branch(run_id) is not None:
         if accept is not None:
@@ -36,3 +47,17 @@ def command(pipeline: str, run_id: str | None, accept: str | None, warehouse: st
     for row in rows:
         span = f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})"
         click.echo(f"{pipeline}: published run {row.seq} {span}, verdict {row.verdict}.")
+
+
+def _rebuild(pipeline: str, warehouse: str | None, pipelines: str | None) -> None:
+    from jobs.protocol.catch_up import rebuilding
+
+    done = rebuilding(pipeline, warehouse, pipelines).run()
+    for table, count in done.doubled.items():
+        click.echo(f"{pipeline}: {count:,} rows of {table} stood there more than once, and stand there once.")
+    if done.is_published_anew and "published" not in done.doubled:
+        click.echo(f"{pipeline}: `published` was not what its corrections make it, and is now.")
+    if done.row is not None:
+        click.echo(f"{pipeline}: the panes of the live runs said otherwise than `published`; corrected by row {done.row.seq}.")
+    if not done.doubled and not done.is_published_anew and done.row is None:
+        click.echo(f"{pipeline}: nothing to do; every row stands once and says what the panes of the live runs say.")

@@ -23,6 +23,7 @@ from jobs.protocol.maintain import Maintenance
 from jobs.protocol.moves import Moves, find_branch
 from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
+from jobs.protocol.rebuild import Rebuild
 from jobs.protocol.redrive import Redrive
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Prepared, Runner, Staged, checked_source
@@ -208,6 +209,12 @@ def maintenance(name: str, warehouse: str | None, pipelines: str | None) -> Main
     """The upkeep of a registered pipeline's tables. Needs neither Spark nor the source."""
     made = publisher(name, warehouse, pipelines)
     return Maintenance(registry.load(pipelines)[name], made.tables, made.roll_forward)
+
+
+def rebuilding(name: str, warehouse: str | None, pipelines: str | None) -> Rebuild:
+    """Mends the published tables of a registered pipeline. Needs neither Spark nor the source."""
+    made = publisher(name, warehouse, pipelines)
+    return Rebuild(name, made.tables, made.roll_forward, registry.product_version())
 
 
 def redriving(name: str, warehouse: str | None, pipelines: str | None) -> Redrive:

@@ -140,6 +140,37 @@ class Publication:
             published = published.filter(pc.invert(_marked(gone, published.num_rows)))
         return pa.concat_tables([published, self.fresh(corrections).cast(published.schema)])
 
+    def rebuilt(self, corrections: pa.Table, published: pa.Table, names: pa.Table) -> pa.Table:
+        """`published` as its corrections make it, each row once; a row that no correction is about stays.
+
+        Args:
+            corrections: all that there are of the keys of `published`, of any ledger rows.
+            names: as of `apply`.
+        """
+        identity, run = _list(self._identity), "CASE op WHEN 'insert' THEN corrections.seq ELSE names.seq END"
+        told = f"SELECT corrections.*, {self._slot(run)} AS {_SLOT} FROM corrections LEFT JOIN names USING (run_id)"
+        newest = f"SELECT {_NUMBER} FROM ({told}) QUALIFY row_number() OVER (PARTITION BY {identity} ORDER BY seq DESC) = 1"
+        others = f"""
+            SELECT {_NUMBER} FROM (SELECT *, {self._slot("run_seq")} AS {_SLOT} FROM published) standing
+            ANTI JOIN ({told}) told ON {_same(self._identity, "standing", "told")}
+            QUALIFY row_number() OVER (PARTITION BY {identity}) = 1
+        """
+        columns = [*self._window, "timestamp", "ordinal", "firing"]
+        tables = {"names": names, "corrections": _numbered(corrections.select([*columns, "seq", "run_id", "op"]))}
+        last = corrections.filter(_marked(query(newest, **tables), corrections.num_rows))
+        found = query(others, published=_numbered(published.select([*columns, "run_seq"])), **tables)
+        return pa.concat_tables([published.filter(_marked(found, published.num_rows)), self.fresh(last).cast(published.schema)])
+
+    def identity_of(self, rows: pa.Table, run: str) -> pa.Table:
+        """What tells rows of `published` or `corrections` apart. The column `run` says of which run a row of a process function is."""
+        columns = {name: rows.column(name) for name in self._identity if name != _SLOT}
+        if self.identity is Identity.RUN:
+            return pa.table({**columns, _SLOT: rows.column(run)})
+        firing = rows.column("firing")
+        if self.identity is Identity.WINDOW:
+            firing = pc.if_else(pc.is_null(rows.column("window_start")), firing, pa.scalar(0, firing.type))
+        return pa.table({**columns, _SLOT: firing})
+
     @property
     def columns(self) -> list[str]:
         """Those of `published`."""

@@ -13,6 +13,7 @@ from jobs.pipelines import Pipeline
 from jobs.protocol.lease import only_upkeep
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
+from jobs.protocol.uniqueness import UNIQUE_TABLES
 from jobs.tables.attempts import AttemptsWriter
 from jobs.tables.errors import CommitConflict
 from jobs.tables.retention import Lineage, Rule, droppable
@@ -80,11 +81,16 @@ class Maintenance:
 
         Raises:
             LeaseHeld: another one is at work.
+            DoubledRows: a table holds rows several times; nothing is dropped and nothing compacted.
         """
         attempts = AttemptsWriter(self.tables["attempts"])
         with only_upkeep(self.pipeline.name, attempts, self.clock) if self.lease else nullcontext():
             self.roll_forward.finish()
-            return [self._keep_small(name, table) for name, table in self._tables()]
+            self.roll_forward.uniqueness.require()
+            done = [self._keep_small(name, table) for name, table in self._tables()]
+            if any(upkeep.compacted for upkeep in done if upkeep.table in UNIQUE_TABLES):
+                self.roll_forward.uniqueness.require()
+            return done
 
     def _keep_small(self, name: str, table: TableUpkeep) -> Upkeep:
         dropped, kept = self._split(name)

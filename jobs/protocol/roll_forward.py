@@ -17,10 +17,11 @@ from deltalake import DeltaTable, Transaction
 
 from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_of, days_of, repeated
 from jobs.protocol.portions import KEY_GROUP, Portion, portions
+from jobs.protocol.uniqueness import CORRECTIONS, PUBLISHED, Uniqueness
 from jobs.tables.delta import Folder, WrittenFile, of_type
 from jobs.tables.errors import CommitConflict
 from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
-from jobs.tables.lineage import cause_of
+from jobs.tables.lineage import cause_of, is_rebuild
 from jobs.tables.parts import Parts
 from jobs.tables.reading import StoredFiles, Within, files_within
 from jobs.tables.warehouse import Tables
@@ -59,31 +60,45 @@ class RollForward:
     publication: Publication
     portion_rows: int = 1 << 20
 
+    @property
+    def uniqueness(self) -> Uniqueness:
+        """Looks for doubled rows in the tables."""
+        return Uniqueness(self.tables, self.publication, self.portion_rows)
+
     def pending(self) -> list[LedgerRow]:
         """Rows of main that `published` has not seen yet, oldest first."""
         with self.tables["published"].found() as published:
-            done = _transaction(published)
+            done = rolled_forward_to(published)
         return [row for row in self.tables.ledger.rows(since=done) if row.branch == MAIN]
 
     def finish(self) -> list[LedgerRow]:
-        """Do what is pending; returns the rows that were rolled forward. Several processes may do this at once: each step happens once."""
+        """Do what is pending; returns the rows that were rolled forward. Several processes may do this at once: each step happens once.
+
+        Raises:
+            DoubledRows: a table holds rows several times; nothing is carried on from them.
+        """
+        self.uniqueness.require_at_a_glance()
         rows = self.pending()
         for row in rows:
             draft = self._once(self.tables["corrections"], row, self._correct)
             self._once(self.tables["published"], row, partial(self._publish, draft=draft))
         return rows
 
+    def would_change(self, row: LedgerRow) -> bool:
+        """Whether the roll-forward of a row that changes what is live would change `published`, which stands as of the row before it."""
+        return any(changes.num_rows for changes in self._of_lineage(row))
+
     def _once(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
         while True:
             table = folder.ensure()
-            if _transaction(table) >= row.seq:
+            if rolled_forward_to(table) >= row.seq:
                 return None
             try:
                 draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
             except CommitConflict:
                 continue
             with folder.found() as moved:
-                done = _transaction(moved)
+                done = rolled_forward_to(moved)
             if done < row.seq:
                 raise AssertionError(f"{folder.uri}: the commit of run {row.seq} left no transaction")
             return draft
@@ -135,13 +150,14 @@ class RollForward:
             yield publication.inserts(rows, cause)
 
     def _of_lineage(self, row: LedgerRow) -> Iterator[pa.Table]:
-        """What a change of the live set decides: the windows of all runs that enter or leave it, by the panes of those that are live."""
+        """What a change of the live set decides: the windows of all runs that enter or leave it, by the panes of those that are live. A
+        rebuild changes nothing of it, and looks at the windows of all."""
         ledger = self.tables.ledger
         assert row.parent_seq is not None
         before, after = ledger.live_runs(ledger.row(row.parent_seq)), ledger.live_runs(row)
-        stay = {run.seq for run in before} & {run.seq for run in after}
+        stay = set[int]() if is_rebuild(row) else {run.seq for run in before} & {run.seq for run in after}
         entering = self._panes([run.run_id for run in after if run.seq not in stay])
-        leaving = self._panes([run.run_id for run in before if run.seq not in stay])
+        leaving = self._panes([] if is_rebuild(row) else [run.run_id for run in before if run.seq not in stay])
         older = self._panes([run.run_id for run in after if run.seq in stay])
         positions = pa.array([run.run_id for run in after], pa.string())
         for portion in portions([entering.files.actions, leaving.files.actions], self.portion_rows):
@@ -170,7 +186,10 @@ class RollForward:
         if not panes.column("window_start").null_count:
             files = files.within(*_spanned(_least_and_greatest(panes.column("window_start"))))
         scanned = files.scan(folder.schema.names, where, self.portion_rows)
-        return pa.concat_tables([folder.schema.empty_table(), *(part.filter(self.publication.among(part, panes)) for part in scanned)])
+        parts = (part.filter(self.publication.among(part, panes)) for part in scanned)
+        standing = pa.concat_tables([folder.schema.empty_table(), *parts])
+        self.uniqueness.require_once(PUBLISHED, standing)
+        return standing
 
     def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, draft: Draft | None) -> None:
         """Follows from the corrections alone; `draft`: as far as it is made already.
@@ -191,7 +210,9 @@ class RollForward:
     def _inserted(self, corrections: StoredFiles, inserting: pc.Expression) -> list[WrittenFile]:
         with Parts(self.tables["published"]) as parts:
             for portion in portions([corrections.actions], self.portion_rows):
-                parts.add(self.publication.fresh(corrections.read(corrections.schema.names, inserting & portion.where)))
+                inserts = corrections.read(corrections.schema.names, inserting & portion.where)
+                self.uniqueness.require_once(CORRECTIONS, inserts)
+                parts.add(self.publication.fresh(inserts))
             return parts.close()
 
     def _rewritten(self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression) -> tuple[StoredFiles, list[WrittenFile]]:
@@ -201,7 +222,8 @@ class RollForward:
             for portion in portions([spread, touched.actions], self.portion_rows):
                 changes = corrections.read(corrections.schema.names, changing & portion.where)
                 standing = touched.read(touched.schema.names, portion.where)
-                parts.add(self.publication.apply(changes, standing, self._names_of(changes)))
+                self.uniqueness.require_once(CORRECTIONS, changes)
+                parts.add(self.publication.apply(changes, standing, self.names_of(changes)))
             return touched, parts.close()
 
     def _touched(self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression) -> tuple[StoredFiles, pa.Table]:
@@ -224,7 +246,7 @@ class RollForward:
         )
         return replace(files, actions=actions, encoded=("kind",)), spread
 
-    def _names_of(self, corrections: pa.Table) -> pa.Table:
+    def names_of(self, corrections: pa.Table) -> pa.Table:
         """(run_id, seq) of the ledger rows that corrections name, where that tells rows apart."""
         if self.publication.identity is not Identity.RUN:
             return _names({})
@@ -299,6 +321,6 @@ def _within(name: str, panes: pa.Table) -> pc.Expression:
     return (pc.field(name) >= bounds["min"]) & (pc.field(name) <= bounds["max"])
 
 
-def _transaction(table: DeltaTable | None) -> int:
+def rolled_forward_to(table: DeltaTable | None) -> int:
     """The seq that a table has been rolled forward to; 0 for none."""
     return 0 if table is None else table.transaction_version(APPLICATION) or 0

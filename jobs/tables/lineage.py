@@ -13,6 +13,7 @@ from jobs.tables.ledger import MAIN, Branch, LedgerRow
 from jobs.tables.spans import seqs_of, since, spans_of, up_to
 
 _REDRIVE = "redrive"
+_REBUILD = "rebuild"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
@@ -113,6 +114,34 @@ def restore_row(main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: 
         version=version,
         **_as_of(owner),
     )
+
+
+def rebuild_row(main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None) -> LedgerRow:
+    """The row that makes live what is live already, so that `published` is compared with all of its panes.
+
+    Args:
+        main: main's head; the parent to commit it on.
+        owner: the run that owns the snapshot, before and afterwards.
+        start: where the lineage begins.
+    """
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id(_REBUILD),
+        kind="publish",
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=main.live,
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        verdict="rebuilt from panes",
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def is_rebuild(row: LedgerRow) -> bool:
+    """Whether a row changes nothing of what is live, and has `published` compared with all of its panes."""
+    return row.kind == "publish" and row.run_id.startswith(f"{_REBUILD}-")
 
 
 def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:

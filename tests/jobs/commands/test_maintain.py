@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from jobs.tables.warehouse import Warehouse
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model, assert_corrections_make_published, facts_of_tables
 from tests.integration.stored import Stored
 from tests.jobs.commands.conftest import Hourly
+from tests.jobs.protocol.doubling import double
 
 pytestmark = pytest.mark.usefixtures("without_spark")
 
@@ -128,3 +130,25 @@ def test_a_roll_forward_that_is_open_is_finished_first(six_runs: Hourly, said: C
     assert six_runs.stored.rolled_forward() == 6
     maintain(six_runs, said)
     assert six_runs.stored.rolled_forward() == 7
+
+
+@pytest.mark.parametrize("table", ["runs", "corrections", "published"])
+def test_a_doubled_table_is_refused_by_name_until_it_is_rebuilt(six_runs: Hourly, said: Callable[[], str], table: str) -> None:
+    before = facts_of_tables(six_runs.stored)
+    assert double(Warehouse.at(str(six_runs.stored.warehouse)).stored("hourly")[table]) > 0
+    assert here("doctor", "--output", "json", *six_runs.where) == 1
+    assert f"rows too many: {table} " in said()
+    for verb in (("maintain", "hourly"), ("run", "hourly", "--to", "2013-01-05"), ("publish", "hourly"), ("state", "restore", "hourly", 3)):
+        said()
+        assert here(*verb, *six_runs.where) == 1
+        assert f"rows too many: {table} " in (text := said()) and "`slackwater publish hourly --rebuild`" in text
+    assert here("publish", "hourly", "--rebuild", *six_runs.where) == 0
+    assert f"rows of {table} stood there more than once" in said()
+    assert facts_of_tables(six_runs.stored) == before
+    assert here("doctor", *six_runs.where) == 0
+    assert here("publish", "hourly", "--rebuild", *six_runs.where) == 0
+    assert "nothing to do; every row stands once" in said()
+    maintain(six_runs, said)
+    assert six_runs.run_here("--to", "2013-01-05") == 0
+    assert_as_model(six_runs.stored, "2013-01-05")
+    assert_corrections_make_published(six_runs.stored)

@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from jobs.engines.coverage import Stretch, read_to, was_read
 from jobs.errors import PermanentError, UsageError
 from jobs.pipelines import DeltaSource
 from jobs.tables.delta import filesystem, reason
 from jobs.tables.errors import NotADeltaTable
+from jobs.tables.log_files import check_commits, commit_path, damage, empty_commit
 from jobs.tables.reading import actions_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -191,12 +192,14 @@ class PinnedSource:
         added: dict[str, int] = {}
         removed: dict[str, int] = {}
         for version in range(before.version + 1, self.version + 1):
-            path = f"_delta_log/{version:020d}.json"
+            path = commit_path(version)
             try:
                 with log.open_input_stream(path) as commit:
                     actions = [json.loads(line) for line in commit.read().splitlines() if line.strip()]
             except FileNotFoundError:
                 return None
+            if not actions:
+                raise empty_commit(self.uri, path)
             for action in actions:
                 for kind, paths in (("add", added), ("remove", removed)):
                     if kind in action and action[kind].get("dataChange", True):
@@ -231,7 +234,7 @@ def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSour
     """The source at `version` (default: newest).
 
     Raises:
-        NotADeltaTable, EmptySource: what is at `uri` can't be read as a source.
+        NotADeltaTable, EmptySource, LogDamaged: what is at `uri` can't be read as a source.
         VersionGone: it has no such version any more.
     """
     table = _opened(source, uri)
@@ -240,20 +243,25 @@ def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSour
 
 def pin_both(source: DeltaSource, uri: str, version: int) -> tuple[PinnedSource, PinnedSource]:
     """(the source at its newest version, the source at `version`), raising as `pin`."""
-    table = _opened(source, uri)
+    table = _opened(source, uri, since=version)
     newest = _pinned(source, uri, table)
     return newest, newest if version == newest.version else _pinned(source, uri, _moved_to(source, uri, table, version))
 
 
-def _opened(source: DeltaSource, uri: str) -> DeltaTable:
+def _opened(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTable:
+    """The source as of now. `since`: a version up to which its log was looked through before."""
     try:
-        return DeltaTable(uri)
+        table = DeltaTable(uri)
     except (DeltaError, OSError) as error:
+        if not isinstance(error, TableNotFoundError) and (lost := damage(filesystem(uri), uri)) is not None:
+            raise lost from error
         raise NotADeltaTable(
             f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first (for an example: "
             "`slackwater examples load NAME --from A --to B`), or mend DeltaSource(...).",
             uri=uri,
         ) from error
+    check_commits(filesystem(uri), uri, table.version(), since)
+    return table
 
 
 def _moved_to(source: DeltaSource, uri: str, table: DeltaTable, version: int) -> DeltaTable:

@@ -17,7 +17,7 @@ from jobs.protocol.publish_branch import BranchPublisher
 from jobs.protocol.restatement import Restatement, behind, end_of, next_slice
 from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Slice, iso
-from jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
+from jobs.tables.ledger import MAIN, Branch, LedgerRow
 from jobs.tables.lineage import fork_row
 from jobs.tables.overrides import OverridesReader
 from jobs.tables.snapshots import is_kept
@@ -132,7 +132,7 @@ class _Restating:
         self.prepared, self.runner, self.tables = prepared, prepared.runner, prepared.tables
         self.pipeline = prepared.runner.pipeline
         self.name = self.pipeline.name
-        self.ledger = LedgerWriter(self.tables["runs"])
+        self.ledger = self.tables.ledger_writer
         self.publisher = Publisher(
             self.name, self.tables, catch_up.roll_forward(self.pipeline, self.tables, prepared.shape), self.runner.clock
         )

@@ -65,7 +65,7 @@ class Moves:
 
     @property
     def _ledger(self) -> LedgerWriter:
-        return LedgerWriter(self.tables["runs"])
+        return self.tables.ledger_writer
 
     def fork(self, name: str, seq: int | None = None) -> LedgerRow:
         """Make the branch `name` behind the run `seq` (default: main's head), or the newest run before it whose snapshot is kept.

@@ -13,7 +13,7 @@ from jobs.protocol import kept_ticks, validation
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
 from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.ledger import MAIN, LedgerRow, LedgerWriter
+from jobs.tables.ledger import MAIN, LedgerRow
 from jobs.tables.staging import unpack
 from jobs.tables.warehouse import Tables
 
@@ -80,7 +80,7 @@ class Publisher:
         """
         log_of = AttemptsWriter(self.tables["attempts"])
         try:
-            bound = LedgerWriter(self.tables["runs"]).commit(branch, parent_seq, rows, self.clock)
+            bound = self.tables.ledger_writer.commit(branch, parent_seq, rows, self.clock)
         except LostRaceError as error:
             if self.tables.ledger.by_run_id(rows[-1].run_id) is not None:
                 self.roll_forward.finish()

@@ -60,7 +60,7 @@ class BranchPublisher:
 
     @property
     def ledger(self) -> LedgerWriter:
-        return LedgerWriter(self.tables["runs"])
+        return self.tables.ledger_writer
 
     def publish(
         self,

@@ -24,9 +24,8 @@ from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
 from jobs.tables.lineage import cause_of, is_rebuild
 from jobs.tables.parts import Parts
 from jobs.tables.reading import StoredFiles, Within, files_within
-from jobs.tables.warehouse import Tables
+from jobs.tables.warehouse import APPLICATION, Tables
 
-APPLICATION = "slackwater"
 # Texts of corrections that are few: as dictionaries they are read and written faster, and take less memory.
 _REPEATING = ("run_id", "kind", "op", "cause")
 

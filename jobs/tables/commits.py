@@ -13,6 +13,8 @@ from enum import Enum, auto
 from deltalake import CommitProperties, Transaction
 from pyarrow.fs import FileSystem
 
+from jobs.tables.log_files import commit_path
+
 TOKEN = "slackwaterCommit"
 
 
@@ -47,7 +49,7 @@ class PendingCommit:
             OSError: the log can't be read, so it is not known whether the commit stands.
         """
         try:
-            with self.folder.open_input_stream(f"_delta_log/{self.version:020d}.json") as stream:
+            with self.folder.open_input_stream(commit_path(self.version)) as stream:
                 lines = stream.read().splitlines()
         except (FileNotFoundError, NotADirectoryError):
             return Owner.NOBODY

@@ -25,6 +25,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from jobs.tables.commits import Owner, PendingCommit
 from jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable, WarehouseNotWritable
+from jobs.tables.log_files import check_commits, commit_path, damage
 from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
 from jobs.tables.statistics import Statistics
@@ -165,7 +166,28 @@ class Folder:
     partition_by: tuple[str, ...] = ()
     _kept: list[DeltaTable] = field(default_factory=list, init=False, repr=False, compare=False)
     _opened: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
+    _seen: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
     _listed: list[tuple[int, pa.Table]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @classmethod
+    def stored(cls, uri: str, partition_by: tuple[str, ...] = ()) -> "Folder | None":
+        """The table that stands at `uri`, with the columns that it has; None where there is none."""
+        table = cls(uri, pa.schema([])).find()
+        if table is None:
+            return None
+        folder = cls(uri, pa.schema(table.schema()), partition_by)
+        folder._keep(folder._at_first(table))
+        return folder
+
+    @property
+    def newest_seen(self) -> int | None:
+        """The newest version that this folder has had a handle to; None before the first."""
+        return self._seen[0] if self._seen else None
+
+    def version(self) -> int | None:
+        """The newest version; None where there is no table."""
+        with self.found() as table:
+            return None if table is None else table.version()
 
     @cached_property
     def name(self) -> str:
@@ -178,11 +200,14 @@ class Folder:
             return kept
         try:
             table = DeltaTable(self.uri, version=version)
-            return self._at_first(table) if version is None else table
         except TableNotFoundError:
             return None
         except (OSError, DeltaError) as error:
+            if (lost := damage(filesystem(self.uri), self.uri)) is not None:
+                raise lost from error
             raise NotADeltaTable(f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}).", uri=self.uri) from error
+        check_commits(filesystem(self.uri), self.uri, table.version())
+        return self._at_first(table) if version is None else table
 
     @contextmanager
     def found(self) -> Iterator[DeltaTable | None]:
@@ -193,11 +218,13 @@ class Folder:
 
     def _at_first(self, table: DeltaTable) -> DeltaTable:
         """A handle that was just opened: what was known of the table may have been of another, which stood there before."""
-        self._opened[:] = [table.version()]
+        self._opened[:] = self._seen[:] = [table.version()]
         self._listed.clear()
         return table
 
     def _keep(self, table: DeltaTable | None) -> None:
+        if table is not None:
+            self._seen[:] = [max([table.version(), *self._seen])]
         if table is not None and all(table.version() - first < _VERSIONS_OF_A_HANDLE for first in self._opened):
             self._kept[:] = [table]
 
@@ -205,18 +232,17 @@ class Folder:
         """The kept handle as of now, which is the caller's alone from here on. None where there is none, or its table was removed."""
         try:
             table = self._kept.pop()
-            is_there, has_moved = self._has_versions(table.version(), table.version() + 1)
-            if has_moved:
+            version, folder = table.version(), filesystem(self.uri)
+            # The newest version has a commit, and none follows it.
+            own, following = folder.get_file_info([commit_path(version), commit_path(version + 1)])
+            if not own.is_file or not own.size:
+                return None  # opened anew, it is said what is wrong
+            if following.is_file:
                 table.update_incremental()
-                [is_there] = self._has_versions(table.version())
+                check_commits(folder, self.uri, table.version(), since=version)
         except (IndexError, OSError, DeltaError):
             return None
-        return table if is_there else None
-
-    def _has_versions(self, *versions: int) -> list[bool]:
-        """Whether the log has a commit of each. The newest has one, and none follows it."""
-        commits = [f"_delta_log/{version:020d}.json" for version in versions]
-        return [bool(info.is_file) for info in filesystem(self.uri).get_file_info(commits)]
+        return table
 
     def open(self) -> DeltaTable:
         """The table as of now.
@@ -358,14 +384,15 @@ class Folder:
             except (OSError, DeltaError) as error:
                 owner = self._owner_of(pending, error)
                 if owner is Owner.OURS:
-                    return
+                    break
                 if owner is Owner.NOBODY:
                     raise not_writable(self.uri, error) from error
                 if expected is not None:
                     raise CommitConflict(f"{self.uri}: {error}") from error
             else:
                 self._keep(table)
-                return
+                break
+        self._seen[:] = [pending.version]
 
     def _owner_of(self, pending: PendingCommit, failure: Exception) -> Owner:
         try:

@@ -31,5 +31,9 @@ class CommitUnknown(RetryableError):
     """Storage failed during a commit and again when it was asked whether the commit stands."""
 
 
+class LogDamaged(PermanentError):
+    """A file of a Delta log is empty or lost. Facts: uri of the table, path of the file in its folder."""
+
+
 class SnapshotGone(UsageError):
     """Retention has dropped the snapshot that somebody wants."""

@@ -17,9 +17,7 @@ from jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
 from jobs.tables.reading import Within
 from jobs.tables.spans import Span
 from jobs.tables.staging import read_staged
-from jobs.tables.warehouse import Tables, Warehouse
-
-ROLLED_FORWARD = "slackwater"
+from jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Inspection:
     def _rolled_forward(self) -> int:
         """The seq of the newest ledger row that `published` shows; 0 for none."""
         published = self.tables["published"].find()
-        return 0 if published is None else published.transaction_version(ROLLED_FORWARD) or 0
+        return 0 if published is None else published.transaction_version(APPLICATION) or 0
 
     def run(self, seq: int | None) -> LedgerRow:
         """The ledger row of `seq`, or main's head.

@@ -81,6 +81,7 @@ class LedgerRow:
     committed_at: datetime | None = None
     phase_seconds: dict[str, float] = field(default_factory=dict)
     version: str | None = None
+    table_versions: dict[str, int] = field(default_factory=dict)
 
     def is_live_in(self, head: "LedgerRow") -> bool:
         """Whether this row's run is part of the branch that `head` ends."""
@@ -136,6 +137,7 @@ def _from_values(values: dict[str, Any]) -> LedgerRow:
             "inputs": tuple(Input(**item) for item in values["inputs"] or ()),
             "files": {table: tuple(paths) for table, paths in dict(values["files"] or {}).items()},
             "phase_seconds": dict(values["phase_seconds"] or {}),
+            "table_versions": dict(values.get("table_versions") or {}),
         }
     )
 
@@ -167,6 +169,13 @@ class LedgerReader:
         if not found:
             raise NoRuns(f"the ledger has no row {seq}; `slackwater runs` lists what it has.", seq=seq)
         return found[0]
+
+    def newest(self) -> LedgerRow | None:
+        """The row of the greatest seq of all branches; None while there is none."""
+        files = self.folder.files()
+        seq = _newest_seq(files)
+        where = pc.field("seq") == seq
+        return _rows(files.within(Within.only("seq", seq)).read(self.folder.schema.names, where))[0] if seq else None
 
     def by_run_id(self, run_id: str) -> LedgerRow | None:
         """The row that a run was committed as, if it was."""
@@ -257,7 +266,16 @@ class Branch:
 
 
 class LedgerWriter(LedgerReader):
-    """Appends to the ledger."""
+    """Appends to the ledger.
+
+    Args:
+        table_versions: the newest versions of the pipeline's tables that this process has seen, by their names; recorded in each row, so
+            that a table whose log loses its newest commits is found out.
+    """
+
+    def __init__(self, folder: Folder, table_versions: Callable[[], Mapping[str, int]] = dict) -> None:
+        super().__init__(folder)
+        self._table_versions = table_versions
 
     def commit(
         self,
@@ -269,10 +287,10 @@ class LedgerWriter(LedgerReader):
     ) -> list[LedgerRow]:
         """Append `rows` to `branch`, bound to the next seqs, in one commit, if `parent_seq` is still its head.
 
-        The only commit point of a run, a fork, a publish, a restore, a close or a drop. `rows` are in slice order; seq, branch and
-        committed_at of each are set here. So are parent_seq and live of a run or close, which continues the branch; rows of other kinds
-        (see `jobs.tables.lineage`) bring their live, and a fork brings its parent. `beside`: heads of other branches that must not have
-        moved either. Returns the rows as committed.
+        The only commit point of a run, a fork, a publish, a restore, a close or a drop. `rows` are in slice order; seq, branch,
+        committed_at and table_versions of each are set here. So are parent_seq and live of a run or close, which continues the
+        branch; rows of other kinds (see `jobs.tables.lineage`) bring their live, and a fork brings its parent. `beside`: heads of
+        other branches that must not have moved either. Returns the rows as committed.
 
         Raises:
             LostRaceError: somebody else moved a head.
@@ -284,7 +302,9 @@ class LedgerWriter(LedgerReader):
             _refuse_moved(branch, head, parent_seq)
             for other, seq in (beside or {}).items():
                 _refuse_moved(other, self._newest_of(files, other), seq)
-            bound = _bind(branch, rows, head, _newest_seq(files), committed_at())
+            versions = {**self._table_versions(), self.folder.name: table.version() + 1}
+            staged = [replace(row, table_versions=versions) for row in rows]
+            bound = _bind(branch, staged, head, _newest_seq(files), committed_at())
             try:
                 self.folder.append(pa.Table.from_pylist([_row(row) for row in bound], schema=self.folder.schema), expected=table)
             except CommitConflict:

@@ -61,6 +61,7 @@ RUNS: Columns = (
     ("committed_at", TIME),
     ("phase_seconds", pa.map_(TEXT, pa.float64())),
     ("version", TEXT),
+    ("table_versions", pa.map_(TEXT, LONG)),
 )
 
 ATTEMPTS: Columns = (
@@ -133,7 +134,7 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
 }
 
 # The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows of that format.
-ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"source_progress": ("collected",)}
+ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"runs": ("table_versions",), "source_progress": ("collected",)}
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
 STAGED_TABLES = (*SNAPSHOT_TABLES, "panes", "late_events", "quarantine")

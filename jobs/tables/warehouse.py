@@ -11,10 +11,13 @@ from jobs.tables import schemas
 from jobs.tables.attempts import AttemptsReader
 from jobs.tables.delta import Folder, beside
 from jobs.tables.errors import NoRuns, ShapeChanged
-from jobs.tables.ledger import LedgerReader, refuse_newer
+from jobs.tables.ledger import LedgerReader, LedgerWriter, refuse_newer
+from jobs.tables.log_files import refuse_lost_rows, refuse_older
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
+# Under this name `published` and `corrections` say in their logs how far they have been rolled forward: the seq of a ledger row.
+APPLICATION = "slackwater"
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,17 @@ class Warehouse:
 
         Raises:
             NoRuns: the pipeline has no tables here, or not all of them: the first run was killed while it made them.
+            LogDamaged: see `Tables.check_logs`.
         """
         found: dict[str, Folder] = {}
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
         for name in every:
-            uri = f"{self.root}/{pipeline}/{name}"
-            table = Folder(uri, pa.schema([])).find()
-            if table is not None:
-                found[name] = Folder(uri, pa.schema(table.schema()), schemas.partitioned_by(name))
+            folder = Folder.stored(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name))
+            if folder is not None:
+                found[name] = folder
+        if "runs" in found:
+            absent = {name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([])) for name in every if name not in found}
+            Tables({**found, **absent}).check_logs()
         if len(found) < len(every):
             raise NoRuns(
                 f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run {pipeline} --to TIME`, or name "
@@ -82,6 +88,30 @@ class Tables:
     def attempts(self) -> AttemptsReader:
         return AttemptsReader(self.folders["attempts"])
 
+    @property
+    def ledger_writer(self) -> LedgerWriter:
+        return LedgerWriter(self.folders["runs"], self._versions_seen)
+
+    def _versions_seen(self) -> dict[str, int]:
+        return {name: folder.newest_seen for name, folder in self.folders.items() if folder.newest_seen is not None}
+
+    def check_logs(self) -> None:
+        """Refuse tables whose logs have lost commits that the ledger knows of, and a ledger that `published` is ahead of.
+
+        Raises:
+            LogDamaged: with the first file that is missing.
+        """
+        newest = self.ledger.newest()  # read first: tables only move on
+        seq, versions = (0, {}) if newest is None else (newest.seq, newest.table_versions)
+        seen = {name: folder for name, folder in self.folders.items() if name in versions}
+        for (name, folder), version in zip(seen.items(), beside(Folder.version, seen.values()), strict=True):
+            refuse_older(folder.uri, version, versions[name], seq)
+        if "published" in self.folders:
+            with self.folders["published"].found() as published:
+                rolled_forward = 0 if published is None else published.transaction_version(APPLICATION) or 0
+            if rolled_forward > seq:
+                refuse_lost_rows(self.folders["runs"].uri, self.folders["runs"].version(), seq, rolled_forward)
+
     def ensure(self) -> None:
         """Make every table that isn't there, and add the columns of `schemas.ADDED_COLUMNS` that one of an earlier format lacks. A column
         that the source has gained becomes one of `late_events`; one that it lost stays.
@@ -90,7 +120,9 @@ class Tables:
             ShapeChanged: a table has other columns than the pipeline declares now.
             NewerFormat: a newer version of the product has written here.
             WarehouseNotWritable: the warehouse can't be written.
+            LogDamaged: see `check_logs`.
         """
+        self.check_logs()
         for (name, folder), stored in zip(self.folders.items(), beside(Folder.ensured, self.folders.values()), strict=True):
             if stored.equals(folder.schema):
                 continue

@@ -27,13 +27,14 @@ from jobs.engines.inputs import (
     VersionGone,
     check_roles,
     pin,
+    pin_both,
     read,
     to_datetime,
     to_ms,
 )
 from jobs.pipelines import DeltaSource
-from jobs.tables.delta import Folder
-from jobs.tables.errors import NotADeltaTable
+from jobs.tables.delta import Folder, filesystem
+from jobs.tables.errors import LogDamaged, NotADeltaTable
 
 SOURCE = DeltaSource("t", event_time="e", arrival_time="a")
 START = datetime(2013, 1, 1, tzinfo=UTC)
@@ -421,3 +422,52 @@ class TestRoles:
     def test_columns_of_aggregates_must_be_there_too(self) -> None:
         with pytest.raises(SourceColumnError, match="no column 'delay'"):
             check_roles(self.roles(), SCHEMA_OF_ROLES, ("delay",))
+
+
+class TestALogThatHasLostAFile:
+    @pytest.fixture
+    def uri(self, tmp_path: Path) -> str:
+        """A source of the versions 0 … 4, a row each."""
+        for row in range(5):
+            commit(tmp_path, {row: after(row)})
+        return str(tmp_path)
+
+    @pytest.mark.parametrize("version", [0, 2, 4])
+    def test_an_empty_commit_is_named_and_not_passed_over(self, uri: str, version: int) -> None:
+        (Path(uri) / f"_delta_log/{version:020d}.json").write_bytes(b"")
+        with pytest.raises(LogDamaged, match=rf"{uri}: _delta_log/{version:020d}\.json is empty"):
+            pin(SOURCE, uri)
+
+    def test_a_missing_commit_is_named(self, uri: str) -> None:
+        (Path(uri) / f"_delta_log/{2:020d}.json").unlink()
+        with pytest.raises(LogDamaged, match=rf"{uri}: _delta_log/{2:020d}\.json is missing"):
+            pin(SOURCE, uri)
+
+    @pytest.mark.parametrize("version", [3, 4])
+    def test_an_empty_commit_behind_the_version_of_the_run_before_is_named(self, uri: str, version: int) -> None:
+        (Path(uri) / f"_delta_log/{version:020d}.json").write_bytes(b"")
+        with pytest.raises(LogDamaged, match=rf"{version:020d}\.json is empty"):
+            pin_both(SOURCE, uri, 2)
+
+    def test_what_lies_before_the_run_before_was_looked_at_by_it(self, uri: str) -> None:
+        """A log whose checkpoints come seldom is not asked for all its files by every slice."""
+        asked: list[str] = []
+
+        class Listed:
+            def get_file_info(self, paths: list[str]) -> list[Any]:
+                asked.extend(paths)
+                return filesystem(uri).get_file_info(paths)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(inputs, "filesystem", lambda _: Listed())
+            pin_both(SOURCE, uri, 3)
+        assert asked == [f"_delta_log/{4:020d}.json"]
+
+    def test_an_empty_commit_that_a_checkpoint_has_made_good_for_says_not_what_it_changed(self, uri: str) -> None:
+        """Which of its rows are new since the run before can't be told any more."""
+        before, newest = pin(SOURCE, uri, 1), pin(SOURCE, uri)
+        DeltaTable(uri).create_checkpoint()
+        (Path(uri) / f"_delta_log/{3:020d}.json").write_bytes(b"")
+        assert pin(SOURCE, uri) == newest
+        with pytest.raises(LogDamaged, match=rf"{3:020d}\.json is empty"):
+            newest.check_kept(before, ms(after(2)), "a")

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.protocol.corrections import Identity, Publication
-from jobs.protocol.roll_forward import APPLICATION, RollForward
+from jobs.protocol.roll_forward import RollForward
 from jobs.tables.ledger import LedgerWriter
 from jobs.tables.schemas import Shape
-from jobs.tables.warehouse import Tables
+from jobs.tables.warehouse import APPLICATION, Tables
 from tests.jobs.open_files import FEWEST, with_few_open_files
 from tests.jobs.protocol.lineages import HOUR, LATE_EVENING, histories
 from tests.jobs.protocol.published_model import Correction, PaneRow, Published, comparable, history, history_of

@@ -11,11 +11,11 @@ from deltalake import Transaction
 from jobs.errors import UsageError
 from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.errors import NoRuns
-from jobs.tables.inspection import ROLLED_FORWARD, Inspection
+from jobs.tables.inspection import Inspection
 from jobs.tables.ledger import LedgerRow, LedgerWriter
 from jobs.tables.schemas import Shape
 from jobs.tables.staging import stack, write_staged
-from jobs.tables.warehouse import Tables, Warehouse
+from jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 from tests.jobs.tables.ledger_rows import clock, day, run_row
 
 SHAPE = Shape(
@@ -61,7 +61,7 @@ def correct(tables: Tables, seq: int, *starts: Any, published: bool = True) -> N
     tables["corrections"].append(pa.Table.from_pylist(rows, schema=tables["corrections"].schema))
     if published:
         empty = tables["published"].schema.empty_table()
-        tables["published"].append(empty, tables["published"].open(), Transaction(ROLLED_FORWARD, seq))
+        tables["published"].append(empty, tables["published"].open(), Transaction(APPLICATION, seq))
 
 
 def test_a_pipeline_that_never_ran_says_how_to_run_it(tmp_path: Path) -> None:

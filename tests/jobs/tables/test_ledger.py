@@ -207,6 +207,7 @@ FULL = run_row(
     phase_seconds={"replay": 1.25},
     started_at=day(3),
     committed_at=day(4),
+    table_versions={"runs": 7, "panes": 0},
 )
 
 

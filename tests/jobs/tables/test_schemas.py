@@ -24,7 +24,8 @@ DOCUMENTED = {
         seq run_id kind branch parent_seq live slice_start slice_end attempt engine watermark_in watermark_out inputs config_hash code_hash
         format_version rows_read rows_filtered rows_accepted rows_late rows_unassigned rows_quarantined rows_folded assignments_missed
         elements_never_fired windows_opened windows_fired windows_refired windows_merged windows_cleaned windows_open timers_pending
-        verdict state_hash output_hash files started_at committed_at phase_seconds version""",
+        verdict state_hash output_hash files started_at committed_at phase_seconds version
+        table_versions""",
     "attempts": """
         run_id parent_seq slice_start slice_end attempt owner claimed_at expires_at outcome verdict ledger_row exit_code step error at""",
     "window_state": """

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jobs.engines.source_changes import Loss
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -53,3 +55,26 @@ def was_read(stretches: Sequence[Stretch], low_ms: int, high_ms: int, added: int
         if stretch.from_ms <= left:
             left = max(left, stretch.to_ms)
     return left <= high_ms and left < last
+
+
+def had_readers(stretches: Sequence[Stretch], loss: Loss) -> bool:
+    """Whether any live run has read at a version that had rows which are gone now, or lacked rows which are back."""
+    versions = [stretch.version for stretch in stretches]
+    return _was_lacked(loss, versions) or any(
+        brought is None or any(brought <= version < loss.removed for version in versions) for brought in loss.brought
+    )
+
+
+def rests_on(stretches: Sequence[Stretch], low_ms: int, high_ms: int, loss: Loss, read_ms: int) -> bool:
+    """Whether what live runs have read may differ from what the source holds now because of `loss`, of a file whose rows arrived in
+    [low_ms, high_ms]. All arrivals before `read_ms` are covered."""
+    if any(was_read(stretches, low_ms, high_ms, brought, loss.removed, read_ms) for brought in loss.brought):
+        return True
+    if loss.restored is None or not _was_lacked(loss, [stretch.version for stretch in stretches]):
+        return False
+    return was_read(stretches, low_ms, high_ms, None, loss.restored, read_ms)
+
+
+def _was_lacked(loss: Loss, versions: Sequence[int]) -> bool:
+    """Whether one of `versions` lacked rows that were gone for a while."""
+    return loss.restored is not None and any(loss.removed <= version < loss.restored for version in versions)

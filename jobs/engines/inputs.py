@@ -3,8 +3,7 @@
 A task reads Parquet itself. Where that is impossible (deletion vectors, column mapping) Spark scans instead; `why_not_direct` says why.
 """
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -19,12 +18,13 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from jobs.engines.coverage import Stretch, read_to, was_read
+from jobs.engines.coverage import Stretch, had_readers, read_to, rests_on
+from jobs.engines.source_changes import UNKNOWN, Changes, Loss, changes_of, commits
 from jobs.errors import PermanentError, UsageError
 from jobs.pipelines import DeltaSource
 from jobs.tables.delta import filesystem, reason
 from jobs.tables.errors import NotADeltaTable
-from jobs.tables.log_files import check_commits, commit_path, damage, empty_commit
+from jobs.tables.log_files import check_commits, damage
 from jobs.tables.reading import actions_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -114,8 +114,13 @@ class PinnedSource:
         """Its files as of `jobs.tables.reading.actions_of`, in path order. Tasks, which know their files, are not sent them."""
         return actions_of(DeltaTable(self.uri, version=self.version)).sort_by("path")
 
+    @cached_property
+    def _changes_by_version(self) -> "dict[int, Changes | None]":
+        """What `_changes_since` has found out; by the version that it was asked for."""
+        return {}
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "actions"}
+        return {name: value for name, value in vars(self).items() if name not in ("actions", "_changes_by_version")}
 
     def files(
         self,
@@ -129,11 +134,11 @@ class PinnedSource:
         """Files that may hold rows of the slice, by partition values and statistics, in path order; and files that the parent run's version
         `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without an arrival time. `restated`
         is what live runs have read at versions newer than `before`; rows that arrived in one of the milliseconds `also` are wanted too."""
-        new = None if before is None else self._new_since(before)
+        new = None if before is None else self._new_since(before, restated)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
-        for file, bounds in _with_bounds(self, arrival):
-            read_ms = None if new is None else read_to(restated, new.get(file.path, _UNKNOWN))
+        for file, bounds in _with_bounds(self.actions, self._name_in_log(arrival)):
+            read_ms = None if new is None else read_to(restated, new.get(file.path, UNKNOWN))
             has_left = bounds is None or (bounds[0] < low and (read_ms is None or bounds[1] + 999 >= read_ms * 1000))
             is_earlier = before is not None and has_left  # a lineage reads nothing from before its start
             unread = (new is None or file.path in new) and (is_earlier or (file.may_hold_unread and read_ms is None))
@@ -153,60 +158,84 @@ class PinnedSource:
             SourceRewritten: it has.
         """
         changes = self._changes_since(before)
-        if changes is None or not changes.removed:
-            return
-        gone: dict[str, int | None] = {}
-        for pinned in (before, *(replace(self, version=version) for version in sorted({stretch.version for stretch in restated}))):
-            for file, bounds in _with_bounds(pinned, arrival):
-                removed = changes.removed.get(file.path)
-                if removed is None or removed <= pinned.version or file.path in gone:
-                    continue
-                low, high = (_FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
-                lost = was_read(restated, low, high, changes.added.get(file.path), removed, from_ms)
-                if lost or file.may_hold_unread:
-                    gone[file.path] = low if bounds is not None and bounds != _NOWHERE else None
-        if gone:
-            least = None if None in gone.values() else min(low for low in gone.values() if low is not None)
-            raise rewritten(self, before, f"{len(gone)} files, e.g. {min(gone)}", least)
+        if changes is None:
+            lost = self._vanished(before, from_ms, arrival)
+        else:
+            lost = self._lost(changes.losses, before, from_ms, arrival, restated)
+        if lost:
+            least = None if None in lost.values() else min(low for low in lost.values() if low is not None)
+            raise rewritten(self, before, f"{len(lost)} files, e.g. {min(lost)}", least)
 
-    def is_certain_since(self, before: "PinnedSource") -> bool:
-        """Whether the log still says which files brought new rows since `before`, and which only rewrote old ones."""
+    def _lost(
+        self, losses: Iterable[Loss], before: "PinnedSource", from_ms: int, arrival: str, restated: Sequence[Stretch]
+    ) -> dict[str, int | None]:
+        """Paths of files with rows that live runs have read and that are gone, and the earliest arrival in each; None: not known."""
+        lost: dict[str, int | None] = {}
+        listed: dict[int, dict[str, tuple[InputFile, Bounds | None]]] = {}
+        for loss in losses:
+            if not had_readers(restated, loss):
+                continue
+            version = before.version if loss.listed is None else loss.listed
+            if version not in listed:
+                actions = (before if version == before.version else replace(self, version=version)).actions
+                listed[version] = {file.path: (file, bounds) for file, bounds in _with_bounds(actions, self._name_in_log(arrival))}
+            file, bounds = listed[version][loss.path]
+            low, high = (_FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
+            if file.may_hold_unread or rests_on(restated, low, high, loss, from_ms):
+                lost[loss.path] = low if bounds is not None and bounds != _NOWHERE else None
+        return lost
+
+    def _vanished(self, before: "PinnedSource", from_ms: int, arrival: str) -> dict[str, int | None]:
+        """As `_lost` where the log is gone: files that are not there any more. Their rows can only stand in files that have come since; if
+        one of those may hold rows that arrived before the slice, none are given: Spark then compares the rows."""
+        column, paths = self._name_in_log(arrival), _paths(before)
+        for file, bounds in _with_bounds(self.actions, column):
+            if file.path not in paths and (file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000):
+                return {}
+        vanished = paths - _paths(self)
+        lost: dict[str, int | None] = {}
+        for file, bounds in _with_bounds(before.actions, column):
+            if file.path in vanished and (file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000):
+                lost[file.path] = None if bounds is None or bounds == _NOWHERE else bounds[0] // 1000
+        return lost
+
+    def _name_in_log(self, column: str) -> str:
+        """The name under which the log keeps a column's values and bounds: where columns are mapped, not the one that users see."""
+        return name_in_files(self.schema.field(column)) if column in self.schema.names else column
+
+    def has_log_since(self, before: "PinnedSource") -> bool:
+        """Whether the log still says which rows are gone since `before`."""
         return self._changes_since(before) is not None
+
+    def is_certain_since(self, before: "PinnedSource", restated: Sequence[Stretch] = ()) -> bool:
+        """Whether the log still says of each file whether its rows are new since `before` or old, to runs that have read as `restated`."""
+        changes = self._changes_since(before)
+        return changes is not None and UNKNOWN not in changes.new_files(item.version for item in restated).values()
 
     def added_since(self, before: "PinnedSource") -> dict[str, int] | None:
         """Paths of files that brought new rows since `before`, and the version that did; None where the log does not say it any more."""
-        changes = self._changes_since(before)
-        return None if changes is None else changes.added
+        return self._new_since(before) if self.is_certain_since(before) else None
 
-    def _new_since(self, before: "PinnedSource") -> dict[str, int]:
-        """Paths of files with rows that `before` lacks, and the version that brought each; where the log is gone, all that `before` did not
-        have."""
+    def names_at(self, version: int) -> dict[str, str | None]:
+        """The columns, and what each was called at another version; None where it was not there."""
+        names = {name_in_files(column): column.name for column in pa.schema(DeltaTable(self.uri, version=version).schema())}
+        return {column.name: names.get(name_in_files(column)) for column in self.schema}
+
+    def _new_since(self, before: "PinnedSource", restated: Sequence[Stretch] = ()) -> dict[str, int]:
+        """Paths of files that may hold rows which `before` lacks, and the version that brought each; where the log is gone, all that
+        `before` did not have."""
         changes = self._changes_since(before)
         if changes is not None:
-            return changes.added
-        return dict.fromkeys(_paths(self) - _paths(before), _UNKNOWN)
+            return changes.new_files(item.version for item in restated)
+        return dict.fromkeys(_paths(self) - _paths(before), UNKNOWN)
 
-    def _changes_since(self, before: "PinnedSource") -> "_Changes | None":
-        """What the commits after `before` have added and removed, mere rewrites left out; None where the log can't say it."""
-        log = filesystem(self.uri)
-        added: dict[str, int] = {}
-        removed: dict[str, int] = {}
-        for version in range(before.version + 1, self.version + 1):
-            path = commit_path(version)
-            try:
-                with log.open_input_stream(path) as commit:
-                    actions = [json.loads(line) for line in commit.read().splitlines() if line.strip()]
-            except FileNotFoundError:
-                return None
-            if not actions:
-                raise empty_commit(self.uri, path)
-            for action in actions:
-                for kind, paths in (("add", added), ("remove", removed)):
-                    if kind in action and action[kind].get("dataChange", True):
-                        paths[unquote(action[kind]["path"])] = version
-        if added.keys() - removed.keys() - _paths(self):
-            return None  # new rows were compacted since, perhaps together with old ones
-        return _Changes(added, removed)
+    def _changes_since(self, before: "PinnedSource") -> Changes | None:
+        """What the commits after `before` have done to the rows; None where the log can't say it any more."""
+        known = self._changes_by_version
+        if before.version not in known:
+            history = commits(self.uri, before.version + 1, self.version)
+            known[before.version] = None if history is None else changes_of(history)
+        return known[before.version]
 
 
 def rewritten(source: PinnedSource, before: PinnedSource, seen_by: str, least_ms: int | None = None) -> SourceRewritten:
@@ -221,13 +250,6 @@ def rewritten(source: PinnedSource, before: PinnedSource, seen_by: str, least_ms
         version=source.version,
         least_ms=least_ms,
     )
-
-
-class _Changes(NamedTuple):
-    """Paths of files that commits have added and removed, and the newest version that did."""
-
-    added: dict[str, int]
-    removed: dict[str, int]
 
 
 def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSource:
@@ -405,6 +427,12 @@ def read(
     return pa.table(arrays, names=list(columns))
 
 
+def name_in_files(column: pa.Field) -> str:
+    """The name of a column in files and in the log: its own, or that which Delta has mapped it to."""
+    mapped = (column.metadata or {}).get(b"delta.columnMapping.physicalName")
+    return column.name if mapped is None else mapped.decode()
+
+
 def _paths(source: PinnedSource) -> set[str]:
     return set(map(unquote, _list(source.actions.column("path"))))
 
@@ -412,13 +440,10 @@ def _paths(source: PinnedSource) -> set[str]:
 Bounds = tuple[int, int]
 _NOWHERE: Bounds = (2**63 - 1, -(2**63))
 _FIRST_MS = -(2**63)
-# Newer than any version: no stretch has read a file of which the log does not say when it came.
-_UNKNOWN = 2**63 - 1
 
 
-def _with_bounds(source: PinnedSource, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
+def _with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
     """Every file with the least and greatest arrival in it, in microseconds; None where the log doesn't say."""
-    actions = source.actions
     names = [name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")]
     values = zip(*(_list(actions.column(f"partition.{name}")) for name in names), strict=True) if names else [()] * actions.num_rows
     rows = _numbers(actions, "num_records")

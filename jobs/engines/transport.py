@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from jobs.errors import PermanentError, RetryableError
 from jobs.runtime.versions import Work, checked
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -86,7 +86,7 @@ class SliceScan:
 
     def why_not_direct(self) -> str | None:
         """Why tasks can't read the files themselves; None when they can."""
-        if self.before is not None and self.holds_unread() and not self.source.is_certain_since(self.before):
+        if self.before is not None and self.holds_unread() and not self.source.is_certain_since(self.before, self.restated):
             return "a log that no longer says which rows are new"
         return self.source.why_not_direct
 
@@ -231,46 +231,59 @@ class OnSpark:
         return _in_tasks(self._spark.range(0, len(groups), 1, len(groups)), run)
 
     def _scan(self, scan: SliceScan) -> "DataFrame":
-        from pyspark.sql.functions import col
-
-        def rows_of(source: PinnedSource) -> "DataFrame":
-            return self._spark.read.format("delta").option("versionAsOf", source.version).load(source.uri).select(*scan.columns)
-
-        arrival = col(scan.arrival)
-        rows = rows_of(scan.source)
+        arrival = _column(scan.arrival)
+        rows = self._rows_at(scan, scan.source.version)
         wanted = (arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))
         for true_ms in scan.overrides.true_arrivals(scan.from_ms, scan.to_ms):
             wanted = wanted | ((arrival >= to_datetime(true_ms)) & (arrival < to_datetime(true_ms + 1)))
         in_slice = rows.where(wanted)
-        if not scan.holds_unread():
+        # Where the log is gone, only the rows say whether a deletion vector hides some that were read.
+        if not scan.holds_unread() and (scan.before is None or scan.source.has_log_since(scan.before)):
             return in_slice
         earlier = arrival.isNull() | ((arrival >= to_datetime(scan.start_ms)) & (arrival < to_datetime(scan.from_ms)))
         unread = rows.where(earlier)
         if scan.before is not None:
-            read_before = self._read_before(scan, rows_of).where(earlier)
-            if not scan.source.is_certain_since(scan.before) and not read_before.exceptAll(unread).isEmpty():
+            read_before = self._read_before(scan, scan.before).where(earlier)
+            is_certain = scan.source.is_certain_since(scan.before, scan.restated)
+            if not is_certain and not read_before.exceptAll(unread).isEmpty():
                 raise rewritten(scan.source, scan.before, "a comparison of both versions")
             unread = unread.exceptAll(read_before)
         return in_slice.unionByName(unread)
 
-    def _read_before(self, scan: SliceScan, rows_of: "Callable[[PinnedSource], DataFrame]") -> "DataFrame":
-        """What live runs have read: of each arrival, the rows of the newest version that any of them has pinned."""
-        from pyspark.sql.functions import col
+    def _rows_at(self, scan: SliceScan, version: int) -> "DataFrame":
+        """The source at `version`, its columns named and typed as in the version that the slice reads; null where it lacked one."""
+        from pyspark.sql.functions import lit
 
-        assert scan.before is not None
-        arrival = col(scan.arrival)
+        frame = self._spark.read.format("delta").option("versionAsOf", version).load(scan.source.uri)
+        if version == scan.source.version:
+            return frame.select(*map(_column, scan.columns))
+        types = {field.name: field.dataType for field in self._rows_at(scan, scan.source.version).schema}
+        names = scan.source.names_at(version)
+        values = [lit(None) if names[name] is None else _column(str(names[name])) for name in scan.columns]
+        return frame.select(*(value.cast(types[name]).alias(name) for name, value in zip(scan.columns, values, strict=True)))
+
+    def _read_before(self, scan: SliceScan, before: PinnedSource) -> "DataFrame":
+        """What live runs have read: of each arrival, the rows of the newest version that any of them has pinned."""
+        arrival = _column(scan.arrival)
         known = pieces(scan.restated)
         if not known:
-            return rows_of(scan.before)
+            return self._rows_at(scan, before.version)
         newest = max(piece.version for piece in known)
-        read = rows_of(scan.before).where(arrival >= to_datetime(known[-1].to_ms))
-        read = read.unionByName(rows_of(replace(scan.source, version=newest)).where(arrival.isNull()))
+        read = self._rows_at(scan, before.version).where(arrival >= to_datetime(known[-1].to_ms))
+        read = read.unionByName(self._rows_at(scan, newest).where(arrival.isNull()))
         low = None
         for piece in known:
-            part = rows_of(replace(scan.source, version=piece.version)).where(arrival < to_datetime(piece.to_ms))
+            part = self._rows_at(scan, piece.version).where(arrival < to_datetime(piece.to_ms))
             read = read.unionByName(part if low is None else part.where(arrival >= to_datetime(low)))
             low = piece.to_ms
         return read
+
+
+def _column(name: str) -> "Column":
+    """A column by its name, whatever characters that has."""
+    from pyspark.sql.functions import col
+
+    return col("`" + name.replace("`", "``") + "`")
 
 
 def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:

@@ -1,0 +1,286 @@
+"""What a source's log says of its rows, after any history of appends, deletes, updates, compactions and restores, with deletion vectors and
+without: held by the rows themselves."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.engines.coverage import Stretch
+from jobs.engines.inputs import PinnedSource, SourceRewritten
+from tests.jobs.engines.source_logs import File, Log, hour
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "t")
+
+
+def new_rows(log: Log, now: PinnedSource, before: PinnedSource, covered: float) -> list[int]:
+    """Rows of files that may hold some which arrived before `covered` hours and that nobody has read."""
+    paths = {file.path for file in now.files(hour(covered), hour(covered), "a", before) if file.may_hold_unread}
+    return sorted(row for (path, _), rows in log.files.items() for row in rows if path in paths)
+
+
+class TestDeletionVectors:
+    def test_deleting_rows_that_were_read_is_refused_with_the_earliest_arrival(self, log: Log) -> None:
+        file = log.append(1, 2)
+        before = log.pin()
+        log.hide(file, 2)
+        with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T01:00:00Z on"):
+            log.pin().check_kept(before, hour(24), "a")
+
+    def test_updating_rows_that_were_read_is_refused(self, log: Log) -> None:
+        file = log.append(1, 2)
+        before = log.pin()
+        log.hide(file, 2, updated=frozenset([2]))
+        with pytest.raises(SourceRewritten):
+            log.pin().check_kept(before, hour(24), "a")
+
+    def test_a_second_vector_over_a_file_that_has_one_is_refused(self, log: Log) -> None:
+        file = log.hide(log.append(1, 2, 3), 3)
+        before = log.pin()
+        log.hide(file, 2)
+        with pytest.raises(SourceRewritten):
+            log.pin().check_kept(before, hour(24), "a")
+
+    def test_deleting_and_updating_rows_that_nobody_has_read_goes_on(self, log: Log) -> None:
+        log.append(1, 2)
+        file = log.append(24, 25, 26)
+        before = log.pin()
+        log.hide(log.hide(file, 25), 26, updated=frozenset([26]))
+        now = log.pin()
+        now.check_kept(before, hour(24), "a")
+        assert new_rows(log, now, before, 24) == []
+        assert len(now.files(hour(24), hour(48), "a", before)) == 2
+
+    def test_rows_that_an_update_moves_to_covered_arrivals_are_new(self, log: Log) -> None:
+        log.append(1, 2)
+        file = log.append(24, 25)
+        before = log.pin()
+        log.hide(file, 25, updated=frozenset([3]))
+        now = log.pin()
+        now.check_kept(before, hour(24), "a")
+        assert new_rows(log, now, before, 24) == [3]
+
+    def test_purging_and_compacting_are_no_change(self, log: Log) -> None:
+        first = log.hide(log.append(1, 2, 3), 2)
+        second = log.append(4)
+        before = log.pin()
+        [purged] = log.compact(first)
+        log.compact(purged, second)
+        now = log.pin()
+        now.check_kept(before, hour(24), "a")
+        assert new_rows(log, now, before, 24) == []
+        assert now.is_certain_since(before)
+
+    def test_a_purge_hides_no_delete_before_it(self, log: Log) -> None:
+        file = log.append(1, 2, 3)
+        before = log.pin()
+        log.compact(log.hide(file, 2))
+        with pytest.raises(SourceRewritten):
+            log.pin().check_kept(before, hour(24), "a")
+
+    def test_restoring_the_rows_that_a_vector_hid_is_no_change(self, log: Log) -> None:
+        file = log.append(1, 2, 3)
+        before = log.pin()
+        log.hide(file, 2)
+        log.restore(before.version)
+        log.append(5, 30)
+        now = log.pin()
+        now.check_kept(before, hour(24), "a")
+        assert new_rows(log, now, before, 24) == [5, 30]
+
+
+class TestCompactedFiles:
+    @pytest.mark.parametrize("way", ["copy", "vector"])
+    def test_rows_that_were_compacted_before_they_were_deleted_are_missed(self, log: Log, way: str) -> None:
+        files = [log.append(1, 2), log.append(3, 4)]
+        before = log.pin()
+        [compacted] = log.compact(*files)
+        if way == "copy":
+            log.copy_without(compacted, 3)
+        else:
+            log.hide(compacted, 3)
+        with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T01:00:00Z on"):
+            log.pin().check_kept(before, hour(24), "a")
+
+    def test_rows_that_were_deleted_are_missed_though_new_ones_were_compacted(self, log: Log) -> None:
+        read = log.append(1, 2)
+        before = log.pin()
+        log.commit({}, [read])
+        log.compact(log.append(30), log.append(31))
+        with pytest.raises(SourceRewritten):
+            log.pin().check_kept(before, hour(24), "a")
+
+    def test_unread_rows_of_a_compacted_file_may_be_deleted(self, log: Log) -> None:
+        files = [log.append(1, 2), log.append(30, 31)]
+        before = log.pin()
+        _, later = log.compact(*files, into=2)
+        log.hide(later, 30)
+        log.pin().check_kept(before, hour(24), "a")
+
+    def test_new_rows_that_were_compacted_with_each_other_are_new(self, log: Log) -> None:
+        log.append(1)
+        before = log.pin()
+        log.compact(log.append(2), log.append(3))
+        now = log.pin()
+        assert new_rows(log, now, before, 24) == [2, 3]
+        assert now.is_certain_since(before)
+
+    def test_new_rows_that_were_compacted_with_old_ones_have_to_be_compared(self, log: Log) -> None:
+        old = log.append(1)
+        before = log.pin()
+        log.compact(old, log.append(2))
+        now = log.pin()
+        now.check_kept(before, hour(24), "a")
+        assert new_rows(log, now, before, 24) == [1, 2]
+        assert not now.is_certain_since(before)
+
+    def test_a_restatement_that_has_read_some_of_the_new_rows_makes_them_uncertain(self, log: Log) -> None:
+        log.append(1)
+        before = log.pin()
+        files = [log.append(2), log.append(3)]
+        log.compact(*files)
+        now = log.pin()
+        assert now.is_certain_since(before, [Stretch(hour(0), hour(24), now.version)])
+        assert not now.is_certain_since(before, [Stretch(hour(0), hour(24), before.version + 1)])
+
+
+class TestRestoredTables:
+    def test_a_restore_that_undoes_a_compaction_is_no_change(self, log: Log) -> None:
+        files = [log.append(1, 2), log.append(3, 4)]
+        before = log.pin()
+        log.compact(*files)
+        log.restore(before.version)
+        now = log.pin()
+        now.check_kept(before, hour(24), "a")
+        assert new_rows(log, now, before, 24) == []
+
+    def test_a_restore_behind_what_runs_have_read_is_refused(self, log: Log) -> None:
+        first = log.append(1, 2)
+        version = log.version
+        log.append(3, 4)
+        before = log.pin()
+        log.restore(version)
+        with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T03:00:00Z on"):
+            log.pin().check_kept(before, hour(24), "a")
+        assert first in log.files
+
+    def test_rows_that_were_gone_while_a_restatement_read_are_refused_when_they_are_back(self, log: Log) -> None:
+        file = log.append(1, 2)
+        before = log.pin()
+        log.commit({}, [file])
+        seen = log.version
+        log.restore(before.version)
+        now = log.pin()
+        now.check_kept(before, hour(24), "a")
+        now.check_kept(before, hour(24), "a", [Stretch(hour(0), hour(24), now.version)])
+        with pytest.raises(SourceRewritten):
+            now.check_kept(before, hour(24), "a", [Stretch(hour(0), hour(24), seen)])
+
+
+class TestLogsThatAreGone:
+    def without(self, log: Log, version: int) -> PinnedSource:
+        from deltalake import DeltaTable
+
+        DeltaTable(str(log.folder)).create_checkpoint()
+        (log.folder / "_delta_log" / f"{version:020d}.json").unlink()
+        return log.pin()
+
+    def test_read_rows_of_a_file_that_has_vanished_are_gone_where_no_other_may_hold_them(self, log: Log) -> None:
+        log.append(3)
+        file = log.append(1, 2)
+        before = log.pin()
+        log.commit({}, [file])
+        log.append(30)
+        with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T01:00:00Z on"):
+            self.without(log, log.version).check_kept(before, hour(24), "a")
+
+    def test_rows_that_another_file_may_hold_are_left_to_a_comparison(self, log: Log) -> None:
+        files = [log.append(1, 2), log.append(3)]
+        before = log.pin()
+        log.compact(*files)
+        now = self.without(log, log.version)
+        now.check_kept(before, hour(24), "a")
+        assert new_rows(log, now, before, 24) == [1, 2, 3]
+        assert not now.is_certain_since(before) and not now.has_log_since(before)
+
+
+PERIOD, COVERED = 40, 24
+
+
+def change(log: Log, draw: st.DrawFn, number: int) -> None:
+    """One commit on `log`; a row that it brings is none that was there before."""
+    arrivals = st.sets(st.integers(0, PERIOD - 1), min_size=1, max_size=4)
+    files: list[File] = sorted(log.files, key=repr)
+    kind = draw(st.sampled_from(["append", "restore", *(["hide", "copy", "compact", "compact"] if files else [])]))
+    if kind == "append":
+        log.append(*(number * PERIOD + arrival for arrival in draw(arrivals)))
+    elif kind == "restore":
+        log.restore(draw(st.integers(0, log.version)))
+    elif kind == "compact":
+        log.compact(*draw(st.lists(st.sampled_from(files), min_size=1, max_size=3, unique=True)), into=draw(st.integers(1, 2)))
+    else:
+        file = draw(st.sampled_from(files))
+        rows = draw(st.sets(st.sampled_from(sorted(log.files[file])), min_size=1)) if log.files[file] else set()
+        updated = frozenset(number * PERIOD + arrival for arrival in draw(st.sets(st.integers(0, PERIOD - 1), max_size=1)))
+        (log.hide if kind == "hide" else log.copy_without)(file, *rows, updated=updated)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_row_that_was_read_changes_unnoticed_and_new_ones_are_new_once(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        log = Log(Path(folder) / "t", PERIOD, has_statistics=data.draw(st.booleans()))
+        log.append(PERIOD * 1000 + 1, PERIOD * 1000 + 30)
+        for number in range(data.draw(st.integers(1, 7))):
+            change(log, data.draw, number)
+        read_at = data.draw(st.integers(1, log.version))
+        if not log.rows(read_at) or not log.files:
+            return  # an empty source is refused
+        restated, read = [], {row for row in log.rows(read_at) if log.arrival(row) < COVERED}
+        if data.draw(st.booleans()):
+            version, end = data.draw(st.integers(read_at, log.version)), data.draw(st.integers(1, COVERED))
+            restated = [Stretch(hour(0), hour(end), version)] if version > read_at else []
+            again = {row for row in log.rows(version) if log.arrival(row) < end}
+            read = {row for row in read if log.arrival(row) >= end} | again if restated else read
+        before, now = log.pin(read_at), log.pin()
+        try:
+            now.check_kept(before, hour(COVERED), "a", restated)
+        except SourceRewritten:
+            return
+        assert read <= log.rows(log.version)
+        if now.is_certain_since(before, restated):
+            found = []
+            for file in now.files(hour(COVERED), hour(COVERED), "a", before, restated):
+                left = file.read_to_ms or hour(0)
+                rows = next(rows for (path, _), rows in log.files.items() if path == file.path)
+                found += [row for row in rows if file.may_hold_unread and left <= hour(log.arrival(row)) < hour(COVERED)]
+            assert sorted(found) == sorted(row for row in log.rows(log.version) - read if log.arrival(row) < COVERED)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_changes_of_files_that_nobody_has_read_are_never_refused(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        log = Log(Path(folder) / "t")
+        read = [log.append(1, 2), log.append(3)]
+        log.append(30, 31, 32)
+        before = log.pin()
+        for number in range(data.draw(st.integers(1, 6))):
+            there = [file for file in log.files if file not in read]
+            kind = data.draw(st.sampled_from(["append", "compact", "compact read", *(["hide", "copy"] if there else [])]))
+            if kind == "append":
+                log.append(*data.draw(st.sampled_from([(5 + number, 40 + number), (50 + number,)])))
+            elif kind == "compact read":
+                read = log.compact(*read)
+            elif kind == "compact":
+                log.compact(*(file for file in there if min(log.written[file[0]]) >= 24))
+            else:
+                file = data.draw(st.sampled_from(there))
+                gone = data.draw(st.sets(st.sampled_from(sorted(log.files[file])), max_size=2)) if log.files[file] else set()
+                (log.hide if kind == "hide" else log.copy_without)(file, *gone)
+        log.pin().check_kept(before, hour(24), "a")

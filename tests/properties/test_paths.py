@@ -1,0 +1,120 @@
+"""By whatever path main came to the same slices, by runs, backfills, branches published later, or restores, `published` is the same, row by
+row, and what the model says of the panes of the live runs.
+"""
+
+import random
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs.pipelines import Pipeline
+from jobs.protocol.catch_up import roll_forward
+from jobs.protocol.moves import Moves
+from jobs.protocol.publish_branch import BranchBehind, BranchPublisher, ForkedFromAnotherPast
+from tests.jobs.protocol.published_model import PaneRow, newest_firings
+from tests.jobs.protocol.restating import Event, World, multiset
+from tests.properties.test_restatements import pipelines
+
+pytestmark = pytest.mark.slow
+
+LENGTH = 4  # hours of a slice
+SLICES = 6
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("run")),
+        st.tuples(st.just("backfill"), st.integers(0, SLICES - 1), st.integers(1, 3)),
+        st.tuples(st.just("branch"), st.integers(0, SLICES - 1), st.integers(1, 3)),
+        st.tuples(st.just("publish")),
+        st.tuples(st.just("restore"), st.integers(0, 10)),
+    ),
+    min_size=3,
+    max_size=10,
+)
+
+
+@dataclass
+class Lineage:
+    """A lineage that comes to its slices in whatever way; the rows of the source are all there from the start."""
+
+    world: World
+
+    @property
+    def reached(self) -> int:
+        return round(self.world.slices(self.world.ledger.live_runs(self.world.main))[-1][1]) // LENGTH
+
+    @property
+    def _tools(self) -> tuple[Moves, BranchPublisher]:
+        prepared = self.world.runner().prepare()
+        name, rolling = self.world.pipeline.name, roll_forward(self.world.pipeline, prepared.tables, prepared.shape)
+        return Moves(name, prepared.tables, rolling, "0"), BranchPublisher(name, prepared.tables, rolling, "0")
+
+    def run(self) -> None:
+        if self.reached < SLICES:
+            self.world.run((self.reached + 1) * LENGTH)
+
+    def backfill(self, first: int, count: int, *, publish: bool = True) -> None:
+        if first < self.reached:
+            self.world.backfill(first * LENGTH, (first + count) * LENGTH, publish=publish)
+
+    def branch(self, first: int, count: int) -> None:
+        """Restate a range, and leave it on its branch."""
+        self.backfill(first, count, publish=False)
+
+    def publish(self) -> None:
+        """Make the newest branch live; where main has moved too far, drop it."""
+        moves, publisher = self._tools
+        for branch in self.world.ledger.branches()[-1:]:
+            with suppress(BranchBehind, ForkedFromAnotherPast):
+                publisher.publish_as_it_is(branch.name, self.world.pipeline, self.world.warehouse)
+                return
+            moves.drop(branch.name)
+
+    def restore(self, number: int) -> None:
+        rows = [row for row in self.world.ledger.rows() if row.branch == "main"]
+        self._tools[0].restore(rows[number % len(rows)].seq)
+
+
+def by_the_model(world: World) -> list[PaneRow]:
+    """What stands of the panes of main's live runs."""
+    runs = [row.run_id for row in world.ledger.live_runs(world.main)]
+    panes: dict[str, list[PaneRow]] = {run_id: [] for run_id in runs}
+    for row in world.tables["panes"].read().to_pylist():
+        if row["run_id"] in panes:
+            panes[row["run_id"]].append(pane_of(row))
+    return list(newest_firings([panes[run_id] for run_id in runs], world.pipeline.purges).values())
+
+
+def pane_of(row: dict) -> PaneRow:
+    window = (row["k"], row["window_start"], row["window_end"])
+    return PaneRow(row["key_group"], window, row["firing"], row["ordinal"], row["kind"], (row["n"], row["total"]))
+
+
+@given(pipelines(), st.integers(0, 2**32), st.lists(steps, min_size=2, max_size=2))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+def test_published_is_the_same_by_any_path(pipeline: Pipeline, seed: int, programs: list[list[tuple]]) -> None:
+    drawn = random.Random(seed)
+    arrivals = [drawn.uniform(0, SLICES * LENGTH) for _ in range(30)]
+    events = [
+        Event(arrival - drawn.choice([0.1, 0.5, 2, 5, 9]), arrival, row, drawn.choice("ab"), drawn.randint(-3, 3))
+        for row, arrival in enumerate(arrivals)
+    ]
+    published = []
+    for program in ([("run",)], *programs):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Lineage(World(Path(folder), pipeline))
+            path.world.append(events)
+            path.world.run(LENGTH)
+            for step, *arguments in program:
+                getattr(path, step)(*arguments)
+            while path.reached < SLICES:
+                path.run()
+            published.append(multiset(path.world.published()))
+            rows = [pane_of(row) for row in path.world.published()]
+            assert sorted(map(repr, rows)) == sorted(map(repr, by_the_model(path.world)))
+    assert published[1:] == published[:1] * len(programs)

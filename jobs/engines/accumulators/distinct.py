@@ -10,13 +10,14 @@ from jobs.engines.accumulators.accumulator import OneByOne, Part
 from jobs.engines.accumulators.extremes import nan_greatest
 
 
-def one_nan(value: Any) -> Any:
-    """`value`, all NaN being one object, which a set holds once."""
-    return math.nan if isinstance(value, float) and math.isnan(value) else value
+def as_member(value: Any) -> Any:
+    """`value` as the set holds it: None stands for NaN. NaN equals no other, so a set that has been pickled, by a state back end on disk,
+    would take in a second one. Nulls don't come here."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 class CountDistinct(OneByOne):
-    """Accumulator: a set of values, changed in place."""
+    """Accumulator: a set of values (`as_member`), changed in place."""
 
     result_type = pa.int64()
 
@@ -27,7 +28,7 @@ class CountDistinct(OneByOne):
         return set()
 
     def add(self, accumulator: set[Any], value: Any) -> set[Any]:
-        accumulator.add(one_nan(value))
+        accumulator.add(as_member(value))
         return accumulator
 
     def merge(self, a: set[Any], b: set[Any]) -> set[Any]:
@@ -39,7 +40,8 @@ class CountDistinct(OneByOne):
 
     def encode(self, accumulator: set[Any]) -> tuple[list[Any]]:
         """In order, which is the one order that a set of values has."""
-        return (sorted(accumulator, key=nan_greatest),)
+        values = (math.nan if member is None else member for member in accumulator)
+        return (sorted(values, key=nan_greatest),)
 
     def decode(self, parts: Sequence[Any]) -> set[Any]:
-        return set(map(one_nan, parts[0]))
+        return set(map(as_member, parts[0]))

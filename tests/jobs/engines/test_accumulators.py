@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from jobs.engines.accumulators import ResultOverflow, SelectFunction, Stretch, StretchFunction, bind, operands, totals
 from jobs.engines.python_values import to_python
-from jobs.pipelines import Aggregate, count, max_, mean, min_, sum, variance
+from jobs.pipelines import Aggregate, count, count_distinct, max_, mean, min_, sum, variance
 from jobs.pipelines.errors import PipelineError
 from tests.jobs.engines.accumulating import DECIMAL_38, EPOCH, NUMBERS, VALUES, accumulated, alike, bound, emitted, parked
 
@@ -205,6 +205,20 @@ def test_a_bound_aggregate_and_its_accumulators_can_be_pickled(aggregate: Aggreg
     state = accumulator.add(accumulator.create(), value)
     assert copy.result(pickle.loads(pickle.dumps(state))) == accumulator.result(state)
     assert (copy.parts, copy.result_type) == (accumulator.parts, accumulator.result_type)
+
+
+@pytest.mark.parametrize(
+    "aggregate", [count("x"), sum("x"), mean("x"), min_("x"), max_("x"), variance("x"), count_distinct("x")], ids=lambda item: item.kind
+)
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from([math.nan, 0.0, -0.0, math.inf, 1.5]), max_size=6), st.integers(0, 6))
+def test_what_a_state_back_end_on_disk_has_pickled_goes_on_as_if_it_had_not(aggregate: Aggregate, values: list[float], cut: int) -> None:
+    accumulator = bound(aggregate, pa.float64())
+    whole = accumulated(accumulator, values)
+    state = pickle.loads(pickle.dumps(accumulated(accumulator, values[:cut])))
+    resumed = reduce(accumulator.add, values[cut:], state)
+    assert repr(accumulator.encode(resumed)) == repr(accumulator.encode(whole))
+    assert alike(emitted(accumulator, resumed), emitted(accumulator, whole))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from jobs.errors import LostRaceError, RetryableError
 from jobs.protocol import branches, catch_up, convergence, restatement, validation
 from jobs.protocol.branches import Origin
 from jobs.protocol.catch_up import SliceRejected, line_of, rejection
+from jobs.protocol.declared import Declared
 from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
 from jobs.protocol.restatement import Restatement, behind, end_of, next_slice
@@ -230,6 +231,8 @@ class _Restating:
             return False
         boundary = end_of(there)
         reason = convergence.why_not(own, there, later, again.before(boundary, own[-1]), whatever_the_code=self.request.whatever_the_code)
+        if reason is None and self.request.whatever_the_code:
+            reason = Declared(self.pipeline, self.runner.config_hash, self.tables).why_not_continued(later[-1])
         verb = "has converged" if reason is None else "has not converged"
         self.asked.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
         return reason is None

@@ -19,6 +19,7 @@ from jobs.protocol import validation
 from jobs.protocol.close import close
 from jobs.protocol.closed import refuse_closed
 from jobs.protocol.corrections import Identity, Publication
+from jobs.protocol.declared import Declared
 from jobs.protocol.maintain import Maintenance
 from jobs.protocol.moves import Moves, find_branch
 from jobs.protocol.publish import Publisher
@@ -225,8 +226,9 @@ def redriving(name: str, warehouse: str | None, pipelines: str | None) -> Redriv
 
 def moves(name: str, warehouse: str | None, pipelines: str | None) -> Moves:
     """Moves the lineage of a registered pipeline. Needs neither Spark nor the source."""
-    made = publisher(name, warehouse, pipelines)
-    return Moves(name, made.tables, made.roll_forward, registry.product_version())
+    made, pipeline = publisher(name, warehouse, pipelines), registry.load(pipelines)[name]
+    declared = Declared(pipeline, registry.config_hash(pipeline), made.tables)
+    return Moves(name, made.tables, made.roll_forward, declared, registry.product_version())
 
 
 def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> LedgerRow | None:

@@ -3,7 +3,7 @@
 Compares two declarations as plain values, the recorded one of the parent and today's. Touches no table.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from typing import Any, Literal
@@ -13,16 +13,18 @@ from jobs.pipelines import Pipeline
 from jobs.pipelines.canonical import plain
 from jobs.protocol.slices import iso
 
-Kind = Literal["free", "converted", "at a tick boundary", "refused"]
+Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
 
-# What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is not here is refused.
+# What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is not here is refused. What is
+# lasting can't even change where a lineage is restated from its start: rows of `published` and `panes` are found by it.
 RULES: Mapping[str, Kind] = {
-    **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle", "stragglers"), "free"),
+    **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "late_refires", "pickled_state", "on_error", "keep_snapshots", "keep_snapshot_every"), "free"),
-    **dict.fromkeys(("allowed_lateness", "max_ahead"), "converted"),
+    **dict.fromkeys(("allowed_lateness", "max_ahead", "stragglers"), "converted"),
     **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),
     "watermarks.interval_ms": "at a tick boundary",
-    **dict.fromkeys(("name", "source", "where", "watermarks", "key_by", "max_parallelism"), "refused"),
+    "max_parallelism": "lasting",
+    **dict.fromkeys(("name", "source", "where", "watermarks", "key_by"), "refused"),
     **dict.fromkeys(("window", "trigger", "evictor", "order_mode", "flink_exact"), "refused"),
     **dict.fromkeys(("select", "process", "reduce", "aggregate", "output", "side_outputs", "columns", "records"), "refused"),
 }
@@ -61,10 +63,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
     return [item for item in found if not _is_bound(item)]
 
 
-def check_settings(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str, from_ms: int) -> list[Difference]:
+def check_settings(
+    pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str, from_ms: int, start_ms: int | None = None
+) -> list[Difference]:
     """What a slice that starts at `from_ms` converts of the state that run `seq`, declared as `before`, has parked.
 
-    `before` is None where the run has not recorded its declarations.
+    `before` is None where the run has not recorded its declarations. The lineage begins at `start_ms`, by default where the pipeline says.
 
     Raises:
         SettingsChanged: with every difference that can't be followed, and the ways out.
@@ -72,16 +76,16 @@ def check_settings(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: in
     if before is None:
         raise SettingsChanged(
             f"{pipeline.name}: run {seq} was declared otherwise and has not recorded how, so whether its parked state suits today's "
-            f"declarations can't be told. {_ways_out(pipeline)}",
+            f"declarations can't be told. {_ways_out(pipeline, start_ms)}",
             pipeline=pipeline.name,
             differences=[],
         )
     found = differences(before, pipeline.describe())
-    refused = [item for item in found if item.kind == "refused"]
+    refused = [item for item in found if item.kind in ("refused", "lasting")]
     if refused:
         raise SettingsChanged(
             f"{pipeline.name}: these settings can't change while what run {seq} has parked is carried on:"
-            f"{_listed(refused)}\n{_ways_out(pipeline)}",
+            f"{_listed(refused)}\n{_ways_out(pipeline, start_ms, refused)}",
             pipeline=pipeline.name,
             differences=refused,
         )
@@ -97,11 +101,46 @@ def check_settings(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: in
     return [item for item in found if item.kind != "free"]
 
 
-def _ways_out(pipeline: Pipeline) -> str:
-    return (
-        f"Undo the change; or restate the lineage from its start, where nothing is parked: `slackwater backfill {pipeline.name} --from "
-        f"{iso(pipeline.start_ms)} --to END`; or give the pipeline another name (it then starts a lineage of its own)."
+def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
+    """Refuse what can't change while a lineage lasts, although nothing that is parked is carried on; arguments as for `check_settings`.
+
+    Raises:
+        SettingsChanged: with the differences and the ways out.
+    """
+    lasting = [item for item in differences(before or pipeline.describe(), pipeline.describe()) if item.kind == "lasting"]
+    if lasting:
+        raise SettingsChanged(
+            f"{pipeline.name}: these settings can't change while the lineage lasts; run {seq} was declared otherwise:{_listed(lasting)}\n"
+            f"{_ways_out(pipeline, None, lasting)}",
+            pipeline=pipeline.name,
+            differences=lasting,
+        )
+
+
+def check_restorable(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
+    """Refuse to make live again what run `seq` left, where settings have changed that its state and its published rows rest on.
+
+    Raises:
+        SettingsChanged: with the differences and the ways out.
+    """
+    refused = [item for item in differences(before or pipeline.describe(), pipeline.describe()) if item.kind in ("refused", "lasting")]
+    if refused:
+        raise SettingsChanged(
+            f"{pipeline.name}: run {seq} was declared otherwise, and what it has published can't be restored by today's rules:"
+            f"{_listed(refused)}\nDeclare these settings as they were then, and restore again; nothing was changed.",
+            pipeline=pipeline.name,
+            differences=refused,
+        )
+
+
+def _ways_out(pipeline: Pipeline, start_ms: int | None, refused: Sequence[Difference] = ()) -> str:
+    anew = (
+        ""
+        if any(item.kind == "lasting" for item in refused)
+        else "or restate the lineage from its start, where nothing is parked: `slackwater backfill "
+        f"{pipeline.name} --from {iso(pipeline.start_ms if start_ms is None else start_ms)} --to END`; "
     )
+    return f"Undo the change; {anew}or give the pipeline another name (it then starts a lineage of its own)."
 
 
 def _listed(found: list[Difference]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobs.errors import UsageError
+from jobs.protocol.declared import Declared
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
 from jobs.tables.ledger import MAIN, Branch, LedgerReader, LedgerRow, LedgerWriter
@@ -53,6 +54,7 @@ class Moves:
         pipeline: its name.
         tables: its tables.
         roll_forward: how its published table follows.
+        declared: what it is declared with now, and its runs were.
         version: of the product, recorded in the ledger.
         clock: the wall clock.
     """
@@ -60,6 +62,7 @@ class Moves:
     pipeline: str
     tables: Tables
     roll_forward: RollForward
+    declared: Declared
     version: str
     clock: Callable[[], datetime] = wall_clock
 
@@ -104,6 +107,7 @@ class Moves:
 
         Raises:
             NotOfMain: main never had that row.
+            SettingsChanged: the row was published by other rules than those that are declared now.
             SnapshotGone: retention has dropped the snapshot that main would continue.
             LostRaceError: main moved meanwhile.
         """
@@ -112,6 +116,7 @@ class Moves:
         if to.live == head.live:
             return None
         owner = ledger.snapshot_owner(to)
+        self.declared.refuse_to_restore(owner)
         if owner is not None:
             require_kept(self.tables, self.pipeline, owner, ledger.live_runs(to))
         row = restore_row(head, to, owner, ledger.start_of(to), self.version)

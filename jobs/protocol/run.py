@@ -24,7 +24,8 @@ from jobs.engines.transport import Transport
 from jobs.errors import LostRaceError, RetryableError, SlackwaterError
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
-from jobs.protocol.evolution import Difference, check_settings
+from jobs.protocol.declared import Declared
+from jobs.protocol.evolution import Difference
 from jobs.protocol.kept_ticks import KeptTicks
 from jobs.protocol.lease import LeaseHeld, renewed
 from jobs.protocol.shapes import check_parkable, shape_of
@@ -36,7 +37,7 @@ from jobs.tables.delta import beside
 from jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
 from jobs.tables.overrides import OverridesReader, honoured_before
 from jobs.tables.schemas import Shape, staged_tables
-from jobs.tables.staging import declaration_of, pack, stack, staged, write_staged
+from jobs.tables.staging import pack, stack, staged, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
@@ -233,6 +234,7 @@ class StageOfSlice:
         with self._phase("pin"):
             changes = self._changes()
             work = self._pinned()
+            self._refuse_rows_left_behind(changes, work)
             scan, before = work.scan(), work.progress()
         with self._phase("session"):
             runner = self.runner
@@ -314,11 +316,21 @@ class StageOfSlice:
 
     def _changes(self) -> list[Difference]:
         """Settings that differ from the parent's and are converted with its state."""
-        owner, runner = self.parent.owner, self.runner
-        if owner is None or owner.config_hash == runner.config_hash:
-            return []
-        before = declaration_of(self.prepared.attempts, owner.run_id)
-        return check_settings(self.pipeline, before, owner.seq or owner.run_id, self.slice.from_ms)
+        owner, ledger, declared = self.parent.owner, self.tables.ledger, self._declared
+        if owner is not None:
+            return declared.changes(owner, self.slice.from_ms, self.parent.start_ms)
+        main = None if self.parent.row is None else ledger.head()
+        declared.refuse_another_lineage(None if main is None else ledger.snapshot_owner(main))
+        return []
+
+    def _refuse_rows_left_behind(self, changes: list[Difference], work: SliceReplay) -> None:
+        folds_now = any(change.path == "stragglers" and change.after == "fold" for change in changes)
+        if folds_now and self.parent.row is not None:
+            self._declared.refuse_rows_left_to_a_restatement(self.tables.ledger.live_runs(self.parent.row), work.pins.source)
+
+    @property
+    def _declared(self) -> Declared:
+        return Declared(self.pipeline, self.runner.config_hash, self.tables)
 
     def _waiting(self, work: SliceReplay) -> list[validation.Check]:
         """Redriven rows that this run does not know of, because they arrive before its slice."""

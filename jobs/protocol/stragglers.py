@@ -58,16 +58,23 @@ class Stragglers:
     rows: int
 
 
-def find(source: PinnedSource, live: Sequence[Stretch], arrival: str, *, folds: bool, since: int | None = None) -> list[Stragglers] | None:
+def find(
+    source: PinnedSource, live: Sequence[Stretch], arrival: str, *, folds: bool | Sequence[bool], since: int | None = None
+) -> list[Stragglers] | None:
     """Rows of `source` that arrived in one of the slices `live`, which follow each other, and that its run has not read.
 
-    With `folds` those are left out that a later run has folded in; with `since` those that this version had already. None where the
-    source's log does not say which rows are new, or its files can't be read without Spark.
+    `folds` says whether later runs have folded in what they found, of all or of each of `live`: what they have is left out. With `since`
+    those are left out that this version had already. None where the source's log does not say which rows are new, or its files can't be
+    read without Spark.
     """
     if not live:
         return []
-    # What live runs have read of each slice: their own version, or the newest of all runs from it on.
-    read_at = [max(item.version for item in live[place:]) if folds else live[place].version for place in range(len(live))]
+    folding = [folds] * len(live) if isinstance(folds, bool) else folds
+    # What live runs have read of each slice: their own version, or the newest of all runs from it on that fold.
+    read_at = [
+        max(item.version for item, takes in zip(live[place:], [True, *folding[place + 1 :]], strict=True) if takes)
+        for place in range(len(live))
+    ]
     oldest = min(read_at) if since is None else since
     added = source.added_since(replace(source, version=oldest))
     if added is None or source.why_not_direct is not None:

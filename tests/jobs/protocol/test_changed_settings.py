@@ -1,0 +1,145 @@
+"""Settings that change between runs, restatements and restores of one lineage: what is published is right, or the change is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.protocol.catch_up import roll_forward
+from jobs.protocol.declared import Declared
+from jobs.protocol.evolution import SettingsChanged
+from jobs.protocol.moves import Moves
+from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, multiset, perfect
+from windowing import EventTimeTrigger, PurgingTrigger
+
+PURGING = PurgingTrigger.of(EventTimeTrigger())
+BASE = replace(DAILY, slice=4 * HOUR, allowed_lateness=50 * HOUR)
+# A window of two hours that fires on time and for three late rows in three slices.
+EVENTS = [*every_hour(0, 12), Event(0.5, 4.2, 100), Event(0.6, 4.3, 101), Event(0.7, 9, 102)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path / "world", BASE)
+    made.append(EVENTS)
+    return made
+
+
+@pytest.fixture
+def declare(world: World) -> Callable[..., None]:
+    """Change settings of the pipeline; with equal settings it is as before."""
+
+    def change(**settings: Any) -> None:
+        world.pipeline = replace(BASE, **settings)
+        world.code = repr(sorted(settings.items()))
+
+    change()
+    return change
+
+
+def restore(world: World, seq: int) -> None:
+    prepared = world.runner().prepare()
+    rolling = roll_forward(world.pipeline, prepared.tables, prepared.shape)
+    Moves(world.pipeline.name, prepared.tables, rolling, Declared(world.pipeline, world.code, prepared.tables), "0").restore(seq)
+
+
+def run(world: World, to: float) -> None:
+    world.run(to, slice_=4 * HOUR)
+
+
+TRIGGERS = [(PURGING, None), (None, PURGING)]
+
+
+@pytest.mark.parametrize(("before", "after"), TRIGGERS, ids=["purging before", "purging after"])
+def test_a_lineage_that_is_restated_with_another_trigger_publishes_as_if_it_had_had_it_always(
+    world: World, declare: Callable[..., None], tmp_path: Path, before: Any, after: Any
+) -> None:
+    declare(trigger=before)
+    run(world, 12)
+    declare(trigger=after)
+    with pytest.raises(SettingsChanged, match="trigger"):
+        run(world, 16)
+    world.backfill(0, 12)
+    assert world.left() == perfect(world, tmp_path / "perfect")
+
+
+@pytest.mark.parametrize(("before", "after"), TRIGGERS, ids=["purging before", "purging after"])
+def test_what_was_published_with_another_trigger_is_restored_only_where_that_is_declared_again(
+    world: World, declare: Callable[..., None], before: Any, after: Any
+) -> None:
+    declare(trigger=before)
+    run(world, 12)
+    published, seq = multiset(world.published()), world.main.seq
+    declare(trigger=after)
+    world.backfill(0, 12)
+    restated = multiset(world.published())
+    with pytest.raises(SettingsChanged, match=f"run {seq} was declared otherwise.*\n  trigger: .*\nDeclare these settings as they were"):
+        restore(world, seq)
+    assert multiset(world.published()) == restated
+    declare(trigger=before)
+    restore(world, seq)
+    assert multiset(world.published()) == published
+
+
+def test_a_lineage_keeps_its_number_of_key_groups_also_where_it_is_restated_from_its_start(
+    world: World, declare: Callable[..., None]
+) -> None:
+    run(world, 12)
+    declare(max_parallelism=64)
+    for command in (lambda: run(world, 16), lambda: world.backfill(0, 12)):
+        with pytest.raises(SettingsChanged, match="\n  max_parallelism: 128 → 64\nUndo the change; or give the pipeline another name"):
+            command()
+
+
+def test_later_runs_that_could_not_be_carried_on_do_not_stay_live_whatever_is_waived(
+    world: World, declare: Callable[..., None], tmp_path: Path
+) -> None:
+    """A window that is collected when it fires leaves nothing, so snapshots are equal whatever the trigger."""
+    declare(allowed_lateness=timedelta(0))
+    run(world, 12)
+    declare(allowed_lateness=timedelta(0), trigger=PURGING)
+    world.backfill(0, 4, whatever_the_code=True)
+    assert any("has not converged: main's later runs were declared otherwise" in line for line in world.said)
+    assert world.left() == perfect(world, tmp_path / "perfect")
+    run(world, 16)
+
+
+class TestStragglers:
+    STRAGGLER = Event(1, 1.5, 200)
+
+    def test_rows_that_were_left_to_a_restatement_are_restated_before_others_are_folded(
+        self, world: World, declare: Callable[..., None], tmp_path: Path
+    ) -> None:
+        declare(stragglers="restate")
+        run(world, 4)
+        world.append([self.STRAGGLER])
+        run(world, 8)
+        declare(stragglers="fold")
+        world.append([Event(5, 5.5, 201)])
+        with pytest.raises(
+            SettingsChanged, match=r"stragglers: restate → fold.*1 rows.*--from 2013-01-01T00:00:00Z --to 2013-01-01T04:00:00Z"
+        ):
+            run(world, 12)
+        world.backfill(0, 4)
+        run(world, 12)
+        assert sum_of_rows(world) == len(EVENTS) + 2
+        assert multiset(world.published()) == perfect(world, tmp_path / "perfect")["published"]
+
+    def test_rows_that_were_folded_before_are_not_waited_for(self, world: World, declare: Callable[..., None]) -> None:
+        run(world, 4)
+        world.append([self.STRAGGLER])
+        run(world, 8)
+        declare(stragglers="restate")
+        run(world, 12)
+        declare(stragglers="fold")
+        world.append([Event(13, 13.5, 201), Event(1, 2.5, 202)])
+        run(world, 16)
+        assert sum_of_rows(world) == len(EVENTS) + 3
+
+
+def sum_of_rows(world: World) -> int:
+    """How many rows main's live runs have read, each as often as it was."""
+    return sum(row.rows_read or 0 for row in world.ledger.live_runs(world.main))

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 from tests.model.records import (
     AHEAD_OF_ARRIVAL,
@@ -37,13 +38,16 @@ LONG_MIN = -(2**63)
 LONG_MAX = 2**63 - 1
 
 
-def replay(events: Iterable[Event], rules: Replay, lateness_from: Mapping[int, int] | None = None) -> Outcome:
+def replay(events: Iterable[Event], rules: Replay, changes: Mapping[int, Mapping[str, Any]] | None = None) -> Outcome:
     """Replay the events that arrived in [rules.start, rules.to), and those without an arrival, as one run from an empty state.
 
-    `lateness_from`: moment → the allowed lateness from then on, also for the windows that are open then. What was collected before that
-    moment stays collected.
+    `changes`: moment → the rules, by name, that are others from then on. An element is judged by the `max_ahead` of its
+    arrival. `bound` and `idle_timeout` count at every tick end after the moment, also for source partitions that have been
+    seen before; the watermark never goes back. `tick` changes where a tick of both lengths ends. `allowed_lateness` counts
+    for the windows that are open, too, of which those that it collects are collected at once; what was collected before
+    the moment stays collected.
     """
-    return _Machine(rules, sorted((lateness_from or {}).items())).run(events)
+    return _Machine(rules, sorted((changes or {}).items())).run(events)
 
 
 def windows_of(timestamp: int, assigner: Tumbling | Sliding | Session) -> list[Window]:
@@ -156,7 +160,7 @@ class _Live:
 
 
 class _Machine:
-    def __init__(self, rules: Replay, changes: list[tuple[int, int]]) -> None:
+    def __init__(self, rules: Replay, changes: list[tuple[int, Mapping[str, Any]]]) -> None:
         self.rules = rules
         self.changes = changes
         self.watermark = LONG_MIN
@@ -188,10 +192,11 @@ class _Machine:
     def finish_ticks(self, clock: int) -> None:
         """A tick that ends at `clock` is finished before an element that arrives at it: the element belongs to the next tick."""
         while self.changes and self.changes[0][0] <= clock:
-            moment, lateness = self.changes.pop(0)
+            moment, changed = self.changes.pop(0)
             self.finish_ticks(moment)
             self.collected = max(self.collected, self.watermark - self.rules.allowed_lateness)
-            self.rules = replace(self.rules, allowed_lateness=lateness)
+            self.rules = replace(self.rules, **changed)
+            self.next_tick_end = moment // self.rules.tick * self.rules.tick + self.rules.tick
             self.collect()
         while self.next_tick_end <= clock:
             self.finish_tick(self.next_tick_end)

@@ -5,7 +5,7 @@ Not a test: the part that the properties share. Parked state goes from slice to 
 
 import itertools
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -186,16 +186,20 @@ def replay_pipeline(
     engines: Sequence[Engine] = (OperatorEngine(),),
     state_memory: Sequence[int] = (1024,),
     *,
+    settings: Sequence[Mapping[str, Any]] | None = None,
     closes: bool = False,
     transport: Transport | None = None,
 ) -> Replayed:
     """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and ends.
+    For slice i the declarations settings[i] stand instead of the pipeline's.
     Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB. With `closes` the final watermark
     comes behind the last one. Tasks run on `transport`, by default in this process.
     """
     with tempfile.TemporaryDirectory() as folder:
         replaying = _Replaying(pipeline, events, rules, file_rows, appears or [0] * len(events), Path(folder))
-        replaying.latenesses, replaying.state_memory, replaying.closes = latenesses, state_memory, closes
+        if latenesses is not None:
+            settings = [{"allowed_lateness": timedelta(milliseconds=lateness)} for lateness in latenesses]
+        replaying.settings, replaying.state_memory, replaying.closes = settings, state_memory, closes
         replaying.transport = transport or InProcess()
         return replaying.run([rules.start, *cuts, rules.to], ranges, engines)
 
@@ -207,7 +211,7 @@ class _Replaying:
         self.folder = folder
         self.file_rows = file_rows
         self.pipeline = pipeline
-        self.latenesses: Sequence[int] | None = None
+        self.settings: Sequence[Mapping[str, Any]] | None = None
         self.state_memory: Sequence[int] = (1024,)
         self.closes = False
         self.transport: Transport = InProcess()
@@ -234,10 +238,9 @@ class _Replaying:
             is_close = from_ms == to_ms
             files = tuple(replace(file, may_hold_unread=first == number) for first, file in self.files if first <= number and not is_close)
             scan = SliceScan(self.source, files, tuple(SCHEMA.names), self.pipeline.source.arrival_time, from_ms, to_ms, self.start)
-            pipeline = self.pipeline
-            if self.latenesses is not None:
-                progress = replace(progress, collected=progress.mark(self.latenesses[max(number - 1, 0)]))
-                pipeline = replace(pipeline, allowed_lateness=timedelta(milliseconds=self.latenesses[number]))
+            pipeline, before = self._declared(number), self._declared(max(number - 1, 0))
+            if self.settings is not None:
+                progress = replace(progress, collected=progress.mark(before.allowed_lateness_ms))
             judge = Judge.of(pipeline, scan)
             if is_close:
                 timeline, progress = final_timeline(to_ms, progress)
@@ -259,6 +262,10 @@ class _Replaying:
         result.keyed = _plain(self._stacked("keyed_state", outcome))
         result.timers = _plain(self._stacked("timers", outcome))
         return result
+
+    def _declared(self, number: int) -> Pipeline:
+        """The pipeline as slice `number` finds it declared."""
+        return self.pipeline if self.settings is None else replace(self.pipeline, **self.settings[number])
 
     def _stacked(self, name: str, outcome: Outcome) -> pa.Table:
         written = [pq.read_table(f"{self.folders[name]}/{file.path}") for file in outcome.files.get(name, [])]

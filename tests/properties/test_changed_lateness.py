@@ -61,7 +61,8 @@ def test_a_collected_window_stays_collected_when_the_lateness_changes(engines, h
     rules, events, cuts, latenesses = history
     ours = replay_pipeline(pipeline_of(rules, False), events, rules, cuts, [1, 3], 1000, None, latenesses, engines)
     event(f"late rows: {bool(ours.late)}, lateness is raised: {any(a < b for a, b in pairwise(latenesses))}")
-    check_against_model(ours, events, rules, dict(zip(cuts, latenesses[1:], strict=True)))
+    changes = {cut: {"allowed_lateness": lateness} for cut, lateness in zip(cuts, latenesses[1:], strict=True)}
+    check_against_model(ours, events, rules, changes)
     if not isinstance(rules.assigner, model.Session):
         elements = {}
         for pane in ours.panes:  # run after run; of one run in no order

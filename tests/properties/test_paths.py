@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from jobs.pipelines import Pipeline
 from jobs.protocol.catch_up import roll_forward
+from jobs.protocol.declared import Declared
 from jobs.protocol.moves import Moves
 from jobs.protocol.publish_branch import BranchBehind, BranchPublisher, ForkedFromAnotherPast
 from tests.jobs.protocol.published_model import PaneRow, newest_firings
@@ -52,7 +53,8 @@ class Lineage:
     def _tools(self) -> tuple[Moves, BranchPublisher]:
         prepared = self.world.runner().prepare()
         name, rolling = self.world.pipeline.name, roll_forward(self.world.pipeline, prepared.tables, prepared.shape)
-        return Moves(name, prepared.tables, rolling, "0"), BranchPublisher(name, prepared.tables, rolling, "0")
+        declared = Declared(self.world.pipeline, self.world.code, prepared.tables)
+        return Moves(name, prepared.tables, rolling, declared, "0"), BranchPublisher(name, prepared.tables, rolling, "0")
 
     def run(self) -> None:
         if self.reached < SLICES:

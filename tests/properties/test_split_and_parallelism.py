@@ -138,7 +138,8 @@ def test_another_lateness_counts_from_its_cut_on_also_for_windows_that_are_open(
     latenesses = data.draw(st.lists(st.sampled_from([0, 1, 30, 200]), min_size=len(cuts) + 1, max_size=len(cuts) + 1), label="latenesses")
     rules = dataclasses.replace(rules, allowed_lateness=latenesses[0])
     ours = replay_slices(events, rules, cuts, [1, 3], latenesses=latenesses)
-    check_against_model(ours, events, rules, dict(zip(cuts, latenesses[1:], strict=True)))
+    changes = {cut: {"allowed_lateness": lateness} for cut, lateness in zip(cuts, latenesses[1:], strict=True)}
+    check_against_model(ours, events, rules, changes)
 
 
 def _moved(event, from_ms, start):
@@ -151,8 +152,8 @@ def _row_of(order):
     return order[1] if isinstance(order, tuple) else order
 
 
-def check_against_model(ours, events, rules, lateness_from=None):
-    theirs = brute_force.replay([event._replace(source=event.source or "") for event in events], rules, lateness_from)
+def check_against_model(ours, events, rules, changes=None):
+    theirs = brute_force.replay([event._replace(source=event.source or "") for event in events], rules, changes)
     assert Counter(map(_our_pane, ours.panes)) == Counter(map(_their_pane, theirs.panes))
     assert Counter(
         (row["row"], tuple((w["start"], w["end"]) for w in row["windows"]), row["late_by_ms"], row["watermark"]) for row in ours.late

@@ -191,13 +191,9 @@ class Publication:
         return "firing" if self.identity is Identity.FIRING else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
 
     def _changes_of_windows(self, cause: str | None) -> str:
-        """SQL: of each window (and slot) that moved the newest live firing against what is published.
-
-        Of several published rows of one identity, which a purging trigger has left that was taken out since, the newest is changed and the
-        others are withdrawn; the one that stays is written anew even if it is equal, because withdrawing takes away all of the identity.
-        """
+        """SQL: of each window (and slot) that moved the newest live firing against what is published."""
         results, window, slot = self.shape.result_names, self._window, self._slot("")
-        changed, identity = [*results, "kind", "firing"], _list(self._identity)
+        changed = [*results, "kind", "firing"]
         chosen = ", ".join(f"coalesce(new.{_name(name)}, old.{_name(name)}) AS {_name(name)}" for name in [*window, "ordinal", "timestamp"])
         return f"""
             WITH touched AS (SELECT DISTINCT {_list(window)}, {slot} AS {_SLOT} FROM moved),
@@ -211,13 +207,8 @@ class Publication:
                 bool_or(cause_arrival IS NOT NULL AND watermark >= window_end - INTERVAL 1 MILLISECOND) AS __late,
                 coalesce(max(elements) > 0, false) AS __has_elements
                 FROM newest GROUP BY ALL),
-            counted AS (
-                SELECT *, row_number() OVER (PARTITION BY {identity} ORDER BY run_seq DESC, firing DESC) AS {_COPY},
-                    count(*) OVER (PARTITION BY {identity}) AS __copies
-                FROM (SELECT *, {slot} AS {_SLOT} FROM published)
-            ),
             old AS (
-                SELECT before.*, latest.* EXCLUDE ({_list([*window, _SLOT])}) FROM counted before
+                SELECT before.*, latest.* EXCLUDE ({_list([*window, _SLOT])}) FROM (SELECT *, {slot} AS {_SLOT} FROM published) before
                 SEMI JOIN touched ON {_same([*window, _SLOT], "before", "touched")}
                 LEFT JOIN latest ON {_same([*window, _SLOT], "before", "latest")}
             )
@@ -230,8 +221,8 @@ class Publication:
                 CASE WHEN old.kind IS NOT NULL THEN {_struct(results, "old")} END AS old,
                 CASE WHEN new.kind IS NOT NULL THEN {_struct(results, "new")} END AS new,
                 old.run_seq AS {BEFORE}
-            FROM new FULL OUTER JOIN old ON {_same([*window, "ordinal", _SLOT], "new", "old")} AND old.{_COPY} = 1
-            WHERE new.kind IS NULL OR old.kind IS NULL OR old.__copies > 1 OR NOT ({_same(changed, "new", "old")})
+            FROM new FULL OUTER JOIN old ON {_same([*window, "ordinal", _SLOT], "new", "old")}
+            WHERE new.kind IS NULL OR old.kind IS NULL OR NOT ({_same(changed, "new", "old")})
             ORDER BY {_list([*window, "firing", "ordinal"])}
         """
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from jobs.engines.inputs import PinnedSource, pin, to_ms
 from jobs.pipelines import Pipeline
-from jobs.protocol.evolution import Difference, SettingsChanged, check_lasting, check_restorable, check_settings
+from jobs.protocol.evolution import Difference, SettingsChanged, check_lasting, check_rules, check_settings
 from jobs.protocol.stragglers import find, stretches_of, told
 from jobs.tables.attempts import AttemptsReader
 from jobs.tables.ledger import LedgerRow
@@ -50,14 +50,14 @@ class Declared:
         if owner is not None and owner.config_hash != self.config_hash:
             check_lasting(self.pipeline, self._of(owner), owner.seq)
 
-    def refuse_to_restore(self, owner: LedgerRow | None) -> None:
-        """Refuse to make live again what the run `owner` left, where it was published by other rules than today's.
+    def refuse_other_rules(self, owner: LedgerRow | None) -> None:
+        """Refuse to make live what the run `owner` left, where it was declared with other rules than today's.
 
         Raises:
-            SettingsChanged: see `check_restorable`.
+            SettingsChanged: see `check_rules`.
         """
         if owner is not None and owner.config_hash != self.config_hash:
-            check_restorable(self.pipeline, self._of(owner), owner.seq)
+            check_rules(self.pipeline, self._of(owner), owner.seq)
 
     def why_not_continued(self, last: LedgerRow) -> str | None:
         """Why the next slice could not carry on what the run `last` has parked; None where it could."""

@@ -4,7 +4,7 @@ Compares two declarations as plain values, the recorded one of the parent and to
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -16,7 +16,8 @@ from jobs.protocol.slices import iso
 Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
 
 # What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is not here is refused. What is
-# lasting can't even change where a lineage is restated from its start: rows of `published` and `panes` are found by it.
+# lasting can't even change where a lineage is restated from its start: rows of `published` and `corrections` are told apart by it. Of the
+# settings in `_TELLING_ROWS_APART` that holds where the change makes firings replace each other that did not, or no longer do.
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "late_refires", "pickled_state", "on_error", "keep_snapshots", "keep_snapshot_every"), "free"),
@@ -27,6 +28,12 @@ RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("name", "source", "where", "watermarks", "key_by"), "refused"),
     **dict.fromkeys(("window", "trigger", "evictor", "order_mode", "flink_exact"), "refused"),
     **dict.fromkeys(("select", "process", "reduce", "aggregate", "output", "side_outputs", "columns", "records"), "refused"),
+}
+_TELLING_ROWS_APART = ("window", "trigger", "process")
+# Triggers that leave contents alone. One that is not here, and no wrapper of them, may purge.
+_ACCUMULATING = {
+    *("EventTimeTrigger", "ProcessingTimeTrigger", "ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"),
+    *("CountTrigger", "DeltaTrigger", "NeverTrigger", "EndOfStreamTrigger"),
 }
 # Of these strategies one turns into the other by a change of the bound alone.
 _BOUNDED = {"bounded_out_of_orderness", "monotonous"}
@@ -59,8 +66,24 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
     A setting that an earlier release did not know counts as its default.
     """
-    found = [Difference(path, old, new, _kind(path)) for path, old, new in _differing("", {**_defaults(), **before}, after)]
+    whole = {**_defaults(), **before}
+    found = [Difference(path, old, new, _kind(path)) for path, old, new in _differing("", whole, after)]
+    if _replacing(whole) != _replacing(after):
+        found = [replace(item, kind="lasting") if item.path.split(".")[0] in _TELLING_ROWS_APART else item for item in found]
     return [item for item in found if not _is_bound(item)]
+
+
+def _replacing(description: Mapping[str, Any]) -> str:
+    """What firings replace in `published`, as far as declarations say it: that of their window, nothing, or what a trigger of the user's
+    own makes them."""
+    if description["window"] is None:
+        return "nothing, without windows"
+    trigger = description["trigger"]
+    while trigger is not None and trigger["class"] == "ProcessingTimeoutTrigger":
+        trigger = trigger["trigger"]
+    if trigger is None or trigger["class"] in _ACCUMULATING:
+        return "that of the window"
+    return "nothing, when purging" if trigger["class"] == "PurgingTrigger" else str(trigger["class"])
 
 
 def check_settings(
@@ -117,8 +140,8 @@ def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int
         )
 
 
-def check_restorable(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
-    """Refuse to make live again what run `seq` left, where settings have changed that its state and its published rows rest on.
+def check_rules(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
+    """Refuse to make live what run `seq` left, where settings have changed that its state and its published rows rest on.
 
     Raises:
         SettingsChanged: with the differences and the ways out.
@@ -126,8 +149,8 @@ def check_restorable(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: 
     refused = [item for item in differences(before or pipeline.describe(), pipeline.describe()) if item.kind in ("refused", "lasting")]
     if refused:
         raise SettingsChanged(
-            f"{pipeline.name}: run {seq} was declared otherwise, and what it has published can't be restored by today's rules:"
-            f"{_listed(refused)}\nDeclare these settings as they were then, and restore again; nothing was changed.",
+            f"{pipeline.name}: run {seq} was declared otherwise, and what it left can't be made live by today's rules:"
+            f"{_listed(refused)}\nDeclare these settings as they were then, and run the command again; nothing was changed.",
             pipeline=pipeline.name,
             differences=refused,
         )

@@ -107,7 +107,7 @@ class Moves:
 
         Raises:
             NotOfMain: main never had that row.
-            SettingsChanged: the row was published by other rules than those that are declared now.
+            SettingsChanged: the row was declared with other rules than today's.
             SnapshotGone: retention has dropped the snapshot that main would continue.
             LostRaceError: main moved meanwhile.
         """
@@ -116,7 +116,7 @@ class Moves:
         if to.live == head.live:
             return None
         owner = ledger.snapshot_owner(to)
-        self.declared.refuse_to_restore(owner)
+        self.declared.refuse_other_rules(owner)
         if owner is not None:
             require_kept(self.tables, self.pipeline, owner, ledger.live_runs(to))
         row = restore_row(head, to, owner, ledger.start_of(to), self.version)

@@ -11,9 +11,11 @@ from datetime import datetime
 from jobs.engines.inputs import to_ms
 from jobs.errors import LostRaceError, UsageError
 from jobs.pipelines import Pipeline
+from jobs.pipelines.registry import config_hash
 from jobs.protocol import convergence, validation
 from jobs.protocol.branches import ReadAgain
 from jobs.protocol.closed import refuse_closed
+from jobs.protocol.declared import Declared
 from jobs.protocol.moves import find_branch
 from jobs.protocol.restatement import at, behind, end_of
 from jobs.protocol.roll_forward import RollForward
@@ -107,6 +109,7 @@ class BranchPublisher:
 
         Raises:
             NoBranch, NothingOnBranch, ForkedFromAnotherPast, BranchBehind, LineageClosed.
+            SettingsChanged: the branch was declared with other rules than today's.
             LostRaceError: main or the branch moved meanwhile.
         """
         self.roll_forward.finish()
@@ -126,6 +129,7 @@ class BranchPublisher:
                 f"Fork again; `slackwater branches drop {self.pipeline} {name}` ends it.",
                 branch=name,
             )
+        Declared(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(own[-1])
         return self.publish(main, branch, own, self._later(main, branch, own, pipeline, warehouse))
 
     def _later(

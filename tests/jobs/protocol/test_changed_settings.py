@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from jobs.protocol.catch_up import roll_forward
 from jobs.protocol.declared import Declared
 from jobs.protocol.evolution import SettingsChanged
 from jobs.protocol.moves import Moves
+from jobs.protocol.publish_branch import BranchPublisher
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, multiset, perfect
-from windowing import EventTimeTrigger, PurgingTrigger
+from windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
 
 PURGING = PurgingTrigger.of(EventTimeTrigger())
 BASE = replace(DAILY, slice=4 * HOUR, allowed_lateness=50 * HOUR)
@@ -54,13 +54,25 @@ TRIGGERS = [(PURGING, None), (None, PURGING)]
 
 
 @pytest.mark.parametrize(("before", "after"), TRIGGERS, ids=["purging before", "purging after"])
-def test_a_lineage_that_is_restated_with_another_trigger_publishes_as_if_it_had_had_it_always(
-    world: World, declare: Callable[..., None], tmp_path: Path, before: Any, after: Any
+def test_a_trigger_that_tells_published_rows_apart_otherwise_is_refused_also_in_a_restatement_from_the_start(
+    world: World, declare: Callable[..., None], before: Any, after: Any
 ) -> None:
     declare(trigger=before)
     run(world, 12)
+    published = multiset(world.published())
     declare(trigger=after)
-    with pytest.raises(SettingsChanged, match="trigger"):
+    for command in (lambda: run(world, 16), lambda: world.backfill(0, 12)):
+        with pytest.raises(SettingsChanged, match=r"\n  trigger: .*\nUndo the change; or give the pipeline another name"):
+            command()
+    assert multiset(world.published()) == published
+
+
+def test_a_lineage_that_is_restated_with_another_trigger_publishes_as_if_it_had_had_it_always(
+    world: World, declare: Callable[..., None], tmp_path: Path
+) -> None:
+    run(world, 12)
+    declare(trigger=CountTrigger.of(2))
+    with pytest.raises(SettingsChanged, match=r"trigger.*\n.*restate the lineage from its start"):
         run(world, 16)
     world.backfill(0, 12)
     assert world.left() == perfect(world, tmp_path / "perfect")
@@ -71,17 +83,29 @@ def test_what_was_published_with_another_trigger_is_restored_only_where_that_is_
     world: World, declare: Callable[..., None], before: Any, after: Any
 ) -> None:
     declare(trigger=before)
+    run(world, 8)
+    seq, published = world.main.seq, multiset(world.published())
     run(world, 12)
-    published, seq = multiset(world.published()), world.main.seq
+    assert multiset(world.published()) != published
     declare(trigger=after)
-    world.backfill(0, 12)
-    restated = multiset(world.published())
     with pytest.raises(SettingsChanged, match=f"run {seq} was declared otherwise.*\n  trigger: .*\nDeclare these settings as they were"):
         restore(world, seq)
-    assert multiset(world.published()) == restated
     declare(trigger=before)
     restore(world, seq)
     assert multiset(world.published()) == published
+
+
+def test_a_branch_that_was_run_with_another_trigger_is_published_only_where_that_is_declared_again(
+    world: World, declare: Callable[..., None]
+) -> None:
+    run(world, 12)
+    world.backfill(0, 12, publish=False)
+    prepared, [branch] = world.runner().prepare(), world.ledger.branches()
+    declare(trigger=PURGING)
+    rolling = roll_forward(world.pipeline, prepared.tables, prepared.shape)
+    publisher = BranchPublisher("daily", prepared.tables, rolling, "0")
+    with pytest.raises(SettingsChanged, match="can't be made live by today's rules:\n  trigger: "):
+        publisher.publish_as_it_is(branch.name, world.pipeline, world.warehouse)
 
 
 def test_a_lineage_keeps_its_number_of_key_groups_also_where_it_is_restated_from_its_start(
@@ -90,17 +114,16 @@ def test_a_lineage_keeps_its_number_of_key_groups_also_where_it_is_restated_from
     run(world, 12)
     declare(max_parallelism=64)
     for command in (lambda: run(world, 16), lambda: world.backfill(0, 12)):
-        with pytest.raises(SettingsChanged, match="\n  max_parallelism: 128 → 64\nUndo the change; or give the pipeline another name"):
+        with pytest.raises(SettingsChanged, match=r"\n  max_parallelism: 128 → 64\nUndo the change; or give the pipeline another name"):
             command()
 
 
 def test_later_runs_that_could_not_be_carried_on_do_not_stay_live_whatever_is_waived(
     world: World, declare: Callable[..., None], tmp_path: Path
 ) -> None:
-    """A window that is collected when it fires leaves nothing, so snapshots are equal whatever the trigger."""
-    declare(allowed_lateness=timedelta(0))
+    """Nothing that is parked here shows in which order timers fire, so snapshots are equal."""
     run(world, 12)
-    declare(allowed_lateness=timedelta(0), trigger=PURGING)
+    declare(order_mode="heap")
     world.backfill(0, 4, whatever_the_code=True)
     assert any("has not converged: main's later runs were declared otherwise" in line for line in world.said)
     assert world.left() == perfect(world, tmp_path / "perfect")

@@ -8,11 +8,24 @@ import pytest
 
 from jobs.examples.departures import departures
 from jobs.pipelines import Pipeline, count, expect, max_
-from jobs.protocol.evolution import RULES, SettingsChanged, check_settings, differences
-from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger, TumblingEventTimeWindows, WatermarkStrategy
+from jobs.protocol.evolution import RULES, SettingsChanged, check_lasting, check_settings, differences
+from windowing import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
 
 HOUR = timedelta(hours=1)
+PURGING = PurgingTrigger.of(EventTimeTrigger())
 MIDNIGHT = departures.start_ms
+
+
+class Own(EventTimeTrigger):
+    """A trigger of a user's own."""
 
 
 def strategy(bound: timedelta = HOUR, idle: timedelta = HOUR / 2, interval: timedelta = HOUR / 12) -> WatermarkStrategy:
@@ -76,7 +89,7 @@ def test_lateness_bound_and_idle_timeout_are_converted_and_told(settings: dict[s
             {"window": EventTimeSessionWindows.with_gap(HOUR)},
             "window: TumblingEventTimeWindows(offset_ms=0, size_ms=3600000) → EventTimeSessionWindows(gap_ms=3600000)",
         ),
-        ({"trigger": PurgingTrigger.of(EventTimeTrigger())}, "trigger: none → PurgingTrigger(trigger=EventTimeTrigger())"),
+        ({"trigger": CountTrigger.of(3)}, "trigger: none → CountTrigger(max_count=3)"),
         ({"select": {**departures.select, "flights": count("dep_delay")}}, "select.flights.column: none → dep_delay"),
         ({"select": {**departures.select, "mean_dep_delay": max_("dep_delay")}}, "select.mean_dep_delay.kind: mean → max"),
         ({"source": replace(departures.source, order_by=None)}, "source.order_by: row → none"),
@@ -95,6 +108,39 @@ def test_what_parked_state_cannot_follow_is_refused_with_the_difference_and_the_
     assert f"\n  {wanted}\n" in text
     assert "run 7" in text and "Undo the change" in text and "slackwater backfill departures --from 2013-01-01T00:00:00Z" in text
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        ({}, {"trigger": PURGING}, "trigger: none → PurgingTrigger(trigger=EventTimeTrigger())"),
+        ({"trigger": PURGING}, {"trigger": EventTimeTrigger()}, "trigger: PurgingTrigger(trigger=EventTimeTrigger()) → EventTimeTrigger()"),
+        ({"trigger": ProcessingTimeoutTrigger.of(PURGING, HOUR)}, {"trigger": None}, "trigger: ProcessingTimeoutTrigger("),
+        ({"trigger": Own()}, {}, "trigger: Own() → none"),
+        ({}, {"max_parallelism": 64}, "max_parallelism: 128 → 64"),
+    ],
+    ids=["purges", "purged", "purged by a nested trigger", "may have purged", "key groups"],
+)
+def test_what_tells_published_rows_apart_lasts_as_long_as_the_lineage(before: dict[str, Any], after: dict[str, Any], wanted: str) -> None:
+    for check in (
+        lambda: check_lasting(changed(**after), changed(**before).describe(), 7),
+        lambda: check_settings(changed(**after), changed(**before).describe(), 7, MIDNIGHT),
+    ):
+        with pytest.raises(SettingsChanged) as refused:
+            check()
+        assert f"\n  {wanted}" in str(refused.value)
+        assert "Undo the change; or give the pipeline another name" in str(refused.value)
+
+
+def test_a_restatement_from_the_start_may_change_all_else() -> None:
+    after = changed(window=TumblingEventTimeWindows.of(HOUR * 2), trigger=CountTrigger.of(3), order_mode="heap", allowed_lateness=HOUR)
+    check_lasting(after, departures.describe(), 7)
+    check_lasting(changed(trigger=PurgingTrigger.of(CountTrigger.of(3))), changed(trigger=PURGING).describe(), 7)
+
+
+def test_the_restatement_that_is_named_begins_where_the_lineage_does() -> None:
+    with pytest.raises(SettingsChanged, match="--from 1970-01-01T00:00:07Z --to END"):
+        check_settings(changed(order_mode="heap"), departures.describe(), 7, MIDNIGHT, 7_000)
 
 
 def test_one_refusal_names_every_difference_that_is_refused_and_no_other() -> None:

@@ -61,7 +61,7 @@ def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
     console.print()
     show(open_windows, names, "table", empty="no window is open", title=f"parked, waiting for the next run: {len(open_windows)} windows")
     kinds: dict[tuple[object, object], set[str]] = {}
-    for pane in tables.live("panes").select(["origin", "window_start", "kind"]).to_pylist():
+    for pane in tables.live("panes").rows.select(["origin", "window_start", "kind"]).to_pylist():
         kinds.setdefault((pane["origin"], pane["window_start"]), set()).add(pane["kind"])
     changed = sum(found == {"on_time", "late"} for found in kinds.values())
     created = sum(found == {"late"} for found in kinds.values())

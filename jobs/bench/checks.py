@@ -105,9 +105,9 @@ def _register(case: Case, connection: Any) -> None:
     """The project's live panes, parked windows and late rows."""
     tables = Inspection.of(case.workload.pipeline, str(case.folder))
     for name, rows in (
-        ("panes", tables.live("panes")),
+        ("panes", tables.live("panes").rows),
         ("parked", tables.snapshot("window_state", None)),
-        ("late", tables.live("late_events")),
+        ("late", tables.live("late_events").rows),
     ):
         connection.register(f"{name}_left", rows)
         connection.execute(f"CREATE VIEW {name} AS SELECT {nexmark.columns_left(case.workload, name)} FROM {name}_left")

@@ -20,7 +20,7 @@ def _chosen(function: Any) -> Any:
         options.pipelines,
         options.warehouse,
         click.option("--run", "seq", type=int, metavar="SEQ", help="only rows of this run"),
-        click.option("--key", "key", metavar="K", help="only this key; several columns: values separated by commas"),
+        options.key,
         click.argument("pipeline"),
     ):
         function = option(function)
@@ -36,7 +36,8 @@ def list_late(pipeline: str, key: str | None, seq: int | None, warehouse: str | 
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
-    rows = inspection.late(key, seq).to_pylist()
+    late = inspection.late(key, seq)
+    rows = [{**_beside_seq(row), "seq": seq} for row, seq in zip(late.rows.to_pylist(), late.seqs.to_pylist(), strict=True)]
     shown = [{**row, "late_by_minutes": row["late_by_ms"] / 60_000, "missed": _windows(row["windows"])} for row in rows]
     columns = ["seq", *inspection.key_columns(), "event_time", "arrival_time", "late_by_minutes", "watermark", "missed"]
     options.show(rows if output == "json" else shown, columns, output, empty=f"{pipeline}: no row was too late")
@@ -51,7 +52,7 @@ def report(pipeline: str, key: str | None, seq: int | None, warehouse: str | Non
     from jobs.tables.lateness import MILLISECOND
     from jobs.tables.lateness import report as saved_by
 
-    found = saved_by(Inspection.of(pipeline, warehouse).late(key, seq))
+    found = saved_by(Inspection.of(pipeline, warehouse).late(key, seq).rows)
     rows = [
         {
             "allowed_lateness": str(saved.lateness),
@@ -91,7 +92,7 @@ def redrive(
     from jobs.tables.inspection import Inspection
 
     options.log_to_stderr(log_format)
-    late = Inspection.of(pipeline, warehouse).late(key, seq)
+    late = Inspection.of(pipeline, warehouse).late(key, seq).rows
     done = redriving(pipeline, warehouse, pipelines).run(late, reason, is_dry=dry_run)
     rows = [vars(row) for row in done.overrides]
     options.show(rows, ["true_arrival", "arrival_time", "row_hash"], output, empty=f"{pipeline}: no late row is to be moved.")
@@ -108,6 +109,11 @@ def redrive(
             f"{pipeline}: {len(rows)} rows move, {told}. Take them in with `slackwater backfill {pipeline} --from {first} --to {last}`.",
             err=True,
         )
+
+
+def _beside_seq(row: dict[str, Any]) -> dict[str, Any]:
+    """The row; a column `seq` of the source is shown as `source_seq`, beside the seq of the run."""
+    return {"source_seq" if name == "seq" else name: value for name, value in row.items()}
 
 
 def _windows(windows: list[dict[str, Any]]) -> str:

@@ -64,6 +64,15 @@ def pipelines(function: Function) -> Function:
     return click.option("--pipelines", metavar="FILE-or-MODULE", help="your own pipelines (default: SLACKWATER_PIPELINES)")(function)
 
 
+def key(function: Function) -> Function:
+    """--key"""
+    return click.option(
+        "--key",
+        metavar="K",
+        help="only this key; several columns: values separated by commas, or a JSON list where a value holds a comma: '[\"a,b\", 7]'",
+    )(function)
+
+
 def output(function: Function) -> Function:
     """--output"""
     return click.option("--output", type=click.Choice(["table", "json"]), default="table", help="a table to read, or JSON")(function)

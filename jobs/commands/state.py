@@ -24,13 +24,9 @@ def _common(function: Any) -> Any:
     return function
 
 
-def _key(function: Any) -> Any:
-    return click.option("--key", "key", metavar="K", help="only this key; several columns: values separated by commas")(function)
-
-
 @command.command("windows")
 @_common
-@_key
+@options.key
 def windows(pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
     """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned up."""
     columns = ["window_start", "window_end", "elements", "firings", "next_firing", "cleanup_time", "last_arrival"]
@@ -39,7 +35,7 @@ def windows(pipeline: str, seq: int | None, key: str | None, warehouse: str | No
 
 @command.command("timers")
 @_common
-@_key
+@options.key
 def timers(pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
     """Pending timers, the next ones first."""
     columns = ["time", "domain", "purpose", "window_start", "window_end", "service"]
@@ -48,7 +44,7 @@ def timers(pipeline: str, seq: int | None, key: str | None, warehouse: str | Non
 
 @command.command("keyed")
 @_common
-@_key
+@options.key
 def keyed(pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
     """State that user functions keep for each key, beside its windows."""
     columns = ["state_name", "namespace_start", "namespace_end", "map_key", "value"]
@@ -100,16 +96,15 @@ def _snapshot(
     table: str, pipeline: str, seq: int | None, key: str | None, warehouse: str | None, output: str, columns: list[str], empty: str
 ) -> None:
     from jobs.tables.inspection import Inspection
+    from jobs.tables.named_keys import is_key
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
     keys = inspection.key_columns()
-    rows = inspection.snapshot(table, seq).to_pylist()
+    found = inspection.snapshot(table, seq)
+    rows = (found if key is None else found.filter(is_key(found, keys, key))).to_pylist()
     if table == "keyed_state":
         rows = [{**row, "value": _value(row)} for row in rows]
-    if key is not None:
-        wanted = key.split(",")
-        rows = [row for row in rows if [str(row[name]) for name in keys] == wanted]
     first = {"timers": "time", "keyed_state": "namespace_start"}.get(table, "window_start")
     rows.sort(key=lambda row: (row[first] is not None, row[first], [str(row[name]) for name in keys]))
     options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: {empty}")

@@ -47,14 +47,14 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
     same = " AND ".join(f'w."{key}" = p."{key}"' for key in keys)
     low = f"coalesce(window_start - INTERVAL {int(reach_ms)} MILLISECOND, TIMESTAMPTZ '-infinity')"
     touch = f"""
-        SELECT w.number FROM (SELECT *, {low} AS low, coalesce(window_end, TIMESTAMPTZ 'infinity') AS high FROM windows) w
-        ASOF JOIN points p ON {same} AND w.low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
-        WHERE p.{TIME_COLUMN} < w.high
+        SELECT w.__number FROM (SELECT *, {low} AS __low, coalesce(window_end, TIMESTAMPTZ 'infinity') AS __high FROM windows) w
+        ASOF JOIN points p ON {same} AND w.__low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
+        WHERE p.{TIME_COLUMN} < w.__high
     """
     with connected() as connection:
         connection.register("given", windows.select([*keys, "window_start", "window_end"]))
         distinct = f"SELECT DISTINCT {names}, window_start, window_end FROM given"
-        connection.execute(f"CREATE TEMP TABLE windows AS SELECT *, row_number() OVER () AS number FROM ({distinct})")
+        connection.execute(f"CREATE TEMP TABLE windows AS SELECT *, row_number() OVER () AS __number FROM ({distinct})")
         connection.execute("CREATE TEMP TABLE touched (number BIGINT)")
         for part in parts:
             connection.register("points", part)

@@ -6,7 +6,7 @@ Reads only; says when a roll-forward is open, and leaves it open.
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,10 +14,26 @@ import pyarrow.compute as pc
 from jobs.errors import UsageError
 from jobs.tables import snapshot_diff
 from jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
+from jobs.tables.named_keys import is_key
 from jobs.tables.reading import Within
 from jobs.tables.spans import Span
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import APPLICATION, Tables, Warehouse
+
+
+class LiveRows(NamedTuple):
+    """Rows of a staged table, and for each the seq of its run: beside them, for a column of the source may have any name."""
+
+    rows: pa.Table
+    seqs: pa.ChunkedArray
+
+    def take(self, places: pa.Array) -> "LiveRows":
+        """The rows at `places`, in that order."""
+        return LiveRows(self.rows.take(places), self.seqs.take(places))
+
+    def filter(self, mask: pa.ChunkedArray) -> "LiveRows":
+        """The rows for which `mask` is true."""
+        return LiveRows(self.rows.filter(mask), self.seqs.filter(mask))
 
 
 @dataclass(frozen=True)
@@ -142,23 +158,26 @@ class Inspection:
         owner = self.tables.ledger.snapshot_owner(row)
         return read_staged(self.tables, table, () if owner is None else owner.files.get(table, ()))
 
-    def live(self, table: str) -> pa.Table:
-        """Rows of a staged table that main's live runs make up, each with its seq, oldest run first."""
+    def live(self, table: str) -> LiveRows:
+        """Rows of a staged table that main's live runs make up, oldest run first."""
         head = self.run(None)
         seqs = {row.run_id: row.seq for row in self.tables.ledger.live_runs(head)}
         rows = self.tables[table].read(where=pc.field("run_id").isin(pa.array(list(seqs), pa.string())))
-        rows = rows.append_column("seq", pa.array([seqs[run_id] for run_id in rows.column("run_id").to_pylist()], pa.int64()))
-        return rows.sort_by("seq")
+        of_each = pa.chunked_array([[seqs[run_id] for run_id in rows.column("run_id").to_pylist()]], pa.int64())
+        return LiveRows(rows, of_each).take(pc.sort_indices(of_each))
 
-    def late(self, key: str | None = None, seq: int | None = None) -> pa.Table:
-        """Late rows of main's live runs, oldest first; of one key (values as text, separated by commas) or one run if asked for."""
-        rows = self.live("late_events").sort_by([("seq", "ascending"), ("arrival_time", "ascending")])
+    def late(self, key: str | None = None, seq: int | None = None) -> LiveRows:
+        """Late rows of main's live runs, oldest first; of one key (see `named_keys`) or one run if asked for.
+
+        Raises:
+            NotAKey: `key` names none.
+        """
+        found = self.live("late_events")
+        by = pa.table({"seq": found.seqs, "arrival": found.rows.column("arrival_time")})
+        found = found.take(pc.sort_indices(by, [("seq", "ascending"), ("arrival", "ascending")]))
         if seq is not None:
-            rows = rows.filter(pc.field("seq") == seq)
-        if key is not None:
-            for name, value in zip(self.key_columns(), key.split(","), strict=False):
-                rows = rows.filter(pc.equal(rows.column(name).cast(pa.string()), value))
-        return rows
+            found = found.filter(pc.equal(found.seqs, seq))
+        return found if key is None else found.filter(is_key(found.rows, self.key_columns(), key))
 
     def key_columns(self) -> list[str]:
         """The pipeline's key columns, from the stored table."""

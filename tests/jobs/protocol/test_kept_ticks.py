@@ -246,7 +246,7 @@ def test_a_redriven_row_makes_it_anew(tmp_path: Path) -> None:
     rolling = roll_forward(DAILY, tables, world.runner().prepare().shape)
     [late] = world.live("late_events")
     assert late["row"] == LATE.row
-    done = Redrive(world.warehouse, DAILY, rolling, InProcess).run(Inspection("daily", tables).late(None), "a reason")
+    done = Redrive(world.warehouse, DAILY, rolling, InProcess).run(Inspection("daily", tables).late(None).rows, "a reason")
     assert done.new == 1
     assert world.passes_of(restate) == 1
     [row] = world.ledger.live_runs(world.main)

@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> World:
 
 
 def redrive(world: World, *, is_dry: bool = False, key: str | None = None) -> Redriven:
-    late = Inspection(world.pipeline.name, world.tables).late(key)
+    late = Inspection(world.pipeline.name, world.tables).late(key).rows
     runner = world.runner()
     rolling = roll_forward(runner.pipeline, world.tables, runner.prepare().shape)
     return Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a reason", is_dry=is_dry)

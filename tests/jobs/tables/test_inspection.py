@@ -106,16 +106,17 @@ class TestSnapshots:
         commit(tables, "r1", 0, window_state=[{"origin": "EWR"}], late_events=[{"origin": "EWR"}])
         stage(tables, "rejected", window_state=[{"origin": "JFK"}], late_events=[{"origin": "JFK"}])
         assert inspection.snapshot("window_state", None).column("origin").to_pylist() == ["EWR"]
-        assert inspection.live("late_events").column("origin").to_pylist() == ["EWR"]
+        assert inspection.live("late_events").rows.column("origin").to_pylist() == ["EWR"]
 
 
 def test_live_rows_are_those_of_mains_runs_each_with_its_seq(tables: Tables, inspection: Inspection) -> None:
     commit(tables, "r1", 0, late_events=[{"origin": "EWR"}])
     commit(tables, "f1", 0, branch="fix", late_events=[{"origin": "XXX"}])
     commit(tables, "r2", 1, late_events=[{"origin": "JFK"}, {"origin": "LGA"}])
-    rows = inspection.live("late_events").select(["seq", "run_id", "origin"]).to_pylist()
-    assert [tuple(row.values()) for row in rows] == [(1, "r1", "EWR"), (3, "r2", "JFK"), (3, "r2", "LGA")]
-    assert inspection.live("quarantine").num_rows == 0
+    rows, seqs = inspection.live("late_events")
+    found = zip(seqs.to_pylist(), rows.column("run_id").to_pylist(), rows.column("origin").to_pylist(), strict=True)
+    assert list(found) == [(1, "r1", "EWR"), (3, "r2", "JFK"), (3, "r2", "LGA")]
+    assert inspection.live("quarantine").rows.num_rows == 0
 
 
 class TestTheLog:

@@ -1,0 +1,52 @@
+"""A key as a person names it: `EWR`, `EWR,2013-01-01`, or as JSON where a value holds a comma, `["a,b", 7]`.
+
+Knows no table by name.
+"""
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.errors import UsageError
+
+
+class NotAKey(UsageError):
+    """A text that names no key of the pipeline."""
+
+
+def is_key(rows: pa.Table, columns: Sequence[str], text: str) -> pa.ChunkedArray:
+    """For each of `rows`, whether its key `columns` have the values that `text` names.
+
+    Raises:
+        NotAKey: it has another number of values than there are columns.
+    """
+    same = pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
+    for name, value in zip(columns, _values(columns, text), strict=True):
+        column = rows.column(name)
+        wanted = value.lower() if pa.types.is_boolean(column.type) else value
+        same = pc.and_(same, pc.equal(column.cast(pa.string()), wanted))
+    return same
+
+
+def _values(columns: Sequence[str], text: str) -> list[str]:
+    """The values as text. A whole text that is no JSON list is the value of a single column, commas and all."""
+    values = _of_json(text)
+    if values is None:
+        values = [text] if len(columns) == 1 else text.split(",")
+    if len(values) != len(columns):
+        raise NotAKey(
+            f"--key {text!r} has {len(values)} values, and the key has {len(columns)}: {', '.join(columns)}. Separate values by commas; "
+            """where one holds a comma itself, write all of them as a JSON list, for example --key '["a,b", 7]'."""
+        )
+    return values
+
+
+def _of_json(text: str) -> list[str] | None:
+    """The values of a JSON list; None of any other text."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return None
+    return [value if isinstance(value, str) else json.dumps(value) for value in values] if isinstance(values, list) else None

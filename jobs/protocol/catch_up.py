@@ -195,7 +195,7 @@ def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForwar
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:
     """Publishes staged runs of a registered pipeline. Columns come from the stored tables, so neither Spark nor the source is needed."""
     pipeline = registry.load(pipelines)[name]
-    tables = Warehouse.at(warehouse).stored(name)
+    tables = Warehouse.at(warehouse).stored(name, pipeline.sides)
     published = tables["published"].schema
     shape = Shape(
         keys=tuple((key, published.field(key).type) for key in pipeline.keys),

@@ -17,14 +17,11 @@ from jobs.protocol.uniqueness import UNIQUE_TABLES
 from jobs.tables.attempts import AttemptsWriter
 from jobs.tables.errors import CommitConflict
 from jobs.tables.retention import Lineage, Rule, droppable
-from jobs.tables.schemas import SNAPSHOT_TABLES
+from jobs.tables.schemas import SIDE, SNAPSHOT_TABLES, STAGED_TABLES
 from jobs.tables.upkeep import Held, TableUpkeep
 from jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
-
-# Every run adds a few rows to each of these. The staged tables have files of their own for each run, which the ledger names.
-COMPACTED = ("runs", "attempts", "validations", "corrections", "published")
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class Maintenance:
         found = []
         for name, table in self._tables():
             dropped, kept = self._split(name)
-            fewer = table.compactable() if name in COMPACTED else 0
+            fewer = table.compactable() if name not in SNAPSHOT_TABLES else 0
             found.append(_upkeep(name, dropped, kept, fewer, table.vacuum(is_dry=True)))
         return found
 
@@ -85,6 +82,7 @@ class Maintenance:
         """
         attempts = AttemptsWriter(self.tables["attempts"])
         with only_upkeep(self.pipeline.name, attempts, self.clock) if self.lease else nullcontext():
+            self.tables.repartition()
             self.roll_forward.finish()
             self.roll_forward.uniqueness.require()
             done = [self._keep_small(name, table) for name, table in self._tables()]
@@ -98,7 +96,7 @@ class Maintenance:
             table.drop_partitions("run_id", list(dropped))
         fewer, note = 0, None
         try:
-            fewer = table.compact() if name in COMPACTED else 0
+            fewer = table.compact() if name not in SNAPSHOT_TABLES else 0
         except CommitConflict:
             note = "somebody else was writing to it; it is compacted next time"
         table.checkpoint()
@@ -107,7 +105,10 @@ class Maintenance:
         return upkeep
 
     def _tables(self) -> list[tuple[str, TableUpkeep]]:
-        return [(name, TableUpkeep(folder)) for name, folder in self.tables.folders.items()]
+        """Every table that stands. Snapshots have files of their own for each run, and are dropped instead of compacted; where runs share
+        files, their rows stand in the order of the slices, by whose starts run ids begin."""
+        by_run = {name for name in self.tables.folders if name in STAGED_TABLES or name.startswith(SIDE)} - {*SNAPSHOT_TABLES}
+        return [(name, TableUpkeep(folder, "run_id" if name in by_run else None)) for name, folder in self.tables.folders.items()]
 
     def _split(self, name: str) -> tuple[dict[str, Held], dict[str, Held]]:
         """Of a snapshot table: what is dropped of it and what stays, by run id. Nothing, of another."""

@@ -280,7 +280,8 @@ class _Panes:
         return _at_0(self.files.read_schema.empty_table())
 
     def _where(self, portion: Portion) -> pc.Expression:
-        return pc.field("run_id").isin(pa.array(self.run_ids, pa.string())) & portion.where
+        run_ids = pa.array(self.run_ids, pa.string())
+        return portion.where if self.files.have_only("run_id", run_ids) else pc.field("run_id").isin(run_ids) & portion.where
 
 
 def _repeating(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -25,7 +25,7 @@ from jobs.tables.delta import filesystem
 from jobs.tables.ledger import RUN_KINDS, LedgerRow
 from jobs.tables.schemas import SNAPSHOT_TABLES
 from jobs.tables.sql import query
-from jobs.tables.staging import declaration_of, read_staged, stack
+from jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack
 from jobs.tables.warehouse import Tables, Warehouse
 
 _COMPARED = ("panes", *SNAPSHOT_TABLES)
@@ -141,7 +141,7 @@ def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str) -> 
     """The tables of the run whose rows differ, as multisets."""
     found = []
     for name in _COMPARED:
-        recorded = read_staged(tables, name, row.files.get(name, ()))
+        recorded = read_staged(tables, name, row.files.get(name, ())) if name in SNAPSHOT_TABLES else rows_of_run(tables, name, row.run_id)
         schema = tables[name].schema
         written = [file.path for file in outcome.files.get(name, [])]
         files = filesystem(f"{scratch}/{name}")

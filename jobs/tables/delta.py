@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
@@ -38,7 +38,8 @@ _SMALL = 255
 # Most of the time that small commits take is spent outside of Python, or waiting for storage.
 _AT_ONCE = 4
 # Whenever a table is opened, all commits since its last checkpoint are read.
-_CHECKPOINT_COMMITS = 10
+_CONFIGURATION = {"delta.checkpointInterval": "10"}
+_OVERWRITTEN_BYTES = 32 << 20
 # A handle takes longer to bring up to date, to list files and to write with each version that it has moved on to.
 _VERSIONS_OF_A_HANDLE = 10
 _COLOUR = re.compile(r"\x1b\[\d*m")
@@ -60,6 +61,13 @@ class WrittenFile:
     rows: int
     bytes: int
     statistics: str = field(repr=False)
+
+
+class StoredLayout(NamedTuple):
+    """The columns of a table as they are stored, and those by which it is partitioned."""
+
+    schema: pa.Schema
+    partition_by: tuple[str, ...]
 
 
 def filesystem(uri: str) -> pafs.FileSystem:
@@ -266,7 +274,7 @@ class Folder:
                     self.uri,
                     schema=self.schema,
                     partition_by=list(self.partition_by) or None,
-                    configuration={"delta.checkpointInterval": str(_CHECKPOINT_COMMITS)},
+                    configuration=_CONFIGURATION,
                     commit_properties=CommitProperties(max_commit_retries=0),
                 )
             )
@@ -276,11 +284,11 @@ class Folder:
                 raise not_writable(self.uri, error) from error
             return made
 
-    def ensured(self) -> pa.Schema:
-        """The columns of the table as they are stored, made empty if it isn't there."""
+    def ensured(self) -> StoredLayout:
+        """The table as it is stored, made empty if it isn't there."""
         table = self.ensure()
         self._keep(table)
-        return pa.schema(table.schema())
+        return StoredLayout(pa.schema(table.schema()), tuple(table.metadata().partition_columns))
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns at the end of the table; they are null in its rows so far. Those that it has already are left alone."""
@@ -371,6 +379,26 @@ class Folder:
             table.create_write_transaction(actions, "append", table.schema(), partition_by, commit_properties=properties)
 
         self._commit(write, expected, transaction)
+
+    def overwrite(self, table: DeltaTable, rows: pa.RecordBatchReader) -> None:
+        """Make `rows` all that the table holds, with this folder's partition columns, in one commit, if it is still as it was opened.
+
+        delta-rs writes the files, without page checksums: it changes partition columns in no commit of files that others wrote.
+        """
+
+        def write(table: DeltaTable, properties: CommitProperties) -> None:
+            write_deltalake(
+                table,
+                rows,
+                mode="overwrite",
+                schema_mode="overwrite",
+                partition_by=list(self.partition_by),
+                configuration=_CONFIGURATION,
+                target_file_size=_OVERWRITTEN_BYTES,
+                commit_properties=properties,
+            )
+
+        self._commit(write, table, None)
 
     def _commit(
         self, write: Callable[[DeltaTable, CommitProperties], None], expected: DeltaTable | None, transaction: Transaction | None

@@ -162,7 +162,8 @@ class Inspection:
         """Rows of a staged table that main's live runs make up, oldest run first."""
         head = self.run(None)
         seqs = {row.run_id: row.seq for row in self.tables.ledger.live_runs(head)}
-        rows = self.tables[table].read(where=pc.field("run_id").isin(pa.array(list(seqs), pa.string())))
+        within = Within("run_id", min(seqs, default=""), max(seqs, default=""))
+        rows = self.tables[table].read(where=pc.field("run_id").isin(pa.array(list(seqs), pa.string())), within=within)
         of_each = pa.chunked_array([[seqs[run_id] for run_id in rows.column("run_id").to_pylist()]], pa.int64())
         return LiveRows(rows, of_each).take(pc.sort_indices(of_each))
 

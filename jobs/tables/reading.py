@@ -83,6 +83,17 @@ class StoredFiles:
         """Those of them that may hold rows within all `bounds`."""
         return replace(self, actions=files_within(self.actions, *bounds))
 
+    def have_only(self, column: str, values: pa.Array) -> bool:
+        """Whether, as far as the log says, `column` has one of `values` in every row; who wants those rows need not read it."""
+        low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
+        if f"{_PARTITION}{column}" in self.actions.column_names:
+            return bool(pc.all(pc.is_in(self.actions.column(f"{_PARTITION}{column}"), value_set=values), min_count=0).as_py())
+        if not {low, high, nulls} <= set(self.actions.column_names):
+            return False
+        least = self.actions.column(low)
+        is_of_one = pc.and_(pc.equal(least, self.actions.column(high)), pc.equal(self.actions.column(nulls), 0))
+        return bool(pc.all(pc.fill_null(pc.and_(is_of_one, pc.is_in(least, value_set=values)), False), min_count=0).as_py())
+
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """`columns` of the rows that `where` selects."""
         return self._dataset().to_table(columns=list(columns), filter=where, use_threads=self._bytes > _FEW_BYTES)

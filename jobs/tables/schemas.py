@@ -127,9 +127,6 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "keyed_state": ("run_id",),
     "timers": ("run_id",),
     "source_progress": ("run_id",),
-    "panes": ("run_id",),
-    "late_events": ("run_id",),
-    "quarantine": ("run_id",),
     "published": ("window_date",),
 }
 
@@ -138,17 +135,17 @@ ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"runs": ("table_versions",), "so
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
 STAGED_TABLES = (*SNAPSHOT_TABLES, "panes", "late_events", "quarantine")
-_SIDE = "side_"
+SIDE = "side_"
 
 
 def side_table(tag: str) -> str:
     """The table of a side output."""
-    return f"{_SIDE}{tag}"
+    return f"{SIDE}{tag}"
 
 
 def partitioned_by(table: str) -> tuple[str, ...]:
     """The partition columns of a table."""
-    return ("run_id",) if table.startswith(_SIDE) else PARTITIONED_BY.get(table, ())
+    return PARTITIONED_BY.get(table, ())
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Staged rows: how they are written, found again and described, before and after a ledger row names them.
 
-Rows of one run stand in files of their own, in the partition of its run_id.
+A run writes files of its own. Those of the snapshot stay so, in the partition of its run_id; of panes, late rows, quarantine and side
+outputs upkeep may put several runs into one file, so `run_id` is a column there, and readers select by it.
 """
 
 import json
@@ -8,7 +9,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
@@ -16,7 +19,8 @@ from jobs.tables.attempts import AttemptsReader
 from jobs.tables.delta import WrittenFile, filesystem, hardly_repeats, write_file
 from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import LedgerRow
-from jobs.tables.schemas import ADDED_COLUMNS
+from jobs.tables.reading import Within
+from jobs.tables.schemas import ADDED_COLUMNS, partitioned_by
 from jobs.tables.warehouse import Tables
 
 # What tasks choose row groups by. Of all else the log has the bounds of each file, which is seldom more than one row group.
@@ -61,13 +65,17 @@ def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
 
 
 def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFile:
-    """Write staged rows (without run_id) as one file of the table at `uri`, in the partition of `run_id`. Commits nothing.
+    """Write staged rows (without run_id) as one file of the table that the last part of `uri` names: a table of snapshots has it in the
+    partition of `run_id`, another as a column. Commits nothing.
 
     Spark may run a task twice, so no two writers share a name; only the file that the driver hears of counts.
     """
-    path = f"run_id={run_id}/{part}-{uuid.uuid4().hex[:8]}.parquet"
-    varied = [name for name in rows.column_names if hardly_repeats(rows.column(name))]
-    return write_file(uri, path, rows, {"run_id": run_id}, varied, _BOUNDED)
+    name = f"{part}-{uuid.uuid4().hex[:8]}.parquet"
+    varied = [column for column in rows.column_names if hardly_repeats(rows.column(column))]
+    if partitioned_by(uri.rstrip("/").rsplit("/", 1)[-1]):
+        return write_file(uri, f"run_id={run_id}/{name}", rows, {"run_id": run_id}, varied, _BOUNDED)
+    run_ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), [run_id])
+    return write_file(uri, f"{run_id}-{name}", rows.add_column(0, "run_id", run_ids), {}, varied, _BOUNDED)
 
 
 def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
@@ -76,6 +84,12 @@ def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
     schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
     kind, files = pads.ParquetFileFormat(), filesystem(folder.uri)
     return pads.FileSystemDataset([kind.make_fragment(path, files) for path in paths], schema, kind, files)
+
+
+def rows_of_run(tables: Tables, name: str, run_id: str) -> pa.Table:
+    """Rows of panes, late rows, quarantine or a side output that a run has staged, without run_id, in whichever files they are now."""
+    rows = tables[name].read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
+    return rows.drop_columns(["run_id"])
 
 
 def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:

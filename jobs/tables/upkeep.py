@@ -34,9 +34,15 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class TableUpkeep:
-    """The upkeep of one table; every method but `partitions` and the dry ones commits for itself."""
+    """The upkeep of one table; every method but `partitions` and the dry ones commits for itself.
+
+    Attributes:
+        folder: the table.
+        order: a column in the order of whose least values files are put together; None for the order in which they came.
+    """
 
     folder: Folder
+    order: str | None = None
 
     def partitions(self, column: str) -> dict[str, Held]:
         """Value of the partition column → what stands there."""
@@ -66,12 +72,12 @@ class TableUpkeep:
 
     def compactable(self) -> int:
         """How many files fewer there would be after `compact`."""
-        return sum(small.num_rows - 1 for small in _small_files(actions_of(self.folder.open())))
+        return sum(small.num_rows - 1 for small in _small_files(actions_of(self.folder.open()), self.order))
 
     def compact(self) -> int:
         """Make one of the small files of each partition, as a commit that changes no data; returns how many files fewer there are.
 
-        The rows of a file keep their order, and files follow each other in the order in which they came. A file is replaced only as long
+        The rows of a file keep their order, and files follow each other in that of `order`. A file is replaced only as long
         as it is part of the table as of the version that the commit is based on: two compactions at once replace it once.
 
         Raises:
@@ -79,7 +85,7 @@ class TableUpkeep:
         """
         table = self.folder.open()
         stored = self.folder.files(table=table)
-        merged = [(small, self._merged(replace(stored, actions=small))) for small in _small_files(stored.actions)]
+        merged = [(small, self._merged(replace(stored, actions=small))) for small in _small_files(stored.actions, self.order)]
         if not merged:
             return 0
         for _ in range(_TRIES):
@@ -115,13 +121,15 @@ class TableUpkeep:
         return len(self.folder.open().vacuum(dry_run=is_dry, full=True))
 
 
-def _small_files(actions: pa.Table) -> list[pa.Table]:
-    """Files of one partition each that are to become one: small ones, in the order in which they came, until together they are large."""
+def _small_files(actions: pa.Table, order: str | None) -> list[pa.Table]:
+    """Files of one partition each that are to become one: small ones, in the order of their least `order`, then in that in which they
+    came, until together they are large."""
     if not actions.num_rows:
         return []
     partition = [name for name in actions.column_names if name.startswith("partition.")]
     actions = actions.filter(pc.less(actions.column("size_bytes"), _COMPACTED_BYTES))
-    actions = actions.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+    first = [f"min.{order}"] if f"min.{order}" in actions.column_names else []
+    actions = actions.sort_by([(name, "ascending") for name in (*first, "modification_time", "path")])
     columns = (actions.column(name).to_pylist() for name in ("size_bytes", *partition))
     together: dict[tuple[object, ...], list[int]] = defaultdict(list)
     sizes: dict[tuple[object, ...], int] = defaultdict(int)

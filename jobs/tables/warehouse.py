@@ -1,7 +1,7 @@
 """A warehouse: the folder (or URI) below which each pipeline has a folder of tables, and the examples' sources stand."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from jobs.tables.delta import Folder, beside
 from jobs.tables.errors import NoRuns, ShapeChanged
 from jobs.tables.ledger import LedgerReader, LedgerWriter, refuse_newer
 from jobs.tables.log_files import refuse_lost_rows, refuse_older
+from jobs.tables.migration import repartition
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
@@ -45,8 +46,8 @@ class Warehouse:
             }
         )
 
-    def stored(self, pipeline: str) -> "Tables":
-        """The tables of a pipeline as they are stored, for reading.
+    def stored(self, pipeline: str, sides: Iterable[str] = ()) -> "Tables":
+        """The tables of a pipeline as they are stored, for reading; those of side outputs only as far as their tags are named.
 
         Raises:
             NoRuns: the pipeline has no tables here, or not all of them: the first run was killed while it made them.
@@ -54,14 +55,14 @@ class Warehouse:
         """
         found: dict[str, Folder] = {}
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
-        for name in every:
+        for name in (*every, *map(schemas.side_table, sides)):
             folder = Folder.stored(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name))
             if folder is not None:
                 found[name] = folder
         if "runs" in found:
             absent = {name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([])) for name in every if name not in found}
             Tables({**found, **absent}).check_logs()
-        if len(found) < len(every):
+        if not every.keys() <= found.keys():
             raise NoRuns(
                 f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run {pipeline} --to TIME`, or name "
                 f"another warehouse with --warehouse or {VARIABLE}.",
@@ -113,8 +114,8 @@ class Tables:
                 refuse_lost_rows(self.folders["runs"].uri, self.folders["runs"].version(), seq, rolled_forward)
 
     def ensure(self) -> None:
-        """Make every table that isn't there, and add the columns of `schemas.ADDED_COLUMNS` that one of an earlier format lacks. A column
-        that the source has gained becomes one of `late_events`; one that it lost stays.
+        """Make every table that isn't there; give one of an earlier format the columns of `schemas.ADDED_COLUMNS` that it lacks, and
+        today's partition columns. A column that the source has gained becomes one of `late_events`; one that it lost stays.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
@@ -123,7 +124,8 @@ class Tables:
             LogDamaged: see `check_logs`.
         """
         self.check_logs()
-        for (name, folder), stored in zip(self.folders.items(), beside(Folder.ensured, self.folders.values()), strict=True):
+        layouts = list(zip(self.folders.items(), beside(Folder.ensured, self.folders.values()), strict=True))
+        for (name, folder), (stored, _) in layouts:
             if stored.equals(folder.schema):
                 continue
             known = [field for field in folder.schema if field.name in stored.names]
@@ -136,6 +138,19 @@ class Tables:
                 continue
             self._refuse_newer()
             raise _shape_changed(folder, stored)
+        if any(folder.partition_by != layout.partition_by for (_, folder), layout in layouts):
+            self.repartition()
+
+    def repartition(self) -> None:
+        """Give every table today's partition columns, those of a table that has others with all its rows.
+
+        Raises:
+            NewerFormat: a newer version of the product has written here.
+            WarehouseNotWritable: the warehouse can't be written.
+        """
+        self._refuse_newer()
+        for folder in self.folders.values():
+            repartition(folder)
 
     def _refuse_newer(self) -> None:
         columns = ["seq", "run_id", "format_version", "version"]

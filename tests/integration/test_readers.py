@@ -4,6 +4,7 @@ What reads here knows the tables by their paths alone.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -11,10 +12,12 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
+from jobs.tables.warehouse import Warehouse
 from tests.integration.command import driver, here
 from tests.integration.driver import Plan
 from tests.integration.facts import COUNTS, assert_as_model
 from tests.integration.stored import ROOT, TABLES, Row, Stored, live_statement, parked_statement, plain, readme_statements
+from tests.warehouses.earlier import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,3 +133,14 @@ def test_spark_reads_the_ledger_and_every_other_table(stored: Stored, spark: "Sp
         assert spark.read.format("delta").load(stored.uri(table)).count() == len(stored.rows(table)), table
     sums = spark.read.format("delta").load(stored.uri("runs")).selectExpr(*(f"sum({name})" for name, _ in COUNTS)).first()
     assert list(sums) == [sum(row[name] for row in stored.ledger()) for name, _ in COUNTS]
+
+
+@pytest.mark.slow
+def test_every_reader_gives_the_rows_of_a_table_that_was_partitioned_by_an_earlier_format(tmp_path: Path, spark: "SparkSession") -> None:
+    earlier = Stored(unpacked(tmp_path), "peaks")
+    before = {table: sorted(earlier.live(table), key=repr) for table in ("panes", "late_events", "quarantine")}
+    Warehouse.at(str(earlier.warehouse)).stored("peaks").repartition()
+    for table, rows in before.items():
+        assert rows and DeltaTable(earlier.uri(table)).metadata().partition_columns == []
+        for answer in (on_spark(earlier, spark), earlier.ask, on_polars(earlier)):
+            assert sorted(answer(QUESTIONS[table]), key=repr) == rows

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -84,6 +85,26 @@ def test_runs_go_on_after_it_as_if_nothing_had_been(six_runs: Hourly, said: Call
     assert six_runs.run_here("--to", "2013-01-05") == 0
     assert_as_model(six_runs.stored, "2013-01-05")
     assert_corrections_make_published(six_runs.stored)
+
+
+def test_files_of_what_runs_have_emitted_do_not_grow_with_the_number_of_runs(six_runs: Hourly, said: Callable[[], str]) -> None:
+    stored, tables = six_runs.stored, ("panes", "late_events", "quarantine")
+    before = facts_of_tables(stored)
+    counts = {table: len(DeltaTable(stored.uri(table)).file_uris()) for table in tables}
+    assert counts["panes"] == 5 and counts["late_events"] > 1
+    done = maintain(six_runs, said)
+    assert {table: done[table]["compacted"] + 1 for table in tables} == {table: max(1, count) for table, count in counts.items()}
+    assert all(len(DeltaTable(stored.uri(table)).file_uris()) <= 1 for table in tables)
+    assert facts_of_tables(stored) == before
+    [path] = DeltaTable(stored.uri("panes")).file_uris()
+    run_ids = pq.read_table(path).column("run_id").to_pylist()
+    assert run_ids == sorted(run_ids) and len(set(run_ids)) == 5
+    for seq in (1, 3, 6):
+        assert here("verify", "hourly", seq, *six_runs.where) == 0
+    assert here("backfill", "hourly", "--from", "2013-01-03", "--to", "2013-01-04", *six_runs.where) == 0
+    assert six_runs.run_here("--to", "2013-01-05") == 0
+    assert_as_model(stored, "2013-01-05")
+    assert_corrections_make_published(stored)
 
 
 def test_what_is_gone_is_said_with_what_is_kept(six_runs: Hourly, said: Callable[[], str]) -> None:

@@ -170,7 +170,7 @@ class TestOfAHandleThatIsKept:
         other.commit_files([], other.files(Within.only("n", 3)))
         assert (3, MONDAY) not in values(folder)
         other.add_columns([pa.field("more", pa.string())])
-        assert folder.ensured().names == ["n", "day", "more"]
+        assert folder.ensured().schema.names == ["n", "day", "more"]
 
     @pytest.mark.parametrize("again", [False, True])
     def test_it_is_none_of_a_table_that_was_removed(self, folder: Folder, again: bool) -> None:

@@ -14,7 +14,7 @@ from jobs.tables.errors import NoRuns
 from jobs.tables.inspection import Inspection
 from jobs.tables.ledger import LedgerRow, LedgerWriter
 from jobs.tables.schemas import Shape
-from jobs.tables.staging import stack, write_staged
+from jobs.tables.staging import write_staged
 from jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 from tests.jobs.tables.ledger_rows import clock, day, run_row
 
@@ -42,7 +42,7 @@ def stage(tables: Tables, run_id: str, **rows: list[dict[str, Any]]) -> dict[str
         folder = tables[name]
         schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
         part = pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in values], schema=schema)
-        written = write_staged(folder.uri, run_id, "driver", stack([part], folder.schema, run_id))
+        written = write_staged(folder.uri, run_id, "driver", part)
         folder.commit_files([written])
         files[name] = (written.path,)
     return files

@@ -60,7 +60,7 @@ def test_the_lists_of_tables_name_tables_that_exist() -> None:
     assert set(SNAPSHOT_TABLES) < set(STAGED_TABLES) < set(DOCUMENTED)
     for table, columns in PARTITIONED_BY.items():
         assert set(columns) <= set(table_schemas(SHAPE)[table].names)
-    assert {table for table, columns in PARTITIONED_BY.items() if columns == ("run_id",)} == set(STAGED_TABLES)
+    assert {table for table, columns in PARTITIONED_BY.items() if columns == ("run_id",)} == set(SNAPSHOT_TABLES)
 
 
 def test_added_columns_stand_at_the_end_of_their_tables() -> None:

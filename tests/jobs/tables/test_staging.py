@@ -12,7 +12,8 @@ import pytest
 from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.errors import NewerFormat
 from jobs.tables.schemas import Shape
-from jobs.tables.staging import declaration_of, pack, read_staged, stack, unpack, write_staged
+from jobs.tables.staging import declaration_of, pack, read_staged, rows_of_run, stack, unpack, write_staged
+from jobs.tables.upkeep import TableUpkeep
 from jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.tables.ledger_rows import clock, day, run_row
 
@@ -75,6 +76,21 @@ def test_a_staged_file_is_read_by_path_before_it_is_committed_and_by_run_after(t
     assert folder.read().num_rows == 0
     folder.commit_files(files)
     assert folder.read().sort_by("origin").equals(rows)
+
+
+def test_rows_of_a_run_are_found_by_run_wherever_upkeep_has_put_them(tables: Tables) -> None:
+    folder = tables["panes"]
+    for run_id, origins in (("r1", ["EWR", "JFK"]), ("r2", ["LGA"])):
+        part = pa.table({"origin": origins, "key_group": pa.array([5] * len(origins), pa.int32())})
+        written = write_staged(folder.uri, run_id, "driver", stack([part], folder.schema, run_id).drop_columns(["run_id"]))
+        assert written.partition == {} and json.loads(written.statistics)["minValues"]["run_id"] == run_id
+        folder.commit_files([written])
+    for has_been_compacted in (False, True):
+        assert not has_been_compacted or TableUpkeep(folder).compact() == 1
+        assert sorted(folder.read().column("run_id").to_pylist()) == ["r1", "r1", "r2"]
+        assert rows_of_run(tables, "panes", "r1").column("origin").to_pylist() == ["EWR", "JFK"]
+        assert rows_of_run(tables, "panes", "r2").schema.names == folder.schema.names[1:]
+        assert rows_of_run(tables, "panes", "r3").num_rows == 0
 
 
 def test_two_files_of_one_part_do_not_overwrite_each_other(tables: Tables) -> None:

@@ -72,6 +72,14 @@ class TestCompaction:
         [of_monday] = [path for path in DeltaTable(folder.uri).file_uris() if "2013-01-07" in path]
         assert pq.read_table(of_monday, partitioning=None).column("n").to_pylist() == [0, 1, 2, 20, 21, 40, 41, 42, 43]
 
+    def test_or_files_follow_each_other_by_the_least_value_of_a_column(self, tmp_path: Path) -> None:
+        folder = Folder(str(tmp_path), pa.schema([("run_id", pa.string())]))
+        for run_ids in (["b", "c"], ["d"], ["a"]):
+            folder.append(pa.table({"run_id": run_ids}))
+        TableUpkeep(folder, "run_id").compact()
+        [path] = DeltaTable(folder.uri).file_uris()
+        assert pq.read_table(path).column("run_id").to_pylist() == ["a", "b", "c", "d"]
+
     def test_streams_pass_it_by(self, folder: Folder) -> None:
         TableUpkeep(folder).compact()
         actions = [action[kind] for action in newest_commit(folder) for kind in ("add", "remove") if kind in action]

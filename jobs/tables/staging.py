@@ -70,12 +70,12 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
 
     Spark may run a task twice, so no two writers share a name; only the file that the driver hears of counts.
     """
-    name = f"{part}-{uuid.uuid4().hex[:8]}.parquet"
+    unique = f"{uuid.uuid4().hex[:8]}.parquet"
     varied = [column for column in rows.column_names if hardly_repeats(rows.column(column))]
     if partitioned_by(uri.rstrip("/").rsplit("/", 1)[-1]):
-        return write_file(uri, f"run_id={run_id}/{name}", rows, {"run_id": run_id}, varied, _BOUNDED)
+        return write_file(uri, f"run_id={run_id}/{part}-{unique}", rows, {"run_id": run_id}, varied, _BOUNDED)
     run_ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), [run_id])
-    return write_file(uri, f"{run_id}-{name}", rows.add_column(0, "run_id", run_ids), {}, varied, _BOUNDED)
+    return write_file(uri, f"{part}-{run_id}-{unique}", rows.add_column(0, "run_id", run_ids), {}, varied, _BOUNDED)
 
 
 def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:

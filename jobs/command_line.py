@@ -15,6 +15,7 @@ import click
 
 from jobs.errors import SlackwaterError
 from jobs.runtime.heap import keep_heap
+from jobs.tables.storage_errors import unforeseen
 from windowing.errors import ConfigurationError, WindowingError
 
 VERBS = {
@@ -108,9 +109,19 @@ def run(work: Callable[[], Any]) -> int:
     except WindowingError as error:
         click.echo(f"slackwater: {error}", err=True)
         return 3 if error.retryable else 2 if isinstance(error, ConfigurationError) else 1
+    except _storage_errors() as error:
+        failure = unforeseen(error)
+        click.echo(f"slackwater: {failure}", err=True)
+        return failure.exit_code
     except SystemExit as exit_:  # whoever reads our output has gone: click and rich end the process so
         return exit_.code if isinstance(exit_.code, int) else 1
     return code if isinstance(code, int) else 0
+
+
+def _storage_errors() -> tuple[type[Exception], ...]:
+    """What storage raises, of those packages that are loaded."""
+    delta = sys.modules.get("deltalake.exceptions")
+    return (OSError,) if delta is None else (OSError, delta.DeltaError)
 
 
 def finish(work: Callable[[], Any]) -> NoReturn:

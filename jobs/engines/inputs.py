@@ -22,10 +22,11 @@ from jobs.engines.coverage import Stretch, had_readers, read_to, rests_on
 from jobs.engines.source_changes import UNKNOWN, Changes, Loss, changes_of, commits
 from jobs.errors import PermanentError, UsageError
 from jobs.pipelines import DeltaSource
-from jobs.tables.delta import filesystem, reason
-from jobs.tables.errors import NotADeltaTable
+from jobs.tables.delta import filesystem
+from jobs.tables.errors import LogDamaged, NotADeltaTable
 from jobs.tables.log_files import check_commits, damage
 from jobs.tables.reading import actions_of
+from jobs.tables.storage_errors import not_readable, reads, reason
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
@@ -275,21 +276,29 @@ def _opened(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTab
     try:
         table = DeltaTable(uri)
     except (DeltaError, OSError) as error:
-        if not isinstance(error, TableNotFoundError) and (lost := damage(filesystem(uri), uri)) is not None:
-            raise lost from error
+        if (failure := not_readable(uri, error) or _lost_file(uri, error)) is not None:
+            raise failure from error
         raise NotADeltaTable(
             f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first (for an example: "
             "`slackwater examples load NAME --from A --to B`), or mend DeltaSource(...).",
             uri=uri,
         ) from error
-    check_commits(filesystem(uri), uri, table.version(), since)
+    with reads(uri):
+        check_commits(filesystem(uri), uri, table.version(), since)
     return table
+
+
+def _lost_file(uri: str, error: Exception) -> LogDamaged | None:
+    with reads(uri):
+        return None if isinstance(error, TableNotFoundError) else damage(filesystem(uri), uri)
 
 
 def _moved_to(source: DeltaSource, uri: str, table: DeltaTable, version: int) -> DeltaTable:
     try:
         table.load_as_version(version)
     except (DeltaError, OSError) as error:
+        if (failure := not_readable(uri, error)) is not None:
+            raise failure from error
         raise VersionGone(
             f"source {source.table!r}: version {version} can't be read any more ({reason(error)}). A run that was pinned to it can't "
             "be repeated; keep the source's log for longer (delta.logRetentionDuration).",
@@ -409,7 +418,7 @@ def read(
 ) -> pa.Table:
     """`columns` of some row groups of one file, in that order, partition columns filled in. `metadata`: the file's, if it was read."""
     partition = dict(file.partition)
-    with filesystem(uri).open_input_file(file.path) as data:
+    with reads(f"{uri}/{file.path}"), filesystem(uri).open_input_file(file.path) as data:
         parquet = pq.ParquetFile(data, metadata=metadata, coerce_int96_timestamp_unit="us")
         there = set(parquet.schema_arrow.names)
         stored = [name for name in columns if name in there and name not in partition]

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from jobs.tables.delta import filesystem
 from jobs.tables.log_files import commit_path, empty_commit
+from jobs.tables.storage_errors import reads
 
 # Newer than any version: nobody has read a file of which the log does not say when its rows came.
 UNKNOWN = 2**63 - 1
@@ -97,7 +98,7 @@ def commits(uri: str, first: int, last: int) -> list[Commit] | None:
     for version in range(first, last + 1):
         path = commit_path(version)
         try:
-            with log.open_input_stream(path) as stream:
+            with reads(uri), log.open_input_stream(path) as stream:
                 actions = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
         except FileNotFoundError:
             return None

@@ -6,7 +6,6 @@ What crosses is opaque: one Arrow stream per (task, key-group range) into the sh
 import gc
 import itertools
 import os
-import re
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from jobs.engines import task_errors
 from jobs.engines.coverage import Stretch, pieces
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, rewritten, to_datetime
 from jobs.engines.overrides import Overrides
 from jobs.engines.process_memory import forget_peak
 from jobs.engines.row_groups import ROWS_AT_ONCE, Arrivals, SourceFile
-from jobs.errors import PermanentError, RetryableError
+from jobs.errors import RetryableError
 from jobs.runtime.versions import Work, checked
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ class InThreads(InProcess):
         try:
             return super()._each(work, given)
         except Exception as error:
-            raised = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
-            raise TaskFailed(f"a task failed: {raised}", trace="".join(traceback.format_exception(error))) from error
+            raise task_errors.of_error(error, "".join(traceback.format_exception(error))) from error
 
 
 class OnSpark:
@@ -330,16 +329,8 @@ def _decode(data: Any) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
 
 
-class TaskFailed(PermanentError):
-    """A task raised; the message is that of the task's error, the whole trace is in `trace`."""
-
-
 class DriverDied(RetryableError):
     """The JVM of Spark's driver has gone while it was at work."""
-
-
-_RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)+\w+: .+", re.MULTILINE)
-_OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
 
 
 @contextmanager
@@ -351,24 +342,18 @@ def _reported() -> Iterator[None]:
     try:
         yield
     except PythonException as error:
-        raise TaskFailed(f"a task failed: {_raised_in_task(str(error))}", trace=str(error)) from error
-    except Py4JJavaError:  # the JVM is there, and says what it has met
-        raise
+        raise task_errors.of_trace(str(error)) from error
+    except Py4JJavaError as error:  # the JVM is there, and says what it has met
+        failure = task_errors.of_java(str(error))
+        if failure is None:
+            raise
+        raise failure from error
     except (Py4JError, ConnectionError) as error:
         raise DriverDied(
             "the Java process of Spark's driver has gone: it ran out of memory, as it then has said above, or was ended; what it was at "
             "work on is not committed. Repeat the command; where memory lacked, with more of it: `--driver-memory 4g` for spark-submit, "
             "else PYSPARK_SUBMIT_ARGS='--driver-memory 4g pyspark-shell' in the environment."
         ) from error
-
-
-def _raised_in_task(text: str) -> str:
-    """Spark hands over a task's error as text: the last line of its trace that names an error of a module is the one that was raised."""
-    other_python = _OTHER_PYTHON.search(text)
-    if other_python is not None:
-        return f"{other_python[1]} PYSPARK_PYTHON names the Python of the executors."
-    raised = [line for line in _RAISED.findall(text) if not line.startswith(("pyspark.", "org.", "py4j."))]
-    return raised[-1] if raised else text
 
 
 def _tables(frame: "DataFrame") -> list[pa.Table]:

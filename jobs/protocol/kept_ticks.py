@@ -19,7 +19,8 @@ from jobs.engines.rows import Judge
 from jobs.engines.transport import SliceScan, Transport
 from jobs.pipelines.registry import product_version
 from jobs.tables.attempts import Attempt
-from jobs.tables.delta import encoding, filesystem, reason
+from jobs.tables.delta import encoding, filesystem
+from jobs.tables.storage_errors import reason
 from jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")

@@ -393,7 +393,10 @@ class StageOfSlice:
         outcome = "lost" if isinstance(error, LostRaceError) else "failed"
         code = error.exit_code if isinstance(error, SlackwaterError) else 1
         text = str(error) if isinstance(error, SlackwaterError) else "".join(traceback.format_exception(error))[-4000:]
-        self.prepared.attempts.record(attempt, self.runner.clock(), outcome=outcome, exit_code=code, step=self.step, error=text)
+        try:
+            self.prepared.attempts.record(attempt, self.runner.clock(), outcome=outcome, exit_code=code, step=self.step, error=text)
+        except SlackwaterError as second:  # what stopped the run may stop this, too; the first error is the one to tell
+            log.warning(f"its failure is not recorded: {second}", extra={"pipeline": self.pipeline.name, "run_id": self.run_id})
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -4,7 +4,6 @@ The only file that calls deltalake's writers. It knows no table by name.
 """
 
 import os
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +22,14 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
+from jobs.errors import SlackwaterError
 from jobs.tables.commits import Owner, PendingCommit
-from jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable, WarehouseNotWritable
+from jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
 from jobs.tables.log_files import check_commits, commit_path, damage
 from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
 from jobs.tables.statistics import Statistics
+from jobs.tables.storage_errors import not_readable, not_writable, reads, reason
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -42,7 +43,6 @@ _CONFIGURATION = {"delta.checkpointInterval": "10"}
 _OVERWRITTEN_BYTES = 32 << 20
 # A handle takes longer to bring up to date, to list files and to write with each version that it has moved on to.
 _VERSIONS_OF_A_HANDLE = 10
-_COLOUR = re.compile(r"\x1b\[\d*m")
 
 
 @dataclass(frozen=True)
@@ -211,11 +211,18 @@ class Folder:
         except TableNotFoundError:
             return None
         except (OSError, DeltaError) as error:
-            if (lost := damage(filesystem(self.uri), self.uri)) is not None:
-                raise lost from error
-            raise NotADeltaTable(f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}).", uri=self.uri) from error
-        check_commits(filesystem(self.uri), self.uri, table.version())
+            raise self._not_opened(error) from error
+        with reads(self.uri):
+            check_commits(filesystem(self.uri), self.uri, table.version())
         return self._at_first(table) if version is None else table
+
+    def _not_opened(self, error: Exception) -> SlackwaterError:
+        refused = not_readable(self.uri, error)
+        if refused is not None:
+            return refused
+        with reads(self.uri):
+            lost = damage(filesystem(self.uri), self.uri)
+        return lost or NotADeltaTable(f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}).", uri=self.uri)
 
     @contextmanager
     def found(self) -> Iterator[DeltaTable | None]:
@@ -432,12 +439,3 @@ class Folder:
                 uri=self.uri,
                 version=pending.version,
             ) from failure
-
-
-def reason(error: Exception) -> str:
-    """What delta-rs says is wrong, on one line: without colours and without its own backtrace."""
-    return " ".join(_COLOUR.sub("", str(error)).split("\n   0: ")[0].split())
-
-
-def not_writable(uri: str, error: Exception) -> WarehouseNotWritable:
-    return WarehouseNotWritable(f"{uri}: can't be written ({reason(error)}). Check the warehouse's path and permissions.", uri=uri)

@@ -11,6 +11,26 @@ class WarehouseNotWritable(UsageError):
     """The warehouse can't be written."""
 
 
+class WarehouseNotReadable(UsageError):
+    """A path or its permissions keep what is there from being read."""
+
+
+class StorageFailed(RetryableError):
+    """Storage did not do what it was asked for: a time-out, a lost connection, throttling, an error of its own or of unknown cause."""
+
+
+class StorageFull(RetryableError):
+    """The disk is full."""
+
+
+class TooManyOpenFiles(RetryableError):
+    """The process, or the system, may open no more files."""
+
+
+class CredentialsExpired(RetryableError):
+    """The token that storage was asked with is no longer valid."""
+
+
 class NewerFormat(UsageError):
     """A table or snapshot was written by a newer version of the product."""
 

@@ -12,9 +12,10 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.tables.delta import Folder, WrittenFile, encoding, filesystem, hardly_repeats, not_writable, of_type
+from jobs.tables.delta import Folder, WrittenFile, encoding, filesystem, hardly_repeats, of_type
 from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.statistics import Statistics
+from jobs.tables.storage_errors import not_writable
 
 _FILE_ROWS = 4 << 20
 _OPEN_FILES = 64  # two tables may be written at once, and macOS allows a process 256

@@ -17,7 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 from jobs.engines import transport
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, pin, to_ms
-from jobs.engines.transport import Batches, InProcess, InThreads, OnSpark, SliceScan, TaskFailed, Transport
+from jobs.engines.task_errors import TaskFailed
+from jobs.engines.transport import Batches, InProcess, InThreads, OnSpark, SliceScan, Transport
 from jobs.pipelines import DeltaSource
 from jobs.runtime import versions
 from windowing.errors import UserCodeError

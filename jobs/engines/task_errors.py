@@ -1,0 +1,62 @@
+"""What a task's error means to the driver: a fault of code or data, or of storage, which may pass.
+
+Spark hands over no error of a task, only the text of its trace, or of the Java exceptions that it has met itself.
+"""
+
+import builtins
+import re
+
+from jobs.errors import PermanentError, RetryableError, SlackwaterError
+from jobs.tables import errors as table_errors
+from jobs.tables.storage_errors import is_failure
+
+
+class TaskFailed(PermanentError):
+    """A task raised; the message is that of the task's error, the whole trace is in `trace`."""
+
+
+class TaskWithoutStorage(RetryableError):
+    """A task could not read or write: storage failed, is full, or refused an expired token. The whole trace is in `trace`."""
+
+
+_SYSTEM = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)}
+_RAISED = re.compile(rf"^(?:(?:[A-Za-z_]\w*\.)+\w+|{'|'.join(sorted(_SYSTEM))}): .+", re.MULTILINE)
+_OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
+_OF_JAVA = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w*(?:Exception|Error): .+", re.MULTILINE)
+_TABLE_ERRORS = f"{table_errors.__name__}."
+
+
+def of_trace(trace: str) -> SlackwaterError:
+    """The error for a task of which Spark hands over the trace: its last line that names an error of a module, or of the system, is the one
+    that was raised."""
+    other_python = _OTHER_PYTHON.search(trace)
+    if other_python is not None:
+        return TaskFailed(f"a task failed: {other_python[1]} PYSPARK_PYTHON names the Python of the executors.", trace=trace)
+    raised = [line for line in _RAISED.findall(trace) if not line.startswith(("pyspark.", "org.", "py4j."))]
+    return _error(raised[-1] if raised else trace, trace)
+
+
+def of_error(error: Exception, trace: str) -> SlackwaterError:
+    """The error for a task of this process."""
+    kind = type(error)
+    module = "" if kind.__module__ == "builtins" and isinstance(error, OSError) else f"{kind.__module__}."
+    return _error(f"{module}{kind.__qualname__}: {error}", trace)
+
+
+def of_java(text: str) -> SlackwaterError | None:
+    """The error for what Java has met of storage while Spark read or shuffled; None for anything else."""
+    met = [line for line in _OF_JAVA.findall(text) if is_failure(line)]
+    return TaskWithoutStorage(f"a task failed: {met[-1]} {_REPEAT}", trace=text) if met else None
+
+
+def _error(raised: str, trace: str) -> SlackwaterError:
+    name, _, message = raised.partition(": ")
+    kind = getattr(table_errors, name.removeprefix(_TABLE_ERRORS), None) if name.startswith(_TABLE_ERRORS) else None
+    if kind is not None and issubclass(kind, RetryableError):
+        return TaskWithoutStorage(f"a task failed: {message}", trace=trace)
+    if name in _SYSTEM and is_failure(message):
+        return TaskWithoutStorage(f"a task failed: {message} {_REPEAT}", trace=trace)
+    return TaskFailed(f"a task failed: {raised}", trace=trace)
+
+
+_REPEAT = "What is committed stands; repeat the command, which goes on from there."

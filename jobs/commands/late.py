@@ -47,22 +47,39 @@ def list_late(pipeline: str, key: str | None, seq: int | None, warehouse: str | 
 @_chosen
 @options.output
 def report(pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """How many of the late rows another allowed lateness would have saved, from the windows that they missed and the watermarks then."""
+    """How many of the late rows another allowed lateness would have saved, from the windows that they missed and the watermarks then.
+
+    Their windows are collected: declaring that lateness takes them in only when the range beside it is restated.
+    """
+    from jobs.engines.inputs import to_datetime, to_ms
+    from jobs.protocol.collected import LiveMarks
     from jobs.tables.inspection import Inspection
     from jobs.tables.lateness import MILLISECOND
     from jobs.tables.lateness import report as saved_by
 
-    found = saved_by(Inspection.of(pipeline, warehouse).late(key, seq).rows)
+    inspection = Inspection.of(pipeline, warehouse)
+    late, ledger = inspection.late(key, seq).rows, inspection.tables.ledger
+    live = LiveMarks.of(inspection.tables, ledger.live_runs(inspection.run(None)))
+    found = saved_by(late, lambda last: to_datetime(live.reopened_from(to_ms(last))))
     rows = [
         {
             "allowed_lateness": str(saved.lateness),
             "allowed_lateness_ms": saved.lateness // MILLISECOND,
             "rows_saved": saved.rows,
             "share": round(saved.share, 4),
+            "restate_from": saved.restate_from,
+            "restate_to": saved.restate_to,
         }
         for saved in found
     ]
-    options.show(rows, ["allowed_lateness", "rows_saved", "share"], output, empty=f"{pipeline}: no row was too late")
+    columns = ["allowed_lateness", "rows_saved", "share", "restate_from", "restate_to"]
+    options.show(rows, columns, output, empty=f"{pipeline}: no row was too late")
+    if rows:
+        click.echo(
+            f"{pipeline}: a lateness that is declared now saves rows to come; the windows of these are collected. To take "
+            f"them in, declare it and run `slackwater backfill {pipeline} --from RESTATE_FROM --to RESTATE_TO`.",
+            err=True,
+        )
 
 
 @command.command("redrive")
@@ -99,14 +116,13 @@ def redrive(
     for note in done.notes:
         click.echo(f"{pipeline}: {note}", err=True)
     if done.taken:
-        click.echo(
-            f"{pipeline}: {done.taken} rows are taken by the allowed lateness declared today once their slices are restated.", err=True
-        )
+        click.echo(f"{pipeline}: {done.taken} rows need no new arrival, by the allowed lateness declared today.", err=True)
     if done.to_restate is not None:
         first, last = (iso(to_ms(moment)) for moment in done.to_restate)
-        told = f"{done.new} would be new" if dry_run else f"{done.new} are new"
+        new_ones = f"{done.new} would be new" if dry_run else f"{done.new} are new"
         click.echo(
-            f"{pipeline}: {len(rows)} rows move, {told}. Take them in with `slackwater backfill {pipeline} --from {first} --to {last}`.",
+            f"{pipeline}: {len(rows)} rows move, {new_ones}. Take them in with "
+            f"`slackwater backfill {pipeline} --from {first} --to {last}`.",
             err=True,
         )
 

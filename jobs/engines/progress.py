@@ -70,7 +70,8 @@ class Progress:
             None if whole["unfinished_tick_start"] is None else to_ms(whole["unfinished_tick_start"]),
         )
         watermark = INITIAL_WATERMARK if whole["watermark"] is None else to_ms(whole["watermark"])
-        collected = None if whole["collected"] is None else to_ms(whole["collected"])
+        marked = whole.get("collected")  # tables of an earlier format lack it
+        collected = None if marked is None else to_ms(marked)
         return cls(tuple(row["source_partition"] for row in parts), restored, watermark, to_ms(whole["clock"]), collected)
 
     def mark(self, lateness_ms: int) -> int | None:

@@ -15,6 +15,7 @@ from jobs.engines import planner as engines
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import InputFile, PinnedSource, SourceRewritten, pin, read
 from jobs.engines.operator.spilling import state_memory_mb
+from jobs.engines.progress import Progress
 from jobs.engines.rows import in_milliseconds
 from jobs.engines.small_slices import is_small
 from jobs.engines.task_memory import estimate_mb, ranges_for, rows_in, rows_sent
@@ -22,6 +23,7 @@ from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import restatement, touched
 from jobs.protocol.calibration import Calibration
+from jobs.protocol.collected import LiveMarks, collects, mark_of, newest_last_instants, told
 from jobs.protocol.prediction import Prediction, from_calibration, predict
 from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
 from jobs.protocol.run import checked_source
@@ -164,6 +166,7 @@ class _Planner:
         self._warn_of_waste(planned)
         choice = engines.choose(self.pipeline, self.source.schema)
         parked, published = self._windows(owner, parts)
+        self._warn_of_collected(owner, parts, slices[-1].to_ms if restates and slices else None)
         reach = _reach(self.pipeline)
         keys = list(self.pipeline.keys)
         calibration = self._calibration(slices, choice.engine)
@@ -288,6 +291,24 @@ class _Planner:
                 f"it would read {total:,} rows to use {wanted:,}: files hold rows of many slices. Partition the source by the day of "
                 f"{self.pipeline.source.arrival_time!r}, or sort its rows by it"
             )
+
+    def _warn_of_collected(self, owner: LedgerRow | None, parts: Sequence[pa.Table], to_ms: int | None) -> None:
+        """Say so where rows would be late only because their windows were collected under a smaller lateness. `to_ms`: the end of a
+        restatement; a run is preceded by one that ends where main does."""
+        if self.tables is None or owner is None or not collects(self.pipeline):
+            return
+        parked = Progress.from_table(read_staged(self.tables, "source_progress", owner.files.get("source_progress", ())))
+        mark = mark_of(self.tables, self.pipeline, owner, parked)
+        expired = parked.watermark - self.pipeline.allowed_lateness_ms
+        if mark is None or mark <= expired:
+            return
+        lasts = [newest_last_instants(self.pipeline, part.column(touched.TIME_COLUMN)) for part in parts]
+        missed = np.concatenate([*lasts, np.zeros(0, np.int64)])
+        missed = missed[(missed > expired) & (missed <= mark)]
+        if len(missed):
+            first = LiveMarks.of(self.tables, self.live, self.pipeline).reopened_from(int(missed.min()))
+            sentence = told(self.pipeline.name, "rows of the range are", first, end_of(self.live[-1]) if to_ms is None else to_ms)
+            self.said.append(sentence + ("" if to_ms is not None else "; do that before the run"))
 
     def _windows(self, owner: LedgerRow | None, parts: Sequence[pa.Table]) -> tuple[pa.Table, pa.Table]:
         """The windows of the snapshot, and those of `published` that may be touched."""

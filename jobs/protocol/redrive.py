@@ -17,6 +17,7 @@ from jobs.engines.overrides import row_hashes
 from jobs.engines.small_slices import SparkWhereNeeded
 from jobs.engines.transport import Transport
 from jobs.pipelines import Pipeline
+from jobs.protocol.collected import LiveMarks
 from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
@@ -37,21 +38,15 @@ class Redriven:
         overrides: the new arrivals, one a row.
         new: how many of them were not known before.
         taken: late rows that today's allowed lateness takes where they are: they need a restatement, and no new arrival.
+        to_restate: [from, to) of arrivals that are to be restated, so that all of them are taken; None where there are none.
         notes: what a reader should know besides.
     """
 
     overrides: tuple[Override, ...]
     new: int
     taken: int
+    to_restate: tuple[datetime, datetime] | None
     notes: tuple[str, ...] = ()
-
-    @property
-    def to_restate(self) -> tuple[datetime, datetime] | None:
-        """[from, to) of arrivals that are to be restated; None where no row moves."""
-        if not self.overrides:
-            return None
-        last = max(row.true_arrival for row in self.overrides)
-        return min(row.arrival_time for row in self.overrides), to_datetime(to_ms(last) + 1)
 
 
 @dataclass(frozen=True)
@@ -81,18 +76,32 @@ class Redrive:
         if not is_dry:
             self.roll_forward.finish()
         rows = [row for row in late.to_pylist() if row["windows"]]
-        closing = [self._closing(row) for row in rows]
+        closing = [_first_last_instant(row) + self.pipeline.allowed_lateness_ms for row in rows]
         moves = [number for number, row in enumerate(rows) if row["watermark"] is not None and closing[number] <= to_ms(row["watermark"])]
-        arrivals, notes = self._arrivals(tables, [closing[number] for number in moves])
+        live = self._live(tables) if rows else []
+        arrivals, notes = self._arrivals(tables, live, [closing[number] for number in moves])
         overrides = self._overrides([rows[number] for number in moves], late.schema, arrivals, reason)
         writer = OverridesWriter(tables["overrides"])
         new = overrides if is_dry else writer.add(overrides, self.clock)
         log.info("redrive", extra={"pipeline": self.pipeline.name})
-        return Redriven(tuple(overrides), len(new), len(rows) - len(moves), tuple(notes))
+        to_restate = self._to_restate(tables, live, rows, dict(zip(moves, arrivals, strict=True))) if rows else None
+        return Redriven(tuple(overrides), len(new), len(rows) - len(moves), to_restate, tuple(notes))
 
-    def _closing(self, row: dict[str, Any]) -> int:
-        """The watermark, in milliseconds, at which the first of a row's windows closed."""
-        return min(to_ms(window["end"]) for window in row["windows"]) - 1 + self.pipeline.allowed_lateness_ms
+    def _live(self, tables: Tables) -> list[LedgerRow]:
+        head = tables.ledger.head()
+        assert head is not None, "there are late rows, so there are runs"
+        return tables.ledger.live_runs(head)
+
+    def _to_restate(
+        self, tables: Tables, live: Sequence[LedgerRow], rows: Sequence[dict[str, Any]], moved: dict[int, int]
+    ) -> tuple[datetime, datetime]:
+        """From the first new arrival on; further back where the snapshot before it has collected a window by the lateness of its run. Rows
+        that keep their arrival are taken from before the collection of their windows on."""
+        marks = LiveMarks.of(tables, live, self.pipeline)
+        first = min(
+            marks.restated_from(moved.get(number, to_ms(row["arrival_time"])), _first_last_instant(row)) for number, row in enumerate(rows)
+        )
+        return to_datetime(first), to_datetime(max(to_ms(row["arrival_time"]) for row in rows) + 1)
 
     def _overrides(self, rows: Sequence[dict[str, Any]], schema: pa.Schema, arrivals: Sequence[int], reason: str) -> list[Override]:
         true = [to_ms(row["arrival_time"]) for row in rows]
@@ -104,13 +113,11 @@ class Redrive:
         ]
         return list({row.row_hash: row for row in made}.values())
 
-    def _arrivals(self, tables: Tables, closing: Sequence[int]) -> tuple[list[int], list[str]]:
-        """For each watermark, in milliseconds: the start of the last tick before main reached it."""
+    def _arrivals(self, tables: Tables, live: Sequence[LedgerRow], closing: Sequence[int]) -> tuple[list[int], list[str]]:
+        """For each watermark, in milliseconds: the start of the last tick before main, with its runs `live`, reached it."""
         if not closing:
             return [], []
-        head = tables.ledger.head()
-        assert head is not None, "there are late rows, so there are runs"
-        live, start_ms = tables.ledger.live_runs(head), to_ms(tables.ledger.start_of(head))
+        start_ms = _start_of(live[0])
         by_run: dict[int, set[int]] = {}
         for watermark in closing:
             by_run.setdefault(_reached_in(live, watermark), set()).add(watermark)
@@ -136,6 +143,11 @@ class Redrive:
         timeline, _ = work.timeline(scan, work.progress(), transport)
         ends = timeline.first_tick_end_reaching(np.array(watermarks, np.int64))
         return [int(end) - self.pipeline.watermarks.interval_ms for end in ends]
+
+
+def _first_last_instant(row: dict[str, Any]) -> int:
+    """The last instant, in milliseconds, of the first of a late row's windows."""
+    return min(to_ms(window["end"]) for window in row["windows"]) - 1
 
 
 def _reached_in(live: Sequence[LedgerRow], watermark: int) -> int:

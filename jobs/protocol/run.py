@@ -17,13 +17,15 @@ import pyarrow as pa
 
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, SourceRewritten, check_roles, pin, to_datetime, to_ms
-from jobs.engines.progress import moment
+from jobs.engines.progress import Progress, moment
 from jobs.engines.replay import Engine, Outcome
 from jobs.engines.rows import check_key_types, columns_read
 from jobs.engines.transport import Transport
 from jobs.errors import LostRaceError, RetryableError, SlackwaterError
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
+from jobs.protocol.collected import LiveMarks, late_by_mark
+from jobs.protocol.collected import told as collected_told
 from jobs.protocol.declared import Declared
 from jobs.protocol.evolution import Difference
 from jobs.protocol.kept_ticks import KeptTicks
@@ -250,6 +252,7 @@ class StageOfSlice:
         with self._phase("validate"):
             noted = [validation.noted(f"setting changed: {change.path}", change.change) for change in changes]
             noted += self._waiting(work)
+            noted += self._late_by_mark(before, outcome, files)
             noted += to_be_restated(self.pipeline, self.tables.ledger, self.parent.row, self.parent.owner, scan)
             checks = self._validate(outcome, files, noted)
         return (
@@ -339,6 +342,20 @@ class StageOfSlice:
             return []
         earliest = min(row.arrival_time for row in waiting)
         return [validation.noted("redriven rows wait for a restatement", f"{len(waiting)} rows, from {earliest:%Y-%m-%dT%H:%M:%SZ} on")]
+
+    def _late_by_mark(self, before: Progress, outcome: Outcome, files: dict[str, tuple[str, ...]]) -> list[validation.Check]:
+        """Late rows that a restatement would take: their windows were collected when less lateness was allowed."""
+        lateness_ms, mark = self.pipeline.allowed_lateness_ms, before.collected
+        if not outcome.counts["rows_late"] or mark is None or mark <= before.watermark - lateness_ms:
+            return []
+        found = late_by_mark(staged(self.tables, "late_events", files["late_events"]), lateness_ms)
+        head = self.tables.ledger.head() if self.parent.row is None or not self.parent.row.live else self.parent.row
+        if found is None or head is None:
+            return []
+        rows, last_instant, arrival = found
+        first = LiveMarks.of(self.tables, self.tables.ledger.live_runs(head), self.pipeline).reopened_from(last_instant)
+        sentence = collected_told(self.pipeline.name, f"{rows:,} rows are", first, arrival + 1)
+        return [validation.noted("late rows of collected windows", sentence)]
 
     def _pinned(self) -> SliceReplay:
         owner, overrides = self.parent.owner, OverridesReader(self.tables["overrides"]).rows()

@@ -4,7 +4,7 @@ The watermarks are as recorded, and a lateness moves none, so for windows that d
 the row's own window; one that it could have joined might have taken it with less.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -21,11 +21,15 @@ _STEPS = (
 
 @dataclass(frozen=True)
 class Saved:
-    """With this allowed lateness, so many of the late rows would have been taken by a window."""
+    """With this allowed lateness, so many of the late rows would have been taken by a window; and with it they are,
+    once the arrivals [restate_from, restate_to) are restated: no lateness that is declared later brings back what
+    was collected. None where no row is saved."""
 
     lateness: timedelta
     rows: int
     share: float
+    restate_from: datetime | None
+    restate_to: datetime | None
 
 
 def needed(windows: Sequence[dict[str, datetime]], watermark: datetime) -> timedelta:
@@ -33,17 +37,34 @@ def needed(windows: Sequence[dict[str, datetime]], watermark: datetime) -> timed
 
     A window takes rows as long as its last millisecond + lateness > watermark.
     """
-    last = max(window["end"] for window in windows) - MILLISECOND
-    return watermark - last + MILLISECOND
+    return watermark - _last_instant(windows) + MILLISECOND
 
 
-def report(late: pa.Table) -> list[Saved]:
-    """Rows saved by each lateness, in rising order, from the last that saves none to the least that saves all. Empty where none is late."""
-    columns = (late.column("windows").to_pylist(), late.column("watermark").to_pylist())
-    wanted = sorted(needed(windows, watermark) for windows, watermark in zip(*columns, strict=True) if windows)
+def report(late: pa.Table, reopened_from: Callable[[datetime], datetime]) -> list[Saved]:
+    """Rows saved by each lateness, in rising order, from the last that saves none to the least that saves all. Empty where none is late.
+
+    `reopened_from` says where a restatement has to begin to take rows for a window with that last instant.
+    """
+    columns = (late.column(name).to_pylist() for name in ("windows", "watermark", "arrival_time"))
+    wanted = sorted(
+        (needed(windows, watermark), _last_instant(windows), arrival)
+        for windows, watermark, arrival in zip(*columns, strict=True)
+        if windows
+    )
     if not wanted:
         return []
-    steps = [step for step in _STEPS if step < wanted[-1]]
-    none = [step for step in steps if step < wanted[0]][-1:]
-    found = [*none, *(step for step in steps if step >= wanted[0]), wanted[-1]]
-    return [Saved(step, count := sum(need <= step for need in wanted), count / len(wanted)) for step in found]
+    least, most = wanted[0][0], wanted[-1][0]
+    steps = [step for step in _STEPS if step < most]
+    none = [step for step in steps if step < least][-1:]
+    saved = []
+    for step in [*none, *(step for step in steps if step >= least), most]:
+        rows = [row for row in wanted if row[0] <= step]
+        first = reopened_from(min(last for _, last, _ in rows)) if rows else None
+        beyond = max(arrival for *_, arrival in rows) + MILLISECOND if rows else None
+        saved.append(Saved(step, len(rows), len(rows) / len(wanted), first, beyond))
+    return saved
+
+
+def _last_instant(windows: Sequence[dict[str, datetime]]) -> datetime:
+    """The last millisecond of the window that ends last."""
+    return max(window["end"] for window in windows) - MILLISECOND

@@ -16,7 +16,10 @@ from jobs.engines.transport import InProcess
 from jobs.protocol import collected
 from jobs.protocol.catch_up import roll_forward
 from jobs.protocol.moves import Moves
+from jobs.protocol.plan import _Planner
+from jobs.protocol.run import checked_source
 from jobs.protocol.verify import Verifier
+from jobs.tables.inspection import Inspection
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.staging import read_staged
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, moment, ms
@@ -25,6 +28,12 @@ from windowing import EventTimeSessionWindows, SlidingEventTimeWindows
 # Of the first day, on the second: under a lateness of three hours [2, 4) was collected when the watermark was at 7 h, on the first day.
 LATE = Event(3.25, 30.2, 100, x=1000)
 BY_ENGINE = pytest.mark.parametrize("engine", [OperatorEngine(), ColumnarEngine()], ids=["operator", "columnar"])
+
+BY_WINDOW = pytest.mark.parametrize(
+    "window",
+    [DAILY.window, SlidingEventTimeWindows.of(4 * HOUR, HOUR), EventTimeSessionWindows.with_gap(HOUR / 2)],
+    ids=["tumbling", "sliding", "session"],
+)
 
 
 def world_of(folder: Path, engine: Engine, **settings: Any) -> World:
@@ -62,10 +71,8 @@ def test_a_late_row_of_a_collected_window_does_not_replace_what_it_has_published
 
 
 @BY_ENGINE
-@pytest.mark.parametrize(
-    "window", [SlidingEventTimeWindows.of(4 * HOUR, HOUR), EventTimeSessionWindows.with_gap(HOUR / 2)], ids=["sliding", "session"]
-)
-def test_a_raised_lateness_leaves_published_windows_of_other_kinds_alone(tmp_path: Path, engine: Engine, window: Any) -> None:
+@BY_WINDOW
+def test_a_raised_lateness_leaves_published_windows_of_any_kind_alone(tmp_path: Path, engine: Engine, window: Any) -> None:
     world = world_of(tmp_path, engine, window=window)
     before = world.published()
     world.declare(allowed_lateness=120 * HOUR)
@@ -190,3 +197,53 @@ def test_a_run_on_a_snapshot_of_this_format_reads_no_history(tmp_path: Path) -> 
         world.run(72)
         world.run(96)
     assert marks(world) == [None, None, 43.0, 43.0]
+
+
+def test_a_run_notes_the_restatement_that_saves_rows_of_collected_windows_and_it_does(tmp_path: Path) -> None:
+    world = World(tmp_path / "w", engine=ColumnarEngine())
+    world.append([*every_hour(0, 72), Event(27.25, 50.2, 100), Event(3.5, 55, 101)])
+    world.run(48)
+    world.declare(allowed_lateness=26 * HOUR)  # takes the first of them, had its window not been collected; not the second
+    [row] = world.run(72)
+    assert row.rows_late == 2
+    [note] = notes(world, row.seq)
+    assert note.startswith("1 rows are for windows that were collected under a smaller allowed lateness")
+    command = "`slackwater backfill daily --from 2013-01-02T00:00:00Z --to 2013-01-03T02:12:00.001Z`"
+    assert command in note, "the first day has not collected [26, 28), the second has"
+    world.backfill(24, 50.2)
+    assert [late["row"] for late in world.live("late_events")] == [101] and counts(world)[26] == 3
+    assert [notes(world, later.seq) for later in world.ledger.live_runs(world.main)] == [[], [], []]
+
+
+def notes(world: World, seq: int) -> list[str]:
+    """What a run says of rows that a restatement would save."""
+    checks = Inspection(world.pipeline.name, world.tables).checks(seq)
+    return [check["observed"] for check in checks if check["expectation"] == "late rows of collected windows"]
+
+
+@BY_WINDOW
+def test_a_plan_says_which_restatement_before_the_run_saves_rows_of_collected_windows_and_it_does(tmp_path: Path, window: Any) -> None:
+    world = world_of(tmp_path, OperatorEngine(), window=window)
+    assert planned(world).run(None, None).said == ()
+    world.declare(allowed_lateness=120 * HOUR)
+    command = "`slackwater backfill daily --from 2013-01-01T00:00:00Z --to 2013-01-02T00:00:00Z` takes them in; do that before the run"
+    [sentence] = planned(world).run(None, None).said
+    assert sentence.startswith("rows of the range are for windows that were collected") and sentence.endswith(command)
+    world.backfill(0, 24)
+    assert planned(world).run(None, None).said == ()
+    world.run(48)
+    assert world.live("late_events") == []
+
+
+def test_a_plan_of_a_restatement_that_begins_behind_the_collection_says_where_it_has_to_begin(tmp_path: Path) -> None:
+    world = world_of(tmp_path, OperatorEngine())
+    world.run(48)
+    world.declare(allowed_lateness=120 * HOUR)
+    [sentence] = planned(world).restatement(ms(24), ms(48), None).said
+    assert "--from 2013-01-01T00:00:00Z --to 2013-01-03T00:00:00Z` takes them in" in sentence
+    assert planned(world).restatement(ms(0), ms(48), None).said == ()
+
+
+def planned(world: World) -> _Planner:
+    source, _ = checked_source(world.warehouse, world.pipeline)
+    return _Planner(world.warehouse, world.pipeline, source, world.tables, world.ledger.live_runs(world.main), world.main)

@@ -2,20 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from jobs.engines.columnar import ColumnarEngine
+from jobs.engines.operator import OperatorEngine
+from jobs.engines.replay import Engine
 from jobs.engines.transport import InProcess
 from jobs.protocol.catch_up import roll_forward
 from jobs.protocol.redrive import Redrive, Redriven
 from jobs.tables.inspection import Inspection
 from jobs.tables.overrides import OverridesReader, honoured_by
-from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, moment, multiset
+from tests.jobs.protocol.restating import HOUR, Event, World, every_hour, moment, multiset
 
+MS = timedelta(milliseconds=1)
 # Windows of two hours, three hours of lateness, a bound of one: [2, 4) closes when the watermark reaches 7 h − 1 ms, that is when a row
 # of 8 h has been seen. That one arrives at 8:30 exactly, where a tick ends before it: the watermark reaches 7 h at the next, 8:40.
 LATE = Event(3.25, 30.2, 100)
@@ -37,6 +42,13 @@ def redrive(world: World, *, is_dry: bool = False, key: str | None = None) -> Re
     runner = world.runner()
     rolling = roll_forward(runner.pipeline, world.tables, runner.prepare().shape)
     return Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a reason", is_dry=is_dry)
+
+
+def restate(world: World, done: Redriven) -> None:
+    """What a redrive prints."""
+    assert done.to_restate is not None
+    first, last = ((bound - moment(0)) / HOUR for bound in done.to_restate)
+    world.backfill(first, last)
 
 
 def waiting(world: World, seq: int) -> list[str]:
@@ -133,9 +145,24 @@ def test_runs_of_before_repeat_without_it_and_runs_of_after_with_it(world: World
 
 
 def test_a_lateness_that_takes_the_row_where_it_is_needs_no_redrive(world: World) -> None:
-    world.pipeline = replace(DAILY, allowed_lateness=40 * HOUR)
+    world.declare(allowed_lateness=40 * HOUR)
     done = redrive(world)
     assert (done.overrides, done.taken) == ((), 1)
+    assert done.to_restate == (moment(0), moment(30.2) + MS), "the snapshot of the first day has collected its window"
+    restate(world, done)
+    assert world.live("late_events") == []
+
+
+def test_under_a_raised_lateness_the_range_begins_where_the_window_is_not_collected_yet(world: World) -> None:
+    world.append([replace(LATE, arrival=90, row=101, x=10), *every_hour(72, 96)])
+    world.run(96)
+    world.declare(allowed_lateness=26 * HOUR)  # takes neither row: [2, 4) closes at 30 h, on the second day
+    done = redrive(world)
+    assert {override.arrival_time for override in done.overrides} == {moment(31.5)} and done.taken == 1
+    assert done.to_restate == (moment(0), moment(90) + MS), "which the snapshot of the first day has collected by three hours"
+    restate(world, done)
+    [window] = [row for row in world.published() if row["window_start"] == moment(2)]
+    assert (window["n"], window["total"]) == (4, 13) and world.live("late_events") == []
 
 
 def test_where_the_watermarks_are_gone_the_row_moves_to_the_start_of_that_slice(world: World) -> None:
@@ -174,3 +201,38 @@ def test_any_late_rows_are_all_taken_in_as_of_their_new_arrival(
     others = [*regular, *(event for event in delayed if event.row not in late)]
     assert world.left() == as_if_it_had_arrived(world, folder / "p", moved, others, 72)
     assert world.left()["late"] == []
+
+
+@pytest.mark.slow
+@settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(5, 40), st.sampled_from(["a", "b"])), min_size=3, max_size=8),
+    st.sampled_from([6, 10, 24]),
+    st.lists(st.sampled_from([0, 3, 10, 26, 60]), min_size=3, max_size=3),
+    st.sampled_from([ColumnarEngine(), OperatorEngine()]),
+)
+def test_the_printed_range_takes_every_late_row_in_whatever_became_of_the_lateness(
+    tmp_path_factory: Any, rows: list[tuple[int, int, str]], slice_: int, latenesses: list[int], engine: Engine
+) -> None:
+    world = World(tmp_path_factory.mktemp("redrive") / "w", engine=engine)
+    world.append([replace(event, x=0) for event in every_hour(0, 96)])
+    delayed = [
+        Event(at + 0.25, at + 0.25 + delay + number / 64, 200 + number, key, 2**number) for number, (at, delay, key) in enumerate(rows)
+    ]
+    world.append(delayed)
+    for until, lateness in zip((36, 72), latenesses, strict=False):
+        world.declare(allowed_lateness=lateness * HOUR)
+        world.run(until, slice_=slice_ * HOUR)
+    world.declare(allowed_lateness=latenesses[-1] * HOUR)
+    redriven = {row["row"] for row in world.live("late_events")}
+    done = redrive(world)
+    assert len(done.overrides) + done.taken == len(redriven)
+    if redriven:
+        restate(world, done)
+    late = {row["row"] for row in world.live("late_events")}
+    assert not late & redriven, "others may be late where today's lateness is less than it was"
+    firings: dict[tuple[str, Any], int] = {(row["k"], row["window_start"]): row["total"] for row in world.published()}
+    accepted = [event for event in delayed if (event.arrival or 0) < 72 and event.row not in late]
+    for event in accepted:  # each has a bit of its own
+        assert firings[(event.key, moment(event.event // 2 * 2))] & event.x, event
+    assert sum(firings.values()) == sum(event.x for event in accepted)

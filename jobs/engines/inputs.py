@@ -25,6 +25,7 @@ from jobs.pipelines import DeltaSource
 from jobs.tables.delta import filesystem
 from jobs.tables.errors import LogDamaged, NotADeltaTable
 from jobs.tables.log_files import check_commits, damage
+from jobs.tables.parquet import opened
 from jobs.tables.reading import actions_of
 from jobs.tables.storage_errors import not_readable, reads, reason
 
@@ -418,8 +419,8 @@ def read(
 ) -> pa.Table:
     """`columns` of some row groups of one file, in that order, partition columns filled in. `metadata`: the file's, if it was read."""
     partition = dict(file.partition)
-    with reads(f"{uri}/{file.path}"), filesystem(uri).open_input_file(file.path) as data:
-        parquet = pq.ParquetFile(data, metadata=metadata, coerce_int96_timestamp_unit="us")
+    data = opened(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
+    with reads(f"{uri}/{file.path}"), data as parquet:
         there = set(parquet.schema_arrow.names)
         stored = [name for name in columns if name in there and name not in partition]
         wanted = range(parquet.num_row_groups) if row_groups is None else row_groups

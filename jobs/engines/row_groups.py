@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from jobs.engines.inputs import ColumnStatistics, InputFile, SourceBatch, floored, read
 from jobs.tables.delta import filesystem
+from jobs.tables.parquet import opened
 
 ROWS_AT_ONCE = 1_000_000  # a larger batch takes longer for each row: its columns do not stay near the processor
 
@@ -49,8 +50,8 @@ class SourceFile:
 
     @cached_property
     def _metadata(self) -> pq.FileMetaData:
-        with filesystem(self.uri).open_input_file(self.file.path) as data:
-            return pq.read_metadata(data)
+        with opened(self.uri, filesystem(self.uri), self.file.path) as file:
+            return file.metadata
 
     @cached_property
     def _sizes(self) -> list[int]:

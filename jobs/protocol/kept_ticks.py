@@ -95,7 +95,7 @@ def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge) -> pa.Table | 
     except (OSError, DeltaError):
         return None
     digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    return pq.read_table(pa.BufferReader(body)) if digest == _digest(scan, judge, body) else None
+    return pq.read_table(pa.BufferReader(body), page_checksum_verification=True) if digest == _digest(scan, judge, body) else None
 
 
 def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow.fs import FileType
 
 from jobs.engines.progress import moment
@@ -23,6 +22,7 @@ from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
 from jobs.runtime.settings import tasks_here
 from jobs.tables.delta import filesystem
 from jobs.tables.ledger import RUN_KINDS, LedgerRow
+from jobs.tables.parquet import opened
 from jobs.tables.schemas import SNAPSHOT_TABLES
 from jobs.tables.sql import query
 from jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack
@@ -144,13 +144,17 @@ def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str) -> 
         recorded = read_staged(tables, name, row.files.get(name, ())) if name in SNAPSHOT_TABLES else rows_of_run(tables, name, row.run_id)
         schema = tables[name].schema
         written = [file.path for file in outcome.files.get(name, [])]
-        files = filesystem(f"{scratch}/{name}")
-        parts = [*outcome.rows.get(name, []), *(pq.read_table(files.open_input_file(path)) for path in written)]
+        parts = [*outcome.rows.get(name, []), *(_rows_of(f"{scratch}/{name}", path) for path in written)]
         replayed = stack(parts, schema, row.run_id).drop_columns(["run_id"])
         difference = _difference(name, recorded, replayed)
         if difference is not None:
             found.append(difference)
     return found
+
+
+def _rows_of(folder: str, path: str) -> pa.Table:
+    with opened(folder, filesystem(folder), path) as file:
+        return file.read(use_threads=False)
 
 
 def _difference(name: str, recorded: pa.Table, replayed: pa.Table) -> TableDifference | None:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
@@ -26,6 +25,7 @@ from jobs.errors import SlackwaterError
 from jobs.tables.commits import Owner, PendingCommit
 from jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
 from jobs.tables.log_files import check_commits, commit_path, damage
+from jobs.tables.parquet import write_sealed
 from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
 from jobs.tables.statistics import Statistics
@@ -85,7 +85,8 @@ def write_file(
     as_differences: Sequence[str] = (),
     bounded: Sequence[str] | None = None,
 ) -> WrittenFile:
-    """Write `table` (without its partition columns) as the Parquet file `path` below the folder `uri`. Commits nothing.
+    """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, under `path` with the file's seal put before
+    its end. Commits nothing.
 
     For `as_differences` and `bounded` see `encoding`. A column of the table may itself be a dictionary; readers do not see it.
 
@@ -93,14 +94,13 @@ def write_file(
         WarehouseNotWritable: the folder can't be written.
     """
     files = filesystem(uri)
+    rows = _without_levels(table.unify_dictionaries())
     try:
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
-        with files.open_output_stream(path) as sink:
-            pq.write_table(_without_levels(table.unify_dictionaries()), sink, **encoding(as_differences, table.schema, bounded))
-            size = sink.tell()
+        sealed, size = write_sealed(files, path, rows, **encoding(as_differences, table.schema, bounded))
     except OSError as error:
         raise not_writable(uri, error) from error
-    return WrittenFile(path, partition, table.num_rows, size, Statistics().add(table).to_json())
+    return WrittenFile(sealed, partition, table.num_rows, size, Statistics().add(table).to_json())
 
 
 def _without_levels(table: pa.Table) -> pa.Table:
@@ -324,9 +324,10 @@ class Folder:
     ) -> pa.Table:
         """As `read`, of the table as it was opened."""
         names = self.schema.names if columns is None else columns
-        if within is None:
-            return table.to_pyarrow_dataset().to_table(columns=list(names), filter=where)
-        return self.files(within, table=table).read(names, where)
+        files = self.files(*([] if within is None else [within]), table=table)
+        if within is None and where is not None:
+            files = files.among(fragment.path for fragment in table.to_pyarrow_dataset().get_fragments(where))
+        return files.read(names, where)
 
     def append(self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None) -> None:
         """Append `rows` in one commit; with `expected`, only if the table is still at that version."""
@@ -349,7 +350,7 @@ class Folder:
                 actions = pa.table({}) if opened is None else self._actions(opened)
         else:
             actions = self._actions(table)
-        return StoredFiles(files_within(actions, *bounds), filesystem(self.uri), self.schema)
+        return StoredFiles(files_within(actions, *bounds), self.uri, filesystem(self.uri), self.schema)
 
     def _actions(self, table: DeltaTable) -> pa.Table:
         version = table.version()

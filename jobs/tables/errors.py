@@ -57,3 +57,7 @@ class LogDamaged(PermanentError):
 
 class SnapshotGone(UsageError):
     """Retention has dropped the snapshot that somebody wants."""
+
+
+class DamagedFile(PermanentError):
+    """What stands in a file is not what was written into it. Facts: uri (of the table), path (below it), wrong."""

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from jobs.tables.delta import Folder, WrittenFile, encoding, filesystem, hardly_repeats, of_type
+from jobs.tables.parquet import SealedWriter, output_stream
 from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.statistics import Statistics
 from jobs.tables.storage_errors import not_writable
@@ -95,15 +95,15 @@ class _Part:
         files = filesystem(folder.uri)
         try:
             files.create_dir(below or ".", recursive=True)
-            self._sink = files.open_output_stream(self._path)
+            self._sink = output_stream(files, self._path)
             varied = [name for name in first.column_names if hardly_repeats(first.column(name))]
-            self._writer = pq.ParquetWriter(self._sink, first.schema, **encoding(varied, first.schema))
+            self._writer = SealedWriter(self._sink, first.schema, **encoding(varied, first.schema))
         except OSError as error:
             raise not_writable(folder.uri, error) from error
 
     def write(self, rows: pa.Table) -> None:
         try:
-            self._writer.write_table(rows)
+            self._writer.write(rows)
         except OSError as error:
             raise not_writable(self._folder.uri, error) from error
         self.statistics.add(rows)
@@ -111,8 +111,7 @@ class _Part:
     def close(self) -> WrittenFile:
         try:
             self._writer.close()
-            size = self._sink.tell()
             self._sink.close()
         except OSError as error:
             raise not_writable(self._folder.uri, error) from error
-        return WrittenFile(self._path, self._partition, self.statistics.rows, size, self.statistics.to_json())
+        return WrittenFile(self._path, self._partition, self.statistics.rows, self._writer.size, self.statistics.to_json())

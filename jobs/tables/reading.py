@@ -3,7 +3,8 @@
 Knows no table by name. A dataset over every file, each with its bounds as an expression, would cost more the longer a table has lived.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
+
+from jobs.tables.parquet import check_footer, damage_told, damaged, file_format, whole_file
 
 # A log may cut a time to milliseconds, so the greatest may be up to this much more than it says.
 _CUT = timedelta(microseconds=999)
@@ -54,12 +57,13 @@ class StoredFiles:
 
     Attributes:
         actions: as of `actions_of`.
-        folder: the table's folder.
+        uri, folder: the table's folder.
         schema: the table's.
         encoded: columns of texts that are read as dictionaries.
     """
 
     actions: pa.Table
+    uri: str
     folder: pafs.FileSystem
     schema: pa.Schema
     encoded: tuple[str, ...] = ()
@@ -94,19 +98,30 @@ class StoredFiles:
         is_of_one = pc.and_(pc.equal(least, self.actions.column(high)), pc.equal(self.actions.column(nulls), 0))
         return bool(pc.all(pc.fill_null(pc.and_(is_of_one, pc.is_in(least, value_set=values)), False), min_count=0).as_py())
 
+    def among(self, paths: Iterable[str]) -> "StoredFiles":
+        """Those of them that stand at one of `paths`."""
+        if not self.actions.num_rows:
+            return self
+        wanted = {unquote(path) for path in paths}
+        return replace(
+            self, actions=self.actions.filter(pa.array([unquote(path) in wanted for path in self.actions.column("path").to_pylist()]))
+        )
+
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """`columns` of the rows that `where` selects."""
-        return self._dataset().to_table(columns=list(columns), filter=where, use_threads=self._bytes > _FEW_BYTES)
+        with self._damage_told():
+            return self._dataset().to_table(columns=list(columns), filter=where, use_threads=self._bytes > _FEW_BYTES)
 
     def scan(self, columns: Sequence[str], where: pc.Expression | None, most: int) -> Iterator[pa.Table]:
         """As `read`, in tables of at least one and, but for one record batch, at most `most` rows: no more are held at once."""
         batches: list[pa.RecordBatch] = []
-        for batch in self._dataset().to_batches(columns=list(columns), filter=where, batch_size=min(most, _BATCH_ROWS)):
-            if batch.num_rows:
-                batches.append(batch)
-            if sum(held.num_rows for held in batches) >= most:
-                yield pa.Table.from_batches(batches)
-                batches = []
+        with self._damage_told():
+            for batch in self._dataset().to_batches(columns=list(columns), filter=where, batch_size=min(most, _BATCH_ROWS)):
+                if batch.num_rows:
+                    batches.append(batch)
+                if sum(held.num_rows for held in batches) >= most:
+                    yield pa.Table.from_batches(batches)
+                    batches = []
         if batches:
             yield pa.Table.from_batches(batches)
 
@@ -116,12 +131,24 @@ class StoredFiles:
             path, size = action.pop("path"), action.pop("size_bytes")
             yield path, size, {name.removeprefix(_PARTITION): None if value is None else str(value) for name, value in action.items()}
 
+    @contextmanager
+    def _damage_told(self) -> Iterator[None]:
+        paths = [unquote(path) for path in self.actions.column("path").to_pylist()] if self.actions.num_rows else []
+        try:
+            with damage_told(self.uri, self.folder, paths):
+                yield
+        except FileNotFoundError as error:
+            for path in paths:
+                if self.folder.get_file_info(path).type is pafs.FileType.NotFound:
+                    raise damaged(self.uri, path, "it is not there any more, and the table's log names it") from error
+            raise
+
     @property
     def _partitions(self) -> list[str]:
         return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
 
     def _dataset(self) -> pads.FileSystemDataset:
-        kind = pads.ParquetFileFormat(dictionary_columns=self.encoded)
+        kind, is_small = file_format(dictionary_columns=self.encoded), self._bytes <= _FEW_BYTES
         fragments = []
         for action in self.actions.select(["path", *self._partitions]).to_pylist() if self.actions.num_rows else ():
             path = unquote(action.pop("path"))
@@ -129,7 +156,11 @@ class StoredFiles:
             whole = held[0] if held else None
             for expression in held[1:]:
                 whole = whole & expression
-            fragments.append(kind.make_fragment(path, self.folder, partition_expression=whole))
+            if is_small:  # one request for each
+                fragments.append(kind.make_fragment(pa.BufferReader(whole_file(self.folder, path)), partition_expression=whole))
+            else:
+                check_footer(self.folder, path)
+                fragments.append(kind.make_fragment(path, self.folder, partition_expression=whole))
         return pads.FileSystemDataset(fragments, self.read_schema, kind, self.folder)
 
 

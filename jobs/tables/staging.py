@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
-import pyarrow.parquet as pq
 
 from jobs.tables.attempts import AttemptsReader
 from jobs.tables.delta import WrittenFile, filesystem, hardly_repeats, write_file
 from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import LedgerRow
+from jobs.tables.parquet import check_footer, damage_told, file_format, opened
 from jobs.tables.reading import Within
 from jobs.tables.schemas import ADDED_COLUMNS, partitioned_by
 from jobs.tables.warehouse import Tables
@@ -82,7 +82,10 @@ def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
     """Rows of files that a run has just staged, without run_id, for who looks at some columns of many."""
     folder = tables[name]
     schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
-    kind, files = pads.ParquetFileFormat(), filesystem(folder.uri)
+    kind, files = file_format(), filesystem(folder.uri)
+    with damage_told(folder.uri, files, paths):
+        for path in paths:
+            check_footer(files, path)
     return pads.FileSystemDataset([kind.make_fragment(path, files) for path in paths], schema, kind, files)
 
 
@@ -104,8 +107,9 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
     parts = []
     for path in paths:
         try:
-            with files.open_input_file(path) as data:
-                parts.append(_with_added_columns(pq.read_table(data), name, schema).select(schema.names).cast(schema))
+            with opened(folder.uri, files, path) as file:
+                rows = _with_added_columns(file.read(use_threads=False), name, schema)
+                parts.append(rows.select(schema.names).cast(schema))
         except FileNotFoundError as error:
             raise SnapshotGone(
                 f"{folder.uri}: {path}, which a run had staged, is gone. `slackwater maintain` drops snapshots that are neither among the "

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
 from jobs.engines.columnar.firing import FailedFiring
@@ -20,10 +19,10 @@ from jobs.engines.columnar.tables import late_table, pane_table, timer_table, wi
 from jobs.engines.keys import Keys
 from jobs.engines.refires import thinned
 from jobs.engines.replay import Replay
+from jobs.engines.restored import restored_rows
 from jobs.engines.results import PassedOn, conform, counted, hand_over, hashed, name_of
 from jobs.engines.rows import ARRIVAL, EVENT
 from jobs.engines.task_memory import parts_of, rows_merged
-from jobs.tables.delta import filesystem
 from jobs.tables.schemas import table_schemas
 from windowing.key_groups import KeyGroupRange
 from windowing.state.snapshot import ContentHash
@@ -100,12 +99,7 @@ class RangeWork:
     def _parked(self, owned: KeyGroupRange) -> pa.Table:
         """The rows of the parent's `window_state`, without what follows from others; row groups of other key groups are not read."""
         wanted = pa.schema([field for field in self.schemas["window_state"] if field.name not in _NOT_RESTORED])
-        files = filesystem(self.replay.folders["window_state"])
-        parts = []
-        for path in self.replay.state.get("window_state", ()):
-            with files.open_input_file(path) as data:
-                parts.append(_rows_of_file(pq.ParquetFile(data), wanted.names, owned).select(wanted.names).cast(wanted))
-        return pa.concat_tables(parts) if parts else wanted.empty_table()
+        return restored_rows(self.replay, "window_state", wanted, owned)
 
     def _hand_over(self, part: int, merged: Merged, parts: dict[str, Part], distinct: pa.Table) -> Iterator[pa.Table]:
         setting, shape = self.family.setting, self.replay.shape
@@ -144,19 +138,6 @@ class RangeWork:
         positions = pa.array(late.positions)
         groups = distinct.column(KEY_GROUP).take(pa.array(part.keys[late.positions]))
         return late_table(late, part.rows.take(positions), groups, self.schemas["late_events"], self.replay.shape)
-
-
-def _rows_of_file(file: pq.ParquetFile, names: list[str], owned: KeyGroupRange) -> pa.Table:
-    """The rows of some key groups. Of a file that has no others nothing is copied."""
-    place = file.schema.names.index(KEY_GROUP)
-    groups_of_rows = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
-    bounds = {number: held.column(place).statistics for number, held in groups_of_rows.items() if held.num_rows}
-    read = [number for number, held in bounds.items() if held.min <= owned.last and held.max >= owned.first]
-    rows = file.read_row_groups(read, names, use_threads=False)
-    if all(owned.first <= bounds[number].min and bounds[number].max <= owned.last for number in read):
-        return rows
-    groups = rows.column(KEY_GROUP).to_numpy()
-    return rows.filter(pa.array((groups >= owned.first) & (groups <= owned.last)))
 
 
 def _unpacked(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:

@@ -13,7 +13,6 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from jobs.engines.keys import Keys
 from jobs.engines.operator.elements import Elements, element_class
@@ -23,9 +22,9 @@ from jobs.engines.operator.fired_rows import side_rows
 from jobs.engines.operator.garbage import collector_resting, objects_set_aside
 from jobs.engines.operator.spilling import Spilling
 from jobs.engines.replay import Replay
+from jobs.engines.restored import restored_rows
 from jobs.engines.results import conform, counted, hand_over, hashed, set_aside
 from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.tables.delta import filesystem
 from jobs.tables.schemas import side_table, table_schemas
 from windowing.errors import PROCESSING_ELEMENT, UserCodeError
 from windowing.order_modes import OrderMode
@@ -172,13 +171,4 @@ class RangeWork(ABC, Generic[Runner]):
     def _parked(self, name: str) -> pa.Table:
         """This range's rows of the parent's snapshot; row groups of other key groups are not read."""
         schema = pa.schema([field for field in self.schemas[name] if field.name != "run_id"])
-        owned = self.key_groups
-        files = filesystem(self.replay.folders[name])
-        parts = []
-        for path in self.replay.state.get(name, ()):
-            with files.open_input_file(path) as data:
-                rows = pq.read_table(
-                    data, filters=(pc.field("key_group") >= owned.first) & (pc.field("key_group") <= owned.last), use_threads=False
-                )
-            parts.append(rows.select(schema.names).cast(schema))
-        return pa.concat_tables(parts) if parts else schema.empty_table()
+        return restored_rows(self.replay, name, schema, self.key_groups)

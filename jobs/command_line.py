@@ -15,6 +15,7 @@ import click
 
 from jobs.errors import SlackwaterError
 from jobs.runtime.heap import keep_heap
+from jobs.tables.errors import DamagedFile
 from jobs.tables.storage_errors import unforeseen
 from windowing.errors import ConfigurationError, WindowingError
 
@@ -103,6 +104,11 @@ def run(work: Callable[[], Any]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; nothing that was not committed counts", err=True)
         return 1
+    except DamagedFile as error:
+        from jobs.tables.damaged_tables import explained
+
+        click.echo(f"slackwater: {explained(error)}", err=True)
+        return error.exit_code
     except SlackwaterError as error:
         click.echo(f"slackwater: {error}", err=True)
         return error.exit_code

@@ -8,6 +8,7 @@ import re
 
 from jobs.errors import PermanentError, RetryableError, SlackwaterError
 from jobs.tables import errors as table_errors
+from jobs.tables.parquet import damaged_as_told
 from jobs.tables.storage_errors import is_failure
 
 
@@ -50,6 +51,8 @@ def of_java(text: str) -> SlackwaterError | None:
 
 
 def _error(raised: str, trace: str) -> SlackwaterError:
+    if (damaged := damaged_as_told(raised)) is not None:
+        return damaged
     name, _, message = raised.partition(": ")
     kind = getattr(table_errors, name.removeprefix(_TABLE_ERRORS), None) if name.startswith(_TABLE_ERRORS) else None
     if kind is not None and issubclass(kind, RetryableError):

@@ -24,6 +24,7 @@ from jobs.tables.ledger import Input, LedgerRow
 from jobs.tables.overrides import INPUT as OVERRIDES
 from jobs.tables.overrides import Override, honoured, honoured_by
 from jobs.tables.schemas import SNAPSHOT_TABLES, Shape, staged_tables
+from jobs.tables.snapshots import require_as_recorded
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
 from windowing.columnar.timeline import Timeline
@@ -162,9 +163,14 @@ class SliceReplay:
         )
 
     def progress(self) -> Progress:
-        """What the parent knew of the source, and the collected mark of the lineage."""
+        """What the parent knew of the source, and the collected mark of the lineage.
+
+        Raises:
+            DamagedSnapshot: the parent's snapshot is not what its ledger row has recorded.
+        """
         if self.owner is None:
             return Progress.none()
+        require_as_recorded(self.tables, self.pipeline.name, self.owner)
         parked = Progress.from_table(read_staged(self.tables, "source_progress", self.owner.files.get("source_progress", ())))
         if self.creates_windows_again:
             return replace(parked, collected=None)

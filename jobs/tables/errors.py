@@ -61,3 +61,7 @@ class SnapshotGone(UsageError):
 
 class DamagedFile(PermanentError):
     """What stands in a file is not what was written into it. Facts: uri (of the table), path (below it), wrong."""
+
+
+class DamagedSnapshot(PermanentError):
+    """The snapshot of a run does not hold the rows that the run has parked. Facts: seq, run_id."""

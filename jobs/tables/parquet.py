@@ -270,6 +270,15 @@ def damage_told(uri: str, files: pafs.FileSystem, paths: Iterable[str]) -> Itera
         raise
 
 
+_TOLD = re.compile(r"DamagedFile: (.+): the file (.+?) is damaged: (.+)")
+
+
+def damaged_as_told(text: str) -> DamagedFile | None:
+    """The error that a task has told as `text`; None where it is another."""
+    told = _TOLD.search(text)
+    return None if told is None else damaged(*told.groups())
+
+
 def damaged(uri: str, path: str, wrong: str) -> DamagedFile:
     """The error of one file; who knows whose it is adds how to go on."""
     return DamagedFile(f"{uri}: the file {path} is damaged: {wrong}", uri=uri, path=path, wrong=wrong)

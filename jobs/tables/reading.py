@@ -99,10 +99,10 @@ class StoredFiles:
         return bool(pc.all(pc.fill_null(pc.and_(is_of_one, pc.is_in(least, value_set=values)), False), min_count=0).as_py())
 
     def among(self, paths: Iterable[str]) -> "StoredFiles":
-        """Those of them that stand at one of `paths`."""
+        """Those of them that stand at one of `paths`, as a file system has them."""
         if not self.actions.num_rows:
             return self
-        wanted = {unquote(path) for path in paths}
+        wanted = set(paths)
         return replace(
             self, actions=self.actions.filter(pa.array([unquote(path) in wanted for path in self.actions.column("path").to_pylist()]))
         )

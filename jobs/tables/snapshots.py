@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from pyarrow.fs import FileType
 
 from jobs.tables.delta import filesystem
-from jobs.tables.errors import SnapshotGone
+from jobs.tables.errors import DamagedSnapshot, SnapshotGone
 from jobs.tables.ledger import LedgerRow
+from jobs.tables.parquet import is_sealed_by_name
 from jobs.tables.schemas import SNAPSHOT_TABLES
+from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables
+from windowing.state.snapshot import ContentHash
 
 
 def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
@@ -48,4 +51,56 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
         f"{pipeline}: the snapshot of run {owner.seq} is gone (`slackwater maintain` keeps the newest ones and one a period); {told}.",
         seq=owner.seq,
         nearest=None if nearest is None else nearest.seq,
+    )
+
+
+def stored_hash(tables: Tables, row: LedgerRow) -> ContentHash:
+    """The content hash of the rows that stand in the snapshot which `row` owns; one file is read at a time.
+
+    Raises:
+        SnapshotGone, DamagedFile: a file is not there, or is not what was written.
+    """
+    total = ContentHash()
+    for name in SNAPSHOT_TABLES:
+        for path in row.files.get(name, ()):
+            total.add(name, read_staged(tables, name, (path,)), without=())
+    return total
+
+
+def require_as_recorded(tables: Tables, pipeline: str, owner: LedgerRow) -> None:
+    """Refuse a snapshot that does not hold the rows of which its ledger row has the hash.
+
+    Files whose seals stand in their names, which the ledger has, are compared by whoever reads them, at no cost. Of others, which earlier
+    versions and other writers have made, every row is hashed.
+
+    Raises:
+        DamagedSnapshot: with the ways to go on. Facts: seq, run_id.
+    """
+    paths = [path for name in SNAPSHOT_TABLES for path in owner.files.get(name, ())]
+    if owner.state_hash is None or all(map(is_sealed_by_name, paths)):
+        return
+    stored = str(stored_hash(tables, owner))
+    if stored != owner.state_hash:
+        raise DamagedSnapshot(
+            f"{pipeline}: the snapshot of run {owner.seq} ({owner.run_id}) does not hold the rows that were parked: its hash is {stored}, "
+            f"the ledger has {owner.state_hash}. Somebody has changed or replaced a file. {ways_on(tables, pipeline, owner)}",
+            seq=owner.seq,
+            run_id=owner.run_id,
+        )
+
+
+def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
+    """How to go on where rows of the run `row` are damaged: the commands, as sentences."""
+    if not row.seq or row.slice_start is None or row.slice_end is None:
+        return f"It was only staged: `slackwater run {pipeline}` stages the slice again."
+    head = tables.ledger.head(row.branch)
+    live = [] if head is None else tables.ledger.live_runs(head)
+    before = [run for run in live if run.slice_end is not None and run.slice_end <= row.slice_start]
+    nearest, last = nearest_kept(tables, before), live[-1].slice_end if live else row.slice_end
+    restate = f"`slackwater backfill {pipeline} --from {row.slice_start:%Y-%m-%dT%H:%M:%SZ} --to {row.slice_end:%Y-%m-%dT%H:%M:%SZ}`"
+    if nearest is None:
+        return f"Nothing was changed. Restate its slice: {restate}."
+    return (
+        f"Nothing was changed. Restate its slice: {restate}; or go back to the run before it and run again: `slackwater state restore "
+        f"{pipeline} {nearest.seq}`, `slackwater run {pipeline} --to {last:%Y-%m-%dT%H:%M:%SZ}`."
     )

@@ -1,4 +1,4 @@
-"""`slackwater state fork`, `state restore`, `state close`: verbs that move a lineage. Only `close` runs windows, on Spark."""
+"""`slackwater state fork`, `restore`, `adopt`, `close`: verbs that move a lineage. Only `close` runs windows, on Spark."""
 
 import click
 
@@ -40,6 +40,26 @@ def restore(pipeline: str, seq: int, warehouse: str | None, pipelines: str | Non
         click.echo(f"{pipeline}: nothing to do; what was live after {seq} is live now.")
     else:
         click.echo(f"{pipeline}: main is what it was after {seq}, by row {row.seq}; it ends at {options.cell(row.slice_end)}.")
+
+
+@click.command("adopt")
+@click.argument("pipeline")
+@click.option("--accept", metavar="REASON", help="why numbers of rows are enough, where the old table can't be read any more")
+@options.warehouse
+@options.pipelines
+@options.log_format
+def adopt(pipeline: str, accept: str | None, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
+    """Declare the table that stands where the source was dropped and made again the same, so that runs go on with it. It must hold the rows
+    that live runs have read, slice by slice: their values are compared where the old table can still be read, else their numbers."""
+    from jobs.protocol.catch_up import adoption
+
+    options.log_to_stderr(log_format)
+    found = adoption(pipeline, warehouse, pipelines).run(accept)
+    if found is None:
+        click.echo(f"{pipeline}: nothing to do; the source is the table that runs have read, as far as the ledger knows.")
+        return
+    compared = "the rows are the same" if found.by_values else "as many rows as were read; their values could not be compared"
+    click.echo(f"{pipeline}: the source counts as the one that runs have read, by row {found.row.seq}: {found.rows:,} rows, {compared}.")
 
 
 @click.command("close")

@@ -9,7 +9,8 @@ from jobs.commands import moves, options
 
 @click.group("state")
 def command() -> None:
-    """Windows, timers, keyed state and watermarks as of a run (default: main's head); fork, restore and close the lineage."""
+    """Windows, timers, keyed state and watermarks as of a run (default: main's head); fork, restore and close the lineage; adopt a
+    source that was made again."""
 
 
 def _common(function: Any) -> Any:
@@ -116,5 +117,5 @@ def _value(row: dict[str, Any]) -> Any:
     return typed[0] if typed else row["value_json"]
 
 
-for verb in (moves.fork, moves.restore, moves.close):
+for verb in (moves.fork, moves.restore, moves.adopt, moves.close):
     command.add_command(verb)

@@ -46,8 +46,8 @@ class SourceRewritten(UsageError):
     """Rows that runs have already read were changed or removed in the source."""
 
 
-class SourceColumnError(UsageError):
-    """The source lacks a column, or it has a type that can't play its role."""
+class SourceReplaced(UsageError):
+    """Another table stands where the one stood that runs have read. Facts: uri, table_id, read_id."""
 
 
 def to_datetime(ms: int) -> datetime:
@@ -254,22 +254,43 @@ def rewritten(source: PinnedSource, before: PinnedSource, seen_by: str, least_ms
     )
 
 
-def pin(source: DeltaSource, uri: str, version: int | None = None) -> PinnedSource:
-    """The source at `version` (default: newest).
+def pin(source: DeltaSource, uri: str, version: int | None = None, table_id: str | None = None) -> PinnedSource:
+    """The source at `version` (default: newest), which must be a version of the table `table_id` (None: of any).
 
     Raises:
         NotADeltaTable, EmptySource, LogDamaged: what is at `uri` can't be read as a source.
         VersionGone: it has no such version any more.
+        SourceReplaced: another table stands there.
     """
     table = _opened(source, uri)
-    return _pinned(source, uri, table if version is None else _moved_to(source, uri, table, version))
+    if version is not None:
+        newest_id = str(table.metadata().id)
+        try:
+            table = _moved_to(source, uri, table, version)
+        except VersionGone:
+            _refuse_other(source, uri, newest_id, table_id)
+            raise
+    _refuse_other(source, uri, str(table.metadata().id), table_id)
+    return _pinned(source, uri, table)
 
 
-def pin_both(source: DeltaSource, uri: str, version: int) -> tuple[PinnedSource, PinnedSource]:
-    """(the source at its newest version, the source at `version`), raising as `pin`."""
+def pin_both(source: DeltaSource, uri: str, version: int, table_id: str | None = None) -> tuple[PinnedSource, PinnedSource]:
+    """(the source at its newest version, the source at `version`), both versions of the table `table_id`; raising as `pin`."""
     table = _opened(source, uri, since=version)
+    _refuse_other(source, uri, str(table.metadata().id), table_id)
     newest = _pinned(source, uri, table)
     return newest, newest if version == newest.version else _pinned(source, uri, _moved_to(source, uri, table, version))
+
+
+def _refuse_other(source: DeltaSource, uri: str, there: str, wanted: str | None) -> None:
+    if wanted is not None and there != wanted:
+        raise SourceReplaced(
+            f"source {source.table!r}: the table at {uri} is not the one that runs have read. It was dropped and made again, or replaced: "
+            f"its id is {there}, theirs was {wanted}.",
+            uri=uri,
+            table_id=there,
+            read_id=wanted,
+        )
 
 
 def _opened(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTable:
@@ -326,36 +347,6 @@ def _pinned(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSource:
     pinned = PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct, str(metadata.id))
     vars(pinned)["actions"] = actions.sort_by("path")  # else the table would be opened again for them
     return pinned
-
-
-def check_roles(source: DeltaSource, schema: pa.Schema, others: Sequence[str]) -> None:
-    """Refuse a source whose columns can't play their roles.
-
-    Raises:
-        SourceColumnError: a column is missing, or of a type that its role can't have.
-    """
-    for name in (*source.columns, *others):
-        if name not in schema.names:
-            raise SourceColumnError(
-                f"source {source.table!r} has no column {name!r}; it has {', '.join(schema.names)}. Mend the pipeline or the source.",
-                column=name,
-            )
-    roles: tuple[tuple[str, str | None, tuple[Callable[[pa.DataType], bool], ...], str], ...] = (
-        ("event_time", source.event_time, (pa.types.is_timestamp,), "a timestamp"),
-        ("arrival_time", source.arrival_time, (pa.types.is_timestamp,), "a timestamp"),
-        ("source_partition", source.source_partition, _PARTITIONING, "text, an integer, a boolean or a date"),
-        ("order_by", source.order_by, (lambda kind: not pa.types.is_nested(kind),), "a plain column, whose values have an order"),
-    )
-    for role, column, fitting, wanted in roles:
-        if column is None:
-            continue
-        kind = schema.field(column).type
-        if not any(fits(kind) for fits in fitting):
-            told = f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {wanted}."
-            raise SourceColumnError(told, column=column)
-
-
-_PARTITIONING = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 
 
 class ColumnStatistics(NamedTuple):

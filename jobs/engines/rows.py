@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.engines.conditions import Condition
-from jobs.engines.inputs import PER_SECOND, SourceBatch, SourceColumnError, floored
+from jobs.engines.inputs import PER_SECOND, SourceBatch, floored
 from jobs.engines.overrides import Overrides
+from jobs.engines.source_roles import SourceColumnError
 from jobs.engines.transport import SliceScan
 from jobs.pipelines import Pipeline
 from jobs.pipelines.conditions import columns_of

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from jobs.engines.inputs import PinnedSource, SourceRewritten, VersionGone, pin, to_datetime, to_ms
+from jobs.engines.inputs import PinnedSource, SourceReplaced, SourceRewritten, VersionGone, pin, to_datetime, to_ms
 from jobs.pipelines import Pipeline
 from jobs.protocol.restatement import Restatement, end_of, start_of
 from jobs.protocol.run import Prepared
-from jobs.protocol.stragglers import arrivals, find, stretches_of, version_of
+from jobs.protocol.stragglers import arrivals, find, input_of, other_table_of, stretches_of, version_of
 from jobs.tables.ledger import Branch, LedgerRow
 from jobs.tables.overrides import Override, OverridesReader, honoured_by
 from jobs.tables.spans import in_common, seqs_of
@@ -85,6 +85,8 @@ class Origin:
         pipeline, declared = runner.pipeline, runner.pipeline.source
         uri, version = runner.warehouse.source(declared.table), version_of(own[-1], declared.table)
         now = pin(declared, uri)
+        if other_table_of(own, declared.table, now.table_id) is not None:
+            return False
         try:
             now.check_kept(pin(declared, uri, version), end_of(own[-1]), declared.arrival_time)
         except (SourceRewritten, VersionGone):
@@ -116,7 +118,12 @@ class ReadAgain:
     def before(self, boundary_ms: int, tip: LedgerRow) -> Callable[[LedgerRow], str | None]:
         """What a later run has read again that a branch with the run `tip`, which ends at the boundary, has read; for `why_not`."""
 
+        table = self.pipeline.source.table
+        read = input_of(tip, table)
+
         def reads_again(row: LedgerRow) -> str | None:
+            if read is not None and read.table_id is not None and other_table_of([row], table, read.table_id) is not None:
+                return f"run {row.seq} has read another table as {table}, which this one has replaced"
             if any(to_ms(moved.true_arrival) >= boundary_ms for moved in self.overrides[honoured_by(row) : honoured_by(tip)]):
                 return f"run {row.seq} does not know of rows that were redriven since"
             if row.seq not in self._earliest:
@@ -135,11 +142,13 @@ class ReadAgain:
             return None
         place = next(number for number, item in enumerate(self.live) if item.seq == row.seq)
         table = self.pipeline.source.table
-        versions = version_of(row, table), version_of(self.live[place - 1], table)
+        own, earlier = (input_of(item, table) for item in (row, self.live[place - 1]))
+        assert own is not None and earlier is not None
+        declared, uri = self.pipeline.source, self.warehouse.source(table)
         try:
-            source, before = (pin(self.pipeline.source, self.warehouse.source(table), version) for version in versions)
+            source, before = (pin(declared, uri, item.version, item.table_id) for item in (own, earlier))
             return self._earliest_in(source, before, start_of(row))
-        except (VersionGone, FileNotFoundError):
+        except (VersionGone, SourceReplaced, FileNotFoundError):
             return self.start_ms
 
     def _earliest_in(self, source: PinnedSource, before: PinnedSource, from_ms: int) -> int | None:

@@ -16,6 +16,7 @@ from jobs.errors import RejectedError, UsageError
 from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import validation
+from jobs.protocol.adoption import Adoption
 from jobs.protocol.close import close
 from jobs.protocol.closed import refuse_closed
 from jobs.protocol.corrections import Identity, Publication
@@ -229,6 +230,12 @@ def moves(name: str, warehouse: str | None, pipelines: str | None) -> Moves:
     made, pipeline = publisher(name, warehouse, pipelines), registry.load(pipelines)[name]
     declared = Declared(pipeline, registry.config_hash(pipeline), made.tables)
     return Moves(name, made.tables, made.roll_forward, declared, registry.product_version())
+
+
+def adoption(name: str, warehouse: str | None, pipelines: str | None) -> Adoption:
+    """Declares another table the same as the source of a registered pipeline. Needs no Spark."""
+    made, where, pipeline = publisher(name, warehouse, pipelines), Warehouse.at(warehouse), registry.load(pipelines)[name]
+    return Adoption(where, pipeline, made.tables, made.roll_forward, registry.product_version())
 
 
 def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> LedgerRow | None:

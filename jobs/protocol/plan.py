@@ -27,8 +27,9 @@ from jobs.protocol.collected import LiveMarks, collects, mark_of, newest_last_in
 from jobs.protocol.prediction import Prediction, from_calibration, predict
 from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
 from jobs.protocol.run import checked_source
+from jobs.protocol.slice_replay import ways_on
 from jobs.protocol.slices import Lineage, Slice, choose, iso
-from jobs.protocol.stragglers import Stragglers, find, restated_since, stretches_of, version_of
+from jobs.protocol.stragglers import Stragglers, find, input_of, other_table_of, restated_since, stretches_of
 from jobs.runtime.settings import tasks_here
 from jobs.tables.errors import NoRuns
 from jobs.tables.ledger import LedgerRow
@@ -235,8 +236,8 @@ class _Planner:
     def _files(self, slices: Sequence[Slice], owner: LedgerRow | None) -> list[list[InputFile]]:
         """The files that each slice reads: all after the first are read behind it, at the version as it stands."""
         declared = self.pipeline.source
-        version = version_of(owner, declared.table)
-        before = None if version is None else pin(declared, self.source.uri, version)
+        read = None if owner is None or self._reads_other_table(owner) else input_of(owner, declared.table)
+        before = None if read is None else pin(declared, self.source.uri, read.version)
         restated: tuple[Stretch, ...] = ()
         if before is not None and self.tables is not None and self.head is not None:
             restated = restated_since(self.tables.ledger, self.head, owner, declared.table)
@@ -252,6 +253,15 @@ class _Planner:
             chosen.append(self.source.files(item.from_ms, item.to_ms, declared.arrival_time, before, restated))
             before, restated = self.source, ()
         return chosen
+
+    def _reads_other_table(self, owner: LedgerRow) -> bool:
+        """Whether the run that would be continued has read another table; a run would be refused for it."""
+        table = self.pipeline.source.table
+        if other_table_of([owner], table, self.source.table_id) is None:
+            return False
+        ways = ways_on(self.pipeline.name, start_of(self.live[0]), end_of(self.live[-1]))
+        self.said.append(f"it would be refused: source {table!r} was dropped and made again, or replaced, since run {owner.seq}. {ways}")
+        return True
 
     def _rows(self, slices: Sequence[Slice], chosen: Sequence[Sequence[InputFile]]) -> tuple[np.ndarray | None, list[pa.Table]]:
         """Arrivals of the range, sorted, in milliseconds, and the times by which windows take its rows, one table a file."""
@@ -331,6 +341,8 @@ class _Planner:
 
     def _stragglers(self) -> tuple[Stragglers, ...] | None:
         declared = self.pipeline.source
+        if other_table_of(self.live, declared.table, self.source.table_id) is not None:
+            return None
         live = stretches_of(self.live, declared.table)
         found = find(self.source, live, declared.arrival_time, folds=self.pipeline.stragglers == "fold")
         return None if found is None else tuple(found)

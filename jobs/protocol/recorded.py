@@ -3,7 +3,7 @@
 What is done with the replay is for others: `verify` compares it, a redrive asks it for its watermarks.
 """
 
-from jobs.engines.inputs import VersionGone, pin, to_ms
+from jobs.engines.inputs import SourceReplaced, VersionGone, pin, to_ms
 from jobs.engines.transport import SliceScan
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
@@ -27,7 +27,7 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
     """The slice of the run `row`, with its recorded pins and the snapshot that it continued.
 
     Raises:
-        CannotRepeat: it replays nothing, or a version of the source is gone.
+        CannotRepeat: it replays nothing, or a version of the source is gone, or the table itself.
         SnapshotGone: the snapshot that it continued is; with the nearest one that is kept.
     """
     if row.kind not in RUN_KINDS:
@@ -40,7 +40,7 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
     restated = () if parent is None else restated_since(ledger, parent, owner, pipeline.source.table)
     try:
         pins = Pins.recorded(pipeline, warehouse, row, owner, restated, OverridesReader(stored["overrides"]).rows())
-    except VersionGone as error:
+    except (VersionGone, SourceReplaced) as error:
         raise CannotRepeat(f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts) from error
     assert row.slice_start is not None and row.slice_end is not None
     shape = shape_of(pipeline, pins.source.schema)

@@ -16,10 +16,11 @@ from typing import Any, cast
 import pyarrow as pa
 
 from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import PinnedSource, SourceRewritten, check_roles, pin, to_datetime, to_ms
+from jobs.engines.inputs import PinnedSource, SourceReplaced, SourceRewritten, pin, to_datetime, to_ms
 from jobs.engines.progress import Progress, moment
 from jobs.engines.replay import Engine, Outcome
 from jobs.engines.rows import check_key_types, columns_read
+from jobs.engines.source_roles import check_roles
 from jobs.engines.transport import Transport
 from jobs.errors import LostRaceError, RetryableError, SlackwaterError
 from jobs.pipelines import Pipeline
@@ -31,7 +32,7 @@ from jobs.protocol.evolution import Difference
 from jobs.protocol.kept_ticks import KeptTicks
 from jobs.protocol.lease import LeaseHeld, renewed
 from jobs.protocol.shapes import check_parkable, shape_of
-from jobs.protocol.slice_replay import Pins, SliceReplay
+from jobs.protocol.slice_replay import Pins, SliceReplay, ways_on
 from jobs.protocol.slices import Lineage, Slice, iso
 from jobs.protocol.stragglers import restated_since, to_be_restated
 from jobs.tables.attempts import Attempt, AttemptsWriter
@@ -366,9 +367,12 @@ class StageOfSlice:
 
     @contextmanager
     def _way_out(self) -> Iterator[None]:
-        """A source that was rewritten is refused with the range to restate."""
+        """A source that was rewritten is refused with the range to restate, one that was replaced with the whole of it."""
         try:
             yield
+        except SourceReplaced as error:
+            ways = ways_on(self.pipeline.name, self.parent.start_ms or 0, self.slice.from_ms)
+            raise SourceReplaced(f"{self.pipeline.name}: {error.message} {ways}", **error.facts) from error
         except SourceRewritten as error:
             name, least, start = self.pipeline.name, error.facts["least_ms"], self.parent.start_ms or 0
             first = iso(start if least is None else max(cast(int, least), start))

@@ -19,7 +19,7 @@ from jobs.engines.transport import SliceScan, Transport
 from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
 from jobs.protocol.collected import mark_of
-from jobs.protocol.slices import Slice
+from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import Input, LedgerRow
 from jobs.tables.overrides import INPUT as OVERRIDES
 from jobs.tables.overrides import Override, honoured, honoured_by
@@ -28,6 +28,19 @@ from jobs.tables.snapshots import require_as_recorded
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
 from windowing.columnar.timeline import Timeline
+
+
+def restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
+    """What can be done wherever the source was replaced and main has run [start, end)."""
+    return f"Restate everything from the table that is there: `slackwater backfill {pipeline} --from {iso(start_ms)} --to {iso(end_ms)}`."
+
+
+def ways_on(pipeline: str, start_ms: int, end_ms: int) -> str:
+    """As `restate_all`, and what can be done if the rows are the same."""
+    return (
+        f"{restate_all(pipeline, start_ms, end_ms)} Or, if it holds the same rows, say so: `slackwater state adopt {pipeline}` compares "
+        "them and records it."
+    )
 
 
 class SourceChanged(UsageError):
@@ -66,11 +79,12 @@ class Pins:
 
         Raises:
             SourceChanged: the parent has read another table.
+            SourceReplaced: the parent has read a table that is not there any more.
             SourceRewritten: rows that runs have read are not there any more.
         """
         uri = warehouse.source(pipeline.source.table)
-        read = _version_of(pipeline, () if owner is None else owner.inputs)
-        source, before = (pin(pipeline.source, uri), None) if read is None else pin_both(pipeline.source, uri, read)
+        read = _input_of(pipeline, () if owner is None else owner.inputs)
+        source, before = (pin(pipeline.source, uri), None) if read is None else pin_both(pipeline.source, uri, read.version, read.table_id)
         newer = () if before is None else tuple(stretch for stretch in restated if stretch.version > before.version)
         if before is not None:
             source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
@@ -92,18 +106,20 @@ class Pins:
         Raises:
             SourceChanged: it has read another table than the pipeline declares now.
             VersionGone: a version has been cleaned up.
+            SourceReplaced: the table that it has read is not there any more.
         """
         uri = warehouse.source(pipeline.source.table)
-        version = _version_of(pipeline, row.inputs)
-        assert version is not None, f"run {row.seq} has no input"
-        source = pin(pipeline.source, uri, version)
-        read = _version_of(pipeline, () if owner is None else owner.inputs)
-        before = None if read is None else source if read == version else pin(pipeline.source, uri, read)
+        own = _input_of(pipeline, row.inputs)
+        assert own is not None, f"run {row.seq} has no input"
+        source = pin(pipeline.source, uri, own.version, own.table_id)
+        read = _input_of(pipeline, () if owner is None else owner.inputs)
+        is_same = read is not None and read.version == own.version
+        before = None if read is None else source if is_same else pin(pipeline.source, uri, read.version, read.table_id)
         return cls(source, before, restated, tuple(overrides[: honoured_by(row)]))
 
 
-def _version_of(pipeline: Pipeline, inputs: Iterable[Input]) -> int | None:
-    """The version of the source that is pinned among `inputs`; None where there are none."""
+def _input_of(pipeline: Pipeline, inputs: Iterable[Input]) -> Input | None:
+    """What `inputs` say of the source; None where there are none."""
     tables = {item.table: item for item in inputs}
     if not tables:
         return None
@@ -115,7 +131,7 @@ def _version_of(pipeline: Pipeline, inputs: Iterable[Input]) -> int | None:
             "change, or give the pipeline another name (it then starts a lineage of its own).",
             table=wanted,
         )
-    return tables[wanted].version
+    return tables[wanted]
 
 
 @dataclass(frozen=True)
@@ -227,9 +243,16 @@ class SliceReplay:
     def inputs(self, scan: SliceScan, rows: int) -> tuple[Input, ...]:
         """What the ledger says of the versions read; `rows` is how many rows of the source were."""
         size = sum(file.bytes for file in scan.files)
-        read = Input(self.pipeline.source.table, self.pins.source.version, len(scan.files), rows, size)
-        known = len(self.pins.overrides)
-        return (read, Input(OVERRIDES, known, 0, known, 0)) if known else (read,)
+        source, known = self.pins.source, len(self.pins.overrides)
+        read = Input(
+            table=self.pipeline.source.table,
+            table_id=source.table_id,
+            version=source.version,
+            files=len(scan.files),
+            rows=rows,
+            bytes=size,
+        )
+        return (read, Input(table=OVERRIDES, version=known, files=0, rows=known, bytes=0)) if known else (read,)
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
         """So many ranges that the rows of each, and the windows parked before, fit its task."""

@@ -17,14 +17,27 @@ from jobs.engines.transport import SliceScan
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
 from jobs.protocol.slices import Slice, iso
-from jobs.tables.ledger import LedgerReader, LedgerRow
+from jobs.tables.ledger import Input, LedgerReader, LedgerRow
 
 Int64s = npt.NDArray[np.int64]
 
 
+def input_of(row: LedgerRow | None, table: str) -> Input | None:
+    """What a run has pinned of the source `table`; None where it has read none."""
+    return None if row is None else next((item for item in row.inputs if item.table == table), None)
+
+
 def version_of(row: LedgerRow | None, table: str) -> int | None:
     """The version of the source `table` that a run has pinned; None where it has read none."""
-    return None if row is None else next((item.version for item in row.inputs if item.table == table), None)
+    read = input_of(row, table)
+    return None if read is None else read.version
+
+
+def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str | None:
+    """The id of the table that one of `rows` has read as the source `table`, where that is not `table_id`; None where all have read it, as
+    far as it is known."""
+    read = (input_of(row, table) for row in rows)
+    return next((item.table_id for item in read if item is not None and item.table_id not in (None, table_id)), None)
 
 
 def restated_since(ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, table: str) -> tuple[Stretch, ...]:

@@ -308,6 +308,18 @@ class Folder:
                 raise not_writable(self.uri, error) from error
             return
 
+    def add_fields(self) -> None:
+        """Add the fields that this folder's schema has inside of columns and the table has not; they are null in its rows so far. They
+        stand behind those that are there: readers go by their names."""
+        while True:
+            try:
+                write_deltalake(self.open(), self.schema.empty_table(), mode="append", schema_mode="merge")
+            except CommitFailedError:
+                continue
+            except (OSError, DeltaError) as error:
+                raise not_writable(self.uri, error) from error
+            return
+
     def read(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None, within: Within | None = None) -> pa.Table:
         """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes are not read.
 

@@ -24,13 +24,17 @@ from jobs.tables.spans import Span, Spans, seqs_of, spans_of
 MAIN = "main"
 # Rows of these kinds have panes and a snapshot, and continue their branch; the others only say what is live.
 RUN_KINDS = frozenset({"run", "close"})
+# A row that declares another table the same as the source that the live runs have read: they count as having read its version.
+ADOPT = "adopt"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Input:
-    """What a run read of one source table: its pinned version, and the files, rows and bytes that were read."""
+    """What a run read of one source table: its own id (None: not known, as in ledgers of format 1), its pinned version, and the files,
+    rows and bytes that were read."""
 
     table: str
+    table_id: str | None = None
     version: int
     files: int
     rows: int
@@ -214,7 +218,8 @@ class LedgerReader:
         return [Branch(fork, heads[name]) for name, fork in sorted(forks.items(), key=_seq) if heads[name].kind != "drop"]
 
     def live_runs(self, head: LedgerRow, since: datetime | None = None) -> list[LedgerRow]:
-        """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose slice ends after it.
+        """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose slice ends after it. Their
+        inputs are what they count as having read, see `ADOPT`.
 
         Rows that are not live are not read, nor are files that lie wholly before `since`.
         """
@@ -223,7 +228,7 @@ class LedgerReader:
         where = reduce(or_, ((pc.field("seq") >= span.first_seq) & (pc.field("seq") <= span.last_seq) for span in head.live))
         if since is not None:
             where = where & (pc.field("slice_end") > since)
-        rows = {row.seq: row for row in _rows(self.folder.read(where=where))}
+        rows = {row.seq: row for row in self._as_adopted(head, _rows(self.folder.read(where=where)))}
         return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
 
     def snapshot_owner(self, head: LedgerRow) -> LedgerRow | None:
@@ -234,13 +239,27 @@ class LedgerReader:
         if not head.live:
             return None
         last = head.live[-1].last_seq
-        return head if last == head.seq else self.row(last)
+        return head if last == head.seq else self._as_adopted(head, [self.row(last)])[0]
+
+    def _as_adopted(self, head: LedgerRow, rows: list[LedgerRow]) -> list[LedgerRow]:
+        """`rows` as they count at `head`: one that was live when another table was declared the same as its source has read that one, at
+        the version that was declared."""
+        found = _rows(self.folder.read(where=pc.field("kind") == ADOPT, within=Within.only("kind", ADOPT)))
+        for adoption in (row for row in found if row.seq <= head.seq):
+            rows = [replace(row, inputs=_adopted(row.inputs, adoption)) if row.is_live_in(adoption) else row for row in rows]
+        return rows
 
     def start_of(self, head: LedgerRow) -> datetime:
         """Where the lineage of `head`'s branch begins: the start of its first live slice, else what its fork says."""
         first = head if not head.live or head.live[0].first_seq == head.seq else self.row(head.live[0].first_seq)
         assert first.slice_start is not None
         return first.slice_start
+
+
+def _adopted(inputs: Iterable[Input], adoption: LedgerRow) -> tuple[Input, ...]:
+    declared = {item.table: item for item in adoption.inputs}
+    new = ((item, declared.get(item.table)) for item in inputs)
+    return tuple(item if same is None else replace(item, table_id=same.table_id, version=same.version) for item, same in new)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Ledger rows that run nothing and only say what is live: fork, publish, restore, drop.
+"""Ledger rows that run nothing and only say what is live, or which source counts as read: fork, publish, restore, adopt, drop.
 
 Pure functions from rows to rows; `LedgerWriter.commit` binds them. Whether a row may be written is the protocol's business.
 """
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from jobs.errors import UsageError
-from jobs.tables.ledger import MAIN, Branch, LedgerRow
+from jobs.tables.ledger import ADOPT, MAIN, Branch, Input, LedgerRow
 from jobs.tables.spans import seqs_of, since, spans_of, up_to
 
 _REDRIVE = "redrive"
@@ -142,6 +142,26 @@ def rebuild_row(main: LedgerRow, owner: LedgerRow | None, start: datetime, versi
 def is_rebuild(row: LedgerRow) -> bool:
     """Whether a row changes nothing of what is live, and has `published` compared with all of its panes."""
     return row.kind == "publish" and row.run_id.startswith(f"{_REBUILD}-")
+
+
+def adopt_row(
+    main: LedgerRow, owner: LedgerRow | None, start: datetime, same: Input, *, verdict: str, version: str | None = None
+) -> LedgerRow:
+    """The row that declares `same` the source that main's live runs have read; what is live stays. `verdict` says what was compared."""
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id(ADOPT),
+        kind=ADOPT,
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=main.live,
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        inputs=(same,),
+        verdict=verdict,
+        version=version,
+        **_as_of(owner),
+    )
 
 
 def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:

@@ -14,7 +14,14 @@ TIME = pa.timestamp("us", tz="UTC")
 LONG, INT, TEXT, BOOL = pa.int64(), pa.int32(), pa.string(), pa.bool_()
 SPAN = pa.struct([pa.field("first_seq", LONG), pa.field("last_seq", LONG)])
 INPUT = pa.struct(
-    [pa.field("table", TEXT), pa.field("version", LONG), pa.field("files", LONG), pa.field("rows", LONG), pa.field("bytes", LONG)]
+    [
+        pa.field("table", TEXT),
+        pa.field("table_id", TEXT),
+        pa.field("version", LONG),
+        pa.field("files", LONG),
+        pa.field("rows", LONG),
+        pa.field("bytes", LONG),
+    ]
 )
 WINDOW = pa.struct([pa.field("start", TIME), pa.field("end", TIME)])
 
@@ -132,6 +139,8 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
 
 # The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows of that format.
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"runs": ("table_versions",), "source_progress": ("collected",)}
+# The tables that lack fields inside of columns in an earlier format. Where they were added, they stand behind the others.
+ADDED_FIELDS: frozenset[str] = frozenset({"runs"})
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
 STAGED_TABLES = (*SNAPSHOT_TABLES, "panes", "late_events", "quarantine")
@@ -309,3 +318,16 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
 def table_schemas(shape: Shape) -> dict[str, pa.Schema]:
     """`table_columns` as Arrow schemas."""
     return {table: pa.schema(list(columns)) for table, columns in table_columns(shape).items()}
+
+
+def has_all(schema: pa.Schema, of: pa.Schema) -> bool:
+    """Whether a schema has every column of another, of the same type but for fields of structs that only it has, in whatever order."""
+    return all(column.name in schema.names and _holds(schema.field(column.name).type, column.type) for column in of)
+
+
+def _holds(kind: pa.DataType, of: pa.DataType) -> bool:
+    if pa.types.is_list(kind) and pa.types.is_list(of):
+        return _holds(kind.value_type, of.value_type)
+    if pa.types.is_struct(kind) and pa.types.is_struct(of):
+        return has_all(pa.schema(kind.fields), pa.schema(of.fields))
+    return bool(kind.equals(of))

@@ -114,7 +114,7 @@ class Tables:
                 refuse_lost_rows(self.folders["runs"].uri, self.folders["runs"].version(), seq, rolled_forward)
 
     def ensure(self) -> None:
-        """Make every table that isn't there; give one of an earlier format the columns of `schemas.ADDED_COLUMNS` that it lacks, and
+        """Make every table that isn't there; give one of an earlier format what it lacks of `schemas.ADDED_COLUMNS` and `ADDED_FIELDS`, and
         today's partition columns. A column that the source has gained becomes one of `late_events`; one that it lost stays.
 
         Raises:
@@ -131,6 +131,10 @@ class Tables:
             known = [field for field in folder.schema if field.name in stored.names]
             if name == "late_events" and all(stored.field(field.name).equals(field) for field in known):
                 folder.add_columns([field for field in folder.schema if field not in known])
+                continue
+            if name in schemas.ADDED_FIELDS and schemas.has_all(folder.schema, stored):
+                if not schemas.has_all(stored, folder.schema):
+                    folder.add_fields()
                 continue
             added = [folder.schema.field(column) for column in schemas.ADDED_COLUMNS.get(name, ()) if column not in stored.names]
             if added and pa.schema([*stored, *added]).equals(folder.schema):

@@ -22,16 +22,15 @@ from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import (
     EmptySource,
     PinnedSource,
-    SourceColumnError,
     SourceRewritten,
     VersionGone,
-    check_roles,
     pin,
     pin_both,
     read,
     to_datetime,
     to_ms,
 )
+from jobs.engines.source_roles import SourceColumnError, check_roles
 from jobs.pipelines import DeltaSource
 from jobs.tables.delta import Folder, filesystem
 from jobs.tables.errors import LogDamaged, NotADeltaTable

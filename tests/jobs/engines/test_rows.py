@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.inputs import SourceBatch, SourceColumnError
+from jobs.engines.inputs import SourceBatch
 from jobs.engines.rows import ARRIVAL, EVENT, Judge, as_json, check_key_types, columns_read, element_columns, in_order
+from jobs.engines.source_roles import SourceColumnError
 from jobs.pipelines import DeltaSource, Pipeline, count, max_, sum
 from windowing import (
     CountEvictor,

@@ -18,7 +18,10 @@ HOUR = timedelta(hours=1)
 
 def run(number: int, honoured: int) -> LedgerRow:
     """The run of a day, which has honoured so many overrides."""
-    inputs = (Input("events", number, 1, 10, 100), Input(INPUT, honoured, 0, honoured, 0))
+    inputs = (
+        Input(table="events", version=number, files=1, rows=10, bytes=100),
+        Input(table=INPUT, version=honoured, files=0, rows=honoured, bytes=0),
+    )
     return run_row(f"r{number}", day_number=number, seq=number + 1, inputs=inputs)
 
 

@@ -200,7 +200,7 @@ FULL = run_row(
     slice_start=datetime(2013, 1, 1, 0, 0, 0, 1000, tzinfo=UTC),
     watermark_in=None,
     watermark_out=datetime(2013, 1, 1, 20, 45, 59, 999000, tzinfo=UTC),
-    inputs=(Input("sources/departures", 3, 2, 800, 12345),),
+    inputs=(Input(table="sources/departures", table_id="of-the-table", version=3, files=2, rows=800, bytes=12345),),
     files={"panes": ("run_id=r1/a.parquet", "run_id=r1/b.parquet"), "timers": ()},
     rows_read=800,
     verdict="passed",

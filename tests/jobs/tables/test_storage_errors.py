@@ -119,7 +119,7 @@ class TestWhatMayPassIsTriedAgain:
         assert folder.read().num_rows == 1
 
     def test_when_a_file_is_written(self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str) -> None:
-        with failing(delta.pq, "write_table", error), pytest.raises(kind, match=told):
+        with failing(delta, "write_sealed", error), pytest.raises(kind, match=told):
             folder.append(pa.table({"n": [2]}))
 
     def test_when_a_source_is_pinned(self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str) -> None:

@@ -20,8 +20,10 @@ Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
 # settings in `_TELLING_ROWS_APART` that holds where the change makes firings replace each other that did not, or no longer do.
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
-    **dict.fromkeys(("approve_warnings", "late_refires", "pickled_state", "on_error", "keep_snapshots", "keep_snapshot_every"), "free"),
+    **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every"), "free"),
     **dict.fromkeys(("allowed_lateness", "max_ahead", "stragglers"), "converted"),
+    # Nothing that is parked changes by these, but what a run makes of its elements does.
+    **dict.fromkeys(("late_refires", "on_error", "pickled_state"), "converted"),
     **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),
     "watermarks.interval_ms": "at a tick boundary",
     "max_parallelism": "lasting",

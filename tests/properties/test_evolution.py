@@ -1,7 +1,8 @@
-"""Whatever settings change between the runs of a lineage, what is parked is carried on as the model defines the change: in both
-engines, any number of ranges and any state back end.
+"""Whatever settings change between the runs of a lineage, what is parked is carried on as the models define the change: in both
+engines, any number of ranges and any state back end; for windows and triggers of every kind, and for process functions.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from datetime import timedelta
 from random import Random
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.operator import OperatorEngine
+from tests.model import brute_force
 from tests.model import records as model
+from tests.properties import keyed_model, process_pipelines, test_process_pipelines, window_pipelines
 from tests.properties.slices import AGGREGATES, pipeline_of, replay_pipeline
-from tests.properties.test_split_and_parallelism import START, check_against_model
-from windowing import WatermarkStrategy
+from tests.properties.test_split_and_parallelism import START, check_against_model, cuts_of
+from tests.properties.test_window_pipelines import check_against_core, everything, outcome_of
+from windowing import GlobalWindow, WatermarkStrategy
 
 LENGTH = 1200
 COLUMNAR, OPERATOR = ColumnarEngine(), OperatorEngine()
@@ -121,3 +125,99 @@ def check_past(past: Past, data: st.DataObject) -> None:
         settings=[declarations(rules) for rules in past.of_slices],
     )
     check_against_model(ours, past.events, past.rules, past.changes)
+
+
+@st.composite
+def changes_of_watermarks(draw: st.DrawFn, rules: model.Replay) -> dict[int, Rules]:
+    """For each of some cuts the bound, the idle timeout and the interval from there on."""
+    drawn: dict[str, Any] = {name: getattr(rules, name) for name in ("bound", "idle_timeout", "tick")}
+    changes = {}
+    for cut in sorted({START + 20, *draw(cuts_of(rules), label="cuts")}):
+        if cut >= rules.to:
+            continue
+        drawn |= {"bound": draw(st.sampled_from([0, 5, 15, 40])), "idle_timeout": draw(st.sampled_from([None, 4, 12]))}
+        tick = draw(st.sampled_from([4, 5, 10]))
+        if not (cut % tick or cut % drawn["tick"]):
+            drawn["tick"] = tick
+        changes[cut] = dict(drawn)
+    return changes
+
+
+@st.composite
+def without_effect(draw: st.DrawFn) -> dict[str, Any]:
+    """Settings that mean nothing as long as no function raises and all state is of plain values."""
+    return {
+        "on_error": draw(st.sampled_from(["fail", "quarantine"])),
+        "pickled_state": draw(st.booleans()),
+        "expect": [],
+        "stragglers": draw(st.sampled_from(["fold", "restate"])),
+        "slice": draw(st.sampled_from([timedelta(days=1), timedelta(hours=1)])),
+    }
+
+
+def watermarks_of(rules: model.Replay, changes: Mapping[int, Rules]) -> list[dict[str, Any]]:
+    """What each slice declares of watermarks."""
+    first = {name: getattr(rules, name) for name in ("bound", "idle_timeout", "tick")}
+    whole = [
+        {**first, "allowed_lateness": 0, "max_ahead": 0},
+        *({**first, **change, "allowed_lateness": 0, "max_ahead": 0} for change in changes.values()),
+    ]
+    return [{"watermarks": declarations(rules)["watermarks"]} for rules in whole]
+
+
+@given(window_pipelines.replays(), st.data())
+@settings(max_examples=20)
+def test_changed_watermarks_are_those_of_one_timeline_whatever_the_windows_and_triggers(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
+    rules, events = replay
+    pipeline = data.draw(window_pipelines.pipelines(rules), label="pipeline")
+    changes = data.draw(changes_of_watermarks(rules), label="changes")
+    declared = [{**item, **data.draw(without_effect())} for item in watermarks_of(rules, changes)]
+    memory = data.draw(st.sampled_from([[1024], [0, 1024]]), label="memory")
+    timeline = brute_force.replay(events, rules, changes).timeline
+    ours = outcome_of(lambda: replay_pipeline(pipeline, events, rules, sorted(changes), [1, 3], settings=declared, state_memory=memory))
+    check_against_core(pipeline, ours, outcome_of(lambda: keyed_model.expected(pipeline, events, rules, timeline)))
+
+
+@given(window_pipelines.replays(), st.data())
+@settings(max_examples=12)
+def test_changed_watermarks_are_those_of_one_timeline_for_process_functions(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
+    rules, events = replay
+    changes = data.draw(changes_of_watermarks(rules), label="changes")
+    declared = [{**item, **data.draw(without_effect())} for item in watermarks_of(rules, changes)]
+    memory = data.draw(st.sampled_from([[1024], [0, 1024]]), label="memory")
+    timeline = brute_force.replay(events, rules, changes).timeline
+    pipeline = process_pipelines.pipeline_of(rules)
+    ours = replay_pipeline(pipeline, events, rules, sorted(changes), [1, 3], settings=declared, state_memory=memory)
+    theirs = process_pipelines.expected(process_pipelines.Watch(), events, rules, timeline)
+    test_process_pipelines.check_against_core(ours, theirs)
+
+
+@pytest.mark.slow
+@given(window_pipelines.replays(), st.data())
+@settings(max_examples=60)
+def test_cuts_at_which_nothing_changes_do_not_show_between_those_at_which_settings_do(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
+    """Also of the allowed lateness, for triggers, evictors and functions of every kind."""
+    rules, events = replay
+    pipeline = data.draw(window_pipelines.pipelines(rules), label="pipeline")
+    changes = data.draw(changes_of_watermarks(rules), label="changes")
+    lateness = st.sampled_from([0, 3, 7, 30, 100])
+    declared = [{**item, "allowed_lateness": _ms(data.draw(lateness))} for item in watermarks_of(rules, changes)]
+    if pipeline.windows.window_type is GlobalWindow:
+        declared = [{**item, "allowed_lateness": pipeline.allowed_lateness} for item in declared]
+    cuts = sorted(changes)
+    finer = sorted({*cuts, *data.draw(cuts_of(rules), label="more cuts")})
+    memory = data.draw(st.sampled_from([[1024], [0, 1024]]), label="memory")
+
+    def run(cuts_: list[int], ranges: list[int], memory_: list[int]) -> Any:
+        of_slices = [declared[bisect_right(cuts, cut)] for cut in (rules.start, *cuts_)]
+        return outcome_of(
+            lambda: everything(replay_pipeline(pipeline, events, rules, cuts_, ranges, settings=of_slices, state_memory=memory_))
+        )
+
+    assert run(finer, [1, 3], memory) == run(cuts, [2], [1024])

@@ -68,6 +68,11 @@ def test_what_does_not_touch_state_is_free(settings: dict[str, Any]) -> None:
             {"watermarks": WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(HOUR / 12)},
             ["watermarks.idle_timeout_ms: 1800000 → none"],
         ),
+        ({"stragglers": "restate"}, ["stragglers: fold → restate"]),
+        (
+            {"late_refires": "run", "on_error": "quarantine", "pickled_state": True},
+            ["late_refires: element → run", "on_error: fail → quarantine", "pickled_state: False → True"],
+        ),
         (
             {"watermarks": WatermarkStrategy.monotonous().with_idleness(HOUR / 2).with_interval(HOUR / 12)},
             ["watermarks.out_of_orderness_ms: 3600000 → 0"],
@@ -75,7 +80,7 @@ def test_what_does_not_touch_state_is_free(settings: dict[str, Any]) -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_lateness_bound_and_idle_timeout_are_converted_and_told(settings: dict[str, Any], wanted: list[str]) -> None:
+def test_what_changes_what_a_run_makes_of_its_elements_is_converted_and_told(settings: dict[str, Any], wanted: list[str]) -> None:
     assert converted(departures, changed(**settings)) == wanted
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from jobs.errors import SlackwaterError
+from jobs.errors import SlackwaterError, without_credentials
 from jobs.runtime.heap import keep_heap
 from jobs.tables.errors import DamagedFile
 from jobs.tables.storage_errors import unforeseen
@@ -113,15 +113,24 @@ def run(work: Callable[[], Any]) -> int:
         click.echo(f"slackwater: {error}", err=True)
         return error.exit_code
     except WindowingError as error:
-        click.echo(f"slackwater: {error}", err=True)
+        click.echo(f"slackwater: {without_credentials(str(error))}", err=True)
         return 3 if error.retryable else 2 if isinstance(error, ConfigurationError) else 1
     except _storage_errors() as error:
         failure = unforeseen(error)
         click.echo(f"slackwater: {failure}", err=True)
         return failure.exit_code
-    except SystemExit as exit_:  # whoever reads our output has gone: click and rich end the process so
-        return exit_.code if isinstance(exit_.code, int) else 1
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        click.echo(f'slackwater: {error.name} is not installed here. Install it: pip install "slackwater[{extra}]".', err=True)
+        return 1
+    except SystemExit as exit_:  # whoever reads our output has gone: click and rich end the process so; or code of the user has ended it
+        return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
     return code if isinstance(code, int) else 0
+
+
+_EXTRAS = dict.fromkeys(("pyspark", "py4j", "delta", "great_expectations", "pandas", "rocksdict"), "spark")
 
 
 def _storage_errors() -> tuple[type[Exception], ...]:

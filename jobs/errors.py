@@ -3,6 +3,16 @@
 Standard library only. Whether to try again is a type, and each type is an exit code; 0 means done, or nothing to do.
 """
 
+import re
+
+_PASSWORD = re.compile(r"(?<=://)([^/\s\"':@]*):[^/\s\"']*@")
+_SECRET = re.compile(r"([?&;](?:sig|signature|token|password|accountkey|x-amz-[a-z-]+)=)[^&;\s\"']+", re.IGNORECASE)
+
+
+def without_credentials(text: str) -> str:
+    """`text` with *** for the passwords and signatures of URLs in it: whatever is printed or recorded goes through here."""
+    return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
+
 
 class SlackwaterError(Exception):
     """What went wrong, where, and the next step. Facts are given by keyword and become attributes of the error.
@@ -13,6 +23,7 @@ class SlackwaterError(Exception):
     exit_code: int = 1
 
     def __init__(self, message: str, **facts: object) -> None:
+        message = without_credentials(message)
         super().__init__(message)
         self.message = message
         self.facts = facts

@@ -19,7 +19,7 @@ def _chosen(function: Any) -> Any:
     for option in (
         options.pipelines,
         options.warehouse,
-        click.option("--run", "seq", type=int, metavar="SEQ", help="only rows of this run"),
+        click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="only rows of this run"),
         options.key,
         click.argument("pipeline"),
     ):

@@ -8,7 +8,7 @@ from jobs.commands import options
 @click.command("fork")
 @click.argument("pipeline")
 @click.argument("branch")
-@click.option("--run", "seq", type=int, metavar="SEQ", help="fork behind this run (default: main's head)")
+@click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="fork behind this run (default: main's head)")
 @options.warehouse
 @options.pipelines
 @options.log_format
@@ -25,7 +25,7 @@ def fork(pipeline: str, branch: str, seq: int | None, warehouse: str | None, pip
 
 @click.command("restore")
 @click.argument("pipeline")
-@click.argument("seq", type=int)
+@click.argument("seq", type=options.SEQ)
 @options.warehouse
 @options.pipelines
 @options.log_format

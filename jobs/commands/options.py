@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from jobs.engines.inputs import to_ms
+from jobs.errors import without_credentials
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,6 +50,8 @@ class Length(click.ParamType):
         return int(number) * unit
 
 
+# The seqs that the ledger's column can hold.
+SEQ = click.IntRange(1, 2**63 - 1)
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -131,7 +134,7 @@ def log_to_stderr(kind: str, level: int = logging.INFO) -> None:
 def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, empty: str, title: str | None = None) -> None:
     """Print `rows`: as JSON with all their facts, or as a table of `columns`. `empty` is said when there is none."""
     if kind == "json":
-        click.echo(json.dumps(list(rows), default=_plain, indent=1))
+        click.echo(without_credentials(json.dumps(list(rows), default=_plain, indent=1)))
         return
     if not rows:
         click.echo(empty)
@@ -175,4 +178,4 @@ def cell(value: Any) -> str:
         return _brief(value)
     if isinstance(value, float):
         return f"{value:.2f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else without_credentials(str(value))

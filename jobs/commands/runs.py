@@ -14,8 +14,8 @@ COLUMNS = ["seq", "kind", "branch", "live", "slice", *COUNTS, "open", "watermark
 
 @click.command("runs")
 @click.argument("pipeline")
-@click.argument("seq", type=int, required=False)
-@click.option("--since", type=int, default=0, metavar="SEQ", help="only rows after SEQ")
+@click.argument("seq", type=options.SEQ, required=False)
+@click.option("--since", type=click.IntRange(0, 2**63 - 2), default=0, metavar="SEQ", help="only rows after SEQ")
 @options.warehouse
 @options.pipelines
 @options.output

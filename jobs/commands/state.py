@@ -18,7 +18,7 @@ def _common(function: Any) -> Any:
         options.output,
         options.pipelines,
         options.warehouse,
-        click.option("--run", "seq", type=int, metavar="SEQ", help="as of this run"),
+        click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="as of this run"),
         click.argument("pipeline"),
     ):
         function = option(function)

@@ -7,7 +7,7 @@ from jobs.commands import options
 
 @click.command("verify")
 @click.argument("pipeline")
-@click.argument("seq", type=int)
+@click.argument("seq", type=options.SEQ)
 @options.warehouse
 @options.pipelines
 @options.output

@@ -199,12 +199,20 @@ def _load(wanted: str) -> ModuleType:
         sys.path.append(str(path.parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[unique], _LOADED[unique]
         if isinstance(error, UsageError):
             raise
-        raise PipelinesFileError(f"{path}: {type(error).__name__} while loading: {error}", path=str(path)) from error
+        raise _not_loaded(path, error) from error
     return module
+
+
+def _not_loaded(what: Path | str, error: BaseException) -> PipelinesFileError:
+    """The error for code that fails, or ends the process, when it is loaded."""
+    told = str(error)
+    if isinstance(error, SystemExit):
+        told = f'sys.exit({error.code!r}); what is to be done only in a script belongs below `if __name__ == "__main__":`.'
+    return PipelinesFileError(f"{what}: {type(error).__name__} while loading: {told}", path=str(what))
 
 
 def _import(name: str) -> ModuleType:
@@ -212,5 +220,9 @@ def _import(name: str) -> ModuleType:
         module = importlib.import_module(name)
     except ImportError as error:
         raise PipelinesFileError(f"{name}: no such file, and no module of that name can be imported ({error}).", path=name) from error
+    except (Exception, SystemExit) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise _not_loaded(name, error) from error
     _LOADED[name] = module
     return module

@@ -5,6 +5,7 @@ Stages, validates and publishes each slice with a ledger commit of its own; a re
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from jobs import args
@@ -111,7 +112,7 @@ class CatchUp:
         lineage = prepared.lineage(parent, self.request.start_ms)
         slices = self._slices(runner.pipeline, lineage)
         if slices and runner.pipeline.expect:
-            threading.Thread(target=validation.load_judge, name="great expectations", daemon=True).start()
+            threading.Thread(target=_load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
         committed: list[LedgerRow] = []
@@ -160,10 +161,21 @@ class CatchUp:
         return choose(pipeline.name, lineage, self.request.from_ms, self.request.to_ms, milliseconds(pipeline.slice), most)
 
 
+def _load_judge() -> None:
+    with suppress(ImportError):  # who needs it and finds it missing says so
+        validation.load_judge()
+
+
 def runner_for(request: Request, warehouse: str | None, pipelines: str | None, transport: Callable[[], Transport]) -> Runner:
     """A runner of the request's pipeline in a warehouse. `transport` is called last, when everything else is known to be right."""
     found = registry.load(pipelines)
     pipeline = found[request.pipeline]
+    if request.ranges is not None and request.ranges > pipeline.max_parallelism:
+        raise UsageError(
+            f"{pipeline.name}: --partitions {request.ranges} is more than the {pipeline.max_parallelism} key groups that there are to be "
+            "divided (Pipeline.max_parallelism). Ask for no more than those, or leave it out.",
+            partitions=request.ranges,
+        )
     where = Warehouse.at(warehouse)
     hashes = registry.config_hash(pipeline), found.code_hash(request.pipeline)
     checked = checked_source(where, pipeline)

@@ -22,7 +22,7 @@ from jobs.engines.replay import Engine, Outcome
 from jobs.engines.rows import check_key_types, columns_read
 from jobs.engines.source_roles import check_roles
 from jobs.engines.transport import Transport
-from jobs.errors import LostRaceError, RetryableError, SlackwaterError
+from jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
 from jobs.protocol.collected import LiveMarks, late_by_mark
@@ -413,7 +413,7 @@ class StageOfSlice:
     def _record_failure(self, attempt: Attempt, error: BaseException) -> None:
         outcome = "lost" if isinstance(error, LostRaceError) else "failed"
         code = error.exit_code if isinstance(error, SlackwaterError) else 1
-        text = str(error) if isinstance(error, SlackwaterError) else "".join(traceback.format_exception(error))[-4000:]
+        text = str(error) if isinstance(error, SlackwaterError) else without_credentials("".join(traceback.format_exception(error))[-4000:])
         try:
             self.prepared.attempts.record(attempt, self.runner.clock(), outcome=outcome, exit_code=code, step=self.step, error=text)
         except SlackwaterError as second:  # what stopped the run may stop this, too; the first error is the one to tell

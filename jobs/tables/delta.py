@@ -24,7 +24,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from jobs.errors import SlackwaterError
 from jobs.tables.commits import Owner, PendingCommit
 from jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
-from jobs.tables.log_files import check_commits, commit_path, damage
+from jobs.tables.log_files import LOG, check_commits, commit_path, damage
 from jobs.tables.parquet import write_sealed
 from jobs.tables.partitions import by_partition, folder_of
 from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
@@ -209,6 +209,8 @@ class Folder:
         try:
             table = DeltaTable(self.uri, version=version)
         except TableNotFoundError:
+            with reads(self.uri):  # delta-rs finds nothing where it may not look, either
+                filesystem(self.uri).get_file_info(LOG)
             return None
         except (OSError, DeltaError) as error:
             raise self._not_opened(error) from error

@@ -209,8 +209,9 @@ class Folder:
         try:
             table = DeltaTable(self.uri, version=version)
         except TableNotFoundError:
-            with reads(self.uri):  # delta-rs finds nothing where it may not look, either
-                filesystem(self.uri).get_file_info(LOG)
+            if "://" not in self.uri:  # in a local folder that it may not enter delta-rs finds nothing, either
+                with reads(self.uri):
+                    filesystem(self.uri).get_file_info(LOG)
             return None
         except (OSError, DeltaError) as error:
             raise self._not_opened(error) from error

@@ -62,6 +62,7 @@ class Outcome:
         rows: table → rows that came back to the driver.
         files: table → files that tasks have written.
         counts: names of the ledger's count columns → values.
+        assignments: what has become of (element, window) assignments, see `results.ASSIGNMENTS`.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
         memory_mb: the most that any process has taken while it ran a task.
         state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not tell them apart.
@@ -70,6 +71,7 @@ class Outcome:
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
     files: dict[str, list[WrittenFile]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    assignments: dict[str, int] = field(default_factory=dict)
     state_hash: ContentHash = field(default_factory=ContentHash)
     output_hash: ContentHash = field(default_factory=ContentHash)
     memory_mb: int = 0

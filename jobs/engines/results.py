@@ -34,6 +34,9 @@ COUNTS = (
     "windows_open",
     "timers_pending",
 )
+# What becomes of the (element, window) assignments of accepted rows: parked before the slice; made in it, missed ones included; and at its
+# end in windows that are open, or were collected. Under a session count those of the sessions that it has absorbed.
+ASSIGNMENTS = ("assignments_before", "assignments_made", "assignments_open", "assignments_cleaned")
 # Of each table, of all ranges together: a JVM of 2 GB collects some of them at a time, and Spark's default refuses results of 1 GB.
 _DRIVER_BYTES = 64 << 20
 # What a range task holds of rows that it only passes on, before it makes a file of them.
@@ -63,8 +66,8 @@ def name_of(table: pa.Table) -> str:
 
 
 def counted(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
-    """Counts under names of COUNTS, those of all tasks are added up; beside them what the task has taken: CPU seconds for its share of the
-    snapshot, and the most memory of its process meanwhile."""
+    """Counts under names of COUNTS and ASSIGNMENTS, those of all tasks are added up; beside them what the task has
+    taken: CPU seconds for its share of the snapshot, and the most memory of its process meanwhile."""
     rows = pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())})
     return rows.replace_schema_metadata({_NAME: b"counts", _TAKEN: json.dumps([peak_kb(), state_s]).encode()})
 
@@ -146,7 +149,7 @@ class PassedOn:
 
 def collect(tables: Iterable[pa.Table]) -> Outcome:
     """What all tasks of a replay gave, together."""
-    outcome = Outcome(counts=dict.fromkeys(COUNTS, 0))
+    outcome = Outcome(counts=dict.fromkeys(COUNTS, 0), assignments=dict.fromkeys(ASSIGNMENTS, 0))
     for table in tables:
         name = name_of(table)
         if name == "counts":
@@ -154,7 +157,7 @@ def collect(tables: Iterable[pa.Table]) -> Outcome:
             outcome.memory_mb = max(outcome.memory_mb, memory_kb >> 10)
             outcome.state_s += state_s
             for count, value in zip(table.column("name").to_pylist(), table.column("value").to_pylist(), strict=True):
-                outcome.counts[count] += value
+                (outcome.assignments if count in outcome.assignments else outcome.counts)[count] += value
         elif name == "hashes":
             for kind, text in zip(table.column("kind").to_pylist(), table.column("hash").to_pylist(), strict=True):
                 (outcome.output_hash if kind == "output" else outcome.state_hash).merge(ContentHash.parse(text))

@@ -404,6 +404,7 @@ class StageOfSlice:
             *validation.check_panes(self.pipeline.expect, panes),
             validation.check_conservation(outcome.counts),
             validation.check_life_cycles(outcome.counts, open_before),
+            *([] if self.pipeline.window is None else [validation.check_assignments(outcome.counts, outcome.assignments)]),
             *noted,
         ]
         rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]

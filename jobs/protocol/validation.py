@@ -108,6 +108,19 @@ def check_conservation(counts: dict[str, int]) -> Check:
     return Check("rows are conserved", None, "reject", read == total, observed, abs(read - total), read, None)
 
 
+def check_assignments(counts: dict[str, int], assignments: dict[str, int]) -> Check:
+    """Elements of windows open before + assignments made = missed + elements of windows open now + of windows cleaned up: whatever a window
+    has taken is parked, or was there to be fired until the window was collected."""
+    there = assignments["assignments_before"] + assignments["assignments_made"]
+    gone = counts["assignments_missed"] + assignments["assignments_open"] + assignments["assignments_cleaned"]
+    observed = (
+        f"{assignments['assignments_before']} before, {assignments['assignments_made']} made, {counts['assignments_missed']} missed, "
+        f"{assignments['assignments_open']} open, {assignments['assignments_cleaned']} cleaned up, of which "
+        f"{counts['elements_never_fired']} were never in a firing"
+    )
+    return Check("assignments are conserved", None, "reject", there == gone, observed, abs(there - gone), there, None)
+
+
 def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
     """Windows open before + opened = absorbed by merges + cleaned up + open now: no window appears or vanishes unaccounted for."""
     there = open_before + counts["windows_opened"]

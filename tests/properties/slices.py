@@ -38,6 +38,7 @@ from jobs.pipelines import (
 )
 from jobs.protocol.close import final_timeline
 from jobs.protocol.shapes import shape_of
+from jobs.protocol.validation import check_assignments
 from jobs.tables.delta import write_file
 from jobs.tables.schemas import side_table, table_schemas
 from jobs.tables.staging import stack
@@ -276,6 +277,9 @@ class _Replaying:
         return (write_file(self.folders[name], f"{number}.parquet", rows.drop_columns(["run_id"]), {}).path,)
 
     def _note(self, result: Replayed, outcome: Outcome) -> None:
+        if self.pipeline.window is not None:
+            balance = check_assignments(outcome.counts, outcome.assignments)
+            assert balance.passed, balance.observed
         result.panes += _plain(self._stacked("panes", outcome))
         for name in ("late_events", "quarantine"):
             assert self.file_rows > 1 or not outcome.rows.get(name), "rows that are many do not come to the driver"

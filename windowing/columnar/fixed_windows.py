@@ -73,6 +73,11 @@ class FixedWindows:
         whole = np.full(len(slices), self.size_ms // self.slide_ms)
         return whole + 1 - (slices & 1) if self._rest else whole
 
+    def assignments(self, slices: Longs) -> int:
+        """How many (element, window) assignments elements of these slices have."""
+        whole = self.size_ms // self.slide_ms * len(slices)
+        return whole + int(np.count_nonzero(slices & 1 == 0)) if self._rest else whole
+
     def earliest_last_instants(self, slices: Longs) -> Longs:
         """int64[n]: the last instant of the window that ends first among those of each slice; of none, the slice's own greatest bound."""
         oldest = self.newest_windows(slices) - np.maximum(self.windows_per_slice(slices), 1) + 1

@@ -116,6 +116,7 @@ class Walked(NamedTuple):
         opened: sessions begun, net of those that had not fired when they were absorbed.
         merged: sessions that had fired and were absorbed.
         cleaned: sessions collected.
+        elements_cleaned: their elements.
     """
 
     panes: SessionPanes
@@ -125,6 +126,7 @@ class Walked(NamedTuple):
     opened: int
     merged: int
     cleaned: int
+    elements_cleaned: int
 
     def then(self, other: Walked) -> Walked:
         """What both have made of different chains."""
@@ -137,6 +139,7 @@ class Walked(NamedTuple):
             self.opened + other.opened,
             self.merged + other.merged,
             self.cleaned + other.cleaned,
+            self.elements_cleaned + other.elements_cleaned,
         )
 
 

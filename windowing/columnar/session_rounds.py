@@ -36,7 +36,7 @@ class Rounds:
         self.timeline = timeline
         self._panes = [columns_of(SessionPanes, [])]
         self._late = [np.zeros(0, np.int64)]
-        self._opened = self._merged = self._cleaned = 0
+        self._opened = self._merged = self._cleaned = self._elements_cleaned = 0
 
     def walk(self, chains: ConcernedChains) -> Walked:
         """Walk these chains. Called by `replay_sessions`."""
@@ -60,6 +60,7 @@ class Rounds:
             self._opened,
             self._merged,
             self._cleaned,
+            self._elements_cleaned,
         )
 
     def _round(self, elements: TardyElements, rows: Longs, positions: Longs) -> None:
@@ -111,6 +112,7 @@ class Rounds:
         is_gone = np.zeros(len(live.keys), np.bool_)
         is_gone[touched[self.rules.are_late(last_instants, reached)]] = True
         self._cleaned += int(np.count_nonzero(is_gone))
+        self._elements_cleaned += int(live.elements[is_gone].sum())
         return is_gone
 
     def _merge(self, chains: Longs, ones: Longs, others: Longs, starts: Longs, ends: Longs, elements: TardyElements) -> None:

@@ -46,7 +46,7 @@ class Walk:
         self._in_flight: list[tuple[int, ...]] = []
         self._late: list[int] = []
         self._picks: list[tuple[list[int], int]] = []  # (path, length): contents are the first rows of it
-        self._opened = self._merged = self._cleaned = 0
+        self._opened = self._merged = self._cleaned = self._elements_cleaned = 0
 
     def walk(self, chains: ConcernedChains) -> Walked:
         """Walk these chains. Called by `replay_sessions`."""
@@ -68,6 +68,7 @@ class Walk:
             self._opened,
             self._merged,
             self._cleaned,
+            self._elements_cleaned,
         )
 
     def _chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
@@ -113,7 +114,9 @@ class Walk:
             rise = bisect_left(self._watermarks, last_instant)
             self._fire(key, session, ON_TIME, self._watermarks[rise], self._tick_ends[rise], NO_TIME)
         is_collected = self.rules.is_late(last_instant, watermark)
-        self._cleaned += is_collected
+        if is_collected:
+            self._cleaned += 1
+            self._elements_cleaned += session.elements
         return is_collected
 
     def _merge(self, key: int, absorbed: Sequence[Session], start: int, end: int, clock: int, watermark: int) -> Session:

@@ -38,6 +38,7 @@ class ReplayedSessions(NamedTuple):
             elements.
         late: int64[k], positions of the tardy elements that were dropped, ascending.
         opened, merged, cleaned: numbers of sessions, as the ledger counts them.
+        elements_cleaned: elements of the sessions that were collected.
     """
 
     panes: SessionPanes
@@ -47,6 +48,7 @@ class ReplayedSessions(NamedTuple):
     opened: int
     merged: int
     cleaned: int
+    elements_cleaned: int
 
 
 def is_harmless(times_ms: Longs, watermarks: Longs) -> Booleans:
@@ -94,6 +96,7 @@ def replay_sessions(
         len(whole.keys) - int(known.sum()) + walked.opened,
         walked.merged,
         len(in_flight.keys) - len(still_open.keys) + walked.cleaned,
+        int(in_flight.elements.sum() - still_open.elements.sum()) + walked.elements_cleaned,
     )
 
 

@@ -53,6 +53,7 @@ class KeyGroupRunner(SliceRunner):
         self._log = WindowLog(accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time)
         self._is_event_time, self._lateness_ms = config.assigner.is_event_time, config.allowed_lateness_ms
         self._collected = timeline.collected
+        self._assignments_before = 0
         self._group_of = KeyGroupIndex(config.key_type, key_groups, max_parallelism)
 
         def make_operator(
@@ -97,6 +98,7 @@ class KeyGroupRunner(SliceRunner):
         for key_group, key, window, life in snapshot.windows or ():
             if key_group in self._key_groups:
                 self._log.open_window(key, window, life)
+                self._assignments_before += life.elements
         super().restore(snapshot)
         if self._is_event_time:
             owned = ((key, window) for key_group, key, window, _ in snapshot.windows or () if key_group in self._key_groups)
@@ -129,6 +131,15 @@ class KeyGroupRunner(SliceRunner):
         tally, common = self._log.tally, super().counts()
         accepted = common["rows_accepted"] - tally.rows_late - tally.rows_unassigned
         return {**common, **asdict(tally), "rows_accepted": accepted, "windows_open": sum(map(len, self._log.lives.values()))}
+
+    def assignments(self) -> dict[str, int]:
+        log = self._log
+        return {
+            "assignments_before": self._assignments_before,
+            "assignments_made": log.assignments_added + log.tally.assignments_missed,
+            "assignments_open": sum(life.elements for lives in log.lives.values() for life in lives.values()),
+            "assignments_cleaned": log.assignments_cleaned,
+        }
 
     def snapshot(self, key_groups: KeyGroupRange | None = None) -> OperatorSnapshot:
         wanted = key_groups or self._key_groups

@@ -202,6 +202,10 @@ class SliceRunner:
         failed = len(self.failed)
         return {"rows_accepted": self._slice_log.processed - failed, "rows_quarantined": failed, "timers_pending": self._timers()}
 
+    def assignments(self) -> dict[str, int]:
+        """What has become of (element, window) assignments; nothing where there are no windows."""
+        return {}
+
     def _timers(self) -> int:
         services = (service for _, service in self._operator.time_services.services())
         return sum(len(service.event_timers) + len(service.processing_timers) for service in services)

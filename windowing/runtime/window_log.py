@@ -137,6 +137,8 @@ class WindowLog:
         processed: elements processed so far; the runner counts.
         processing_time: the operator's clock, which stops at timers on its way to `clock`; set with the operator.
         tally: counts since the log was made.
+        assignments_added: how often a window has taken an element since then.
+        assignments_cleaned: elements of windows that were collected since then.
     """
 
     def __init__(self, *, accumulates: bool, is_event_time: bool) -> None:
@@ -149,6 +151,8 @@ class WindowLog:
         self.processed = 0
         self.processing_time: ProcessingTimeService
         self.tally = Tally()
+        self.assignments_added = 0
+        self.assignments_cleaned = 0
         self._accumulates = accumulates
         self._is_event_time = is_event_time
         self._firing: tuple[WindowLife, str, int | None, int | None] | None = None
@@ -163,6 +167,7 @@ class WindowLog:
         self.elements_added(key, window, 1, self.clock)
 
     def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
+        self.assignments_added += number
         lives = self.lives.get(window)
         life = None if lives is None else lives.get(key)
         if life is None:
@@ -259,6 +264,7 @@ class WindowLog:
         if life is not None:
             self.tally.windows_cleaned += 1
             self.tally.elements_never_fired += life.unfired
+            self.assignments_cleaned += life.elements
 
     def _close_window(self, key: Any, window: Window) -> WindowLife | None:
         lives = self.lives.get(window)

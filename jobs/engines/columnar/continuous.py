@@ -68,6 +68,7 @@ class ContinuousFamily:
             "windows_fired": int(np.count_nonzero(~is_late)),
             "windows_refired": int(np.count_nonzero(is_late)),
             "elements_never_fired": int(after.unfired[~windows.stays()].sum()),
+            "assignments_cleaned": int(after.elements[~windows.stays()].sum()),
             "timers_pending": sum(len(part.keys) for part in timers),
         }
         panes = [self._panes(windows, fired, kind, held) for kind in _KINDS]

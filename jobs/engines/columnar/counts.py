@@ -57,6 +57,7 @@ class CountFamily:
             "windows_fired": int(np.count_nonzero(~is_late)),
             "windows_refired": int(np.count_nonzero(is_late)),
             "elements_never_fired": int(after.counts[~stays].sum()),
+            "assignments_cleaned": int(after.elements[~stays].sum()),
             "timers_pending": len(cleaned.keys),
         }
         panes = [self._panes(kind, windows, fired, rows, held) for kind, rows in ((first_kind, ~is_late), ("late", is_late))]

@@ -39,7 +39,8 @@ def travelling(setting: Setting, elements: Elements) -> Split:
     if windows is not None:
         return FixedSplit(setting, windows).judge(elements, windows.slices(elements.events), np.arange(len(elements.keys)))
     rows = elements.rows.select([*setting.read, ARRIVAL, EVENT])
-    return Split({BEHIND: Part(elements.keys, rows)}, None, {"rows_accepted": rows.num_rows})
+    counts = {"rows_accepted": rows.num_rows, "assignments_made": rows.num_rows}
+    return Split({BEHIND: Part(elements.keys, rows)}, None, counts)
 
 
 class Spans(NamedTuple):

@@ -47,7 +47,8 @@ class FixedMerge:
         lives = [fired, restored.take(rows_where(has_fired))]
         again, is_replaced, late_panes = self._refire(lives, refires)
         windows = np.count_nonzero(~is_replaced) + len(again.keys)
-        open_windows, timers = self._park(self._staying([*lives, again], np.append(is_replaced, np.zeros(len(again.keys), np.bool_))))
+        parts, is_replaced = [*lives, again], np.append(is_replaced, np.zeros(len(again.keys), np.bool_))
+        open_windows, timers = self._park(self._staying(parts, is_replaced))
         counts = {
             "windows_opened": int(windows - sum(np.count_nonzero(part.is_parked) for part in lives)),
             "windows_fired": len(panes.keys),
@@ -55,6 +56,7 @@ class FixedMerge:
             "windows_cleaned": int(windows - len(open_windows.keys)),
             "windows_open": len(open_windows.keys),
             "assignments_missed": missed,
+            "assignments_cleaned": self._elements_cleaned(parts, is_replaced),
             "timers_pending": sum(len(part.keys) for part in timers),
         }
         return Merged([panes, late_panes], open_windows, timers, counts)
@@ -67,6 +69,11 @@ class FixedMerge:
         whole = Lives.join([part.take(some) for part, some in zip(lives, rows, strict=True)])
         order = order_of_pairs(whole.windows, whole.keys)
         return whole.take(order[~is_replaced[np.concatenate(is_open)][order]])
+
+    def _elements_cleaned(self, lives: Sequence[Lives], is_replaced: Booleans) -> int:
+        """Elements of windows in several parts that are collected by the slice's end, each window as it is by then."""
+        is_collected = np.concatenate([part.windows <= self._newest_closed for part in lives])
+        return int(np.concatenate([part.elements for part in lives])[is_collected & ~is_replaced].sum())
 
     @property
     def _newest_closed(self) -> int:

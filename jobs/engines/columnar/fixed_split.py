@@ -36,6 +36,7 @@ class FixedSplit:
         split = self.judge(elements, slices, behind)
         split.parts[CELLS] = self._cells(elements, slices, behind)
         split.counts["rows_accepted"] += len(slices) - len(behind)
+        split.counts["assignments_made"] += self.windows.assignments(slices) - self.windows.assignments(slices[behind])
         return split
 
     def _behind(self, elements: Elements, slices: Longs) -> Longs:
@@ -62,7 +63,12 @@ class FixedSplit:
         return Split(
             {BEHIND: Part(elements.keys[kept], part)},
             Late(late, watermarks[is_late], missed.rows, starts, starts + windows.size_ms),
-            {"rows_accepted": len(kept), "rows_late": len(late), "rows_unassigned": len(behind) - len(kept) - len(late)},
+            {
+                "rows_accepted": len(kept),
+                "rows_late": len(late),
+                "rows_unassigned": len(behind) - len(kept) - len(late),
+                "assignments_made": windows.assignments(slices[~is_skipped]),
+            },
         )
 
     def _cells(self, elements: Elements, slices: Longs, behind: Longs) -> Part:

@@ -69,7 +69,10 @@ class RangeWork:
         except FailedFiring as failure:
             key = [column[failure.key].as_py() for column in numbers.distinct.select(self.keys.names).columns]
             raise failure.located(key[0] if len(key) == 1 else tuple(key)) from failure.error
-        yield from self._hand_over(part, merged, by_name, numbers.distinct)
+        before = int(parked.rows.column("elements").to_numpy().sum())
+        still_open = int(merged.windows.elements.sum())
+        counts = {**merged.counts, "assignments_before": before, "assignments_open": still_open}
+        yield from self._hand_over(part, merged._replace(counts=counts), by_name, numbers.distinct)
 
     def _number(self, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]) -> tuple[KeyNumbers, dict[str, Part], Part]:
         """The keys of all parts and parked windows, numbered together."""

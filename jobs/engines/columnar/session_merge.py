@@ -48,6 +48,8 @@ class SessionMerge:
         counts = {
             "rows_accepted": doubtful - len(replayed.late),
             "rows_late": len(replayed.late),
+            "assignments_made": doubtful - len(replayed.late),
+            "assignments_cleaned": replayed.elements_cleaned,
             "windows_opened": replayed.opened,
             "windows_merged": replayed.merged,
             "windows_cleaned": replayed.cleaned,

@@ -38,7 +38,8 @@ class SessionSplit:
             TARDY: Part(elements.keys[tardy], elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(tardy))),
             DOUBTFUL: Part(elements.keys[doubtful], elements.whole(doubtful)),
         }
-        return Split(parts, None, {"rows_accepted": len(harmless) - len(doubtful)})
+        accepted = len(harmless) - len(doubtful)
+        return Split(parts, None, {"rows_accepted": accepted, "assignments_made": accepted})
 
     def _pieces(self, elements: Elements, chosen: Booleans | None) -> Part:
         """Sessions of the chosen rows. The others make a group of their own, which is left out: that is cheaper than a copy of the rows."""

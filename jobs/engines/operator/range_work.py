@@ -112,7 +112,7 @@ class RangeWork(ABC, Generic[Runner]):
         output_hash = ContentHash()
         self._add(output_hash, output)
         yield hashed(output_hash, state_hash)
-        yield counted({**counts, **self._read()})
+        yield counted({**counts, **runner.assignments(), **self._read()})
 
     def _handed_over(self, to: Replay, tables: dict[str, pa.Table]) -> Iterator[pa.Table]:
         for name, rows in tables.items():

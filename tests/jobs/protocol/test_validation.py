@@ -17,7 +17,7 @@ import pytest
 from jobs.pipelines import Expectation, expect
 from jobs.pipelines.errors import PipelineError
 from jobs.protocol import validation
-from jobs.protocol.validation import Check, check_conservation, check_panes, check_types, verdict
+from jobs.protocol.validation import Check, check_assignments, check_conservation, check_panes, check_types, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -147,6 +147,22 @@ def test_a_single_row_too_many_or_too_few_is_seen(count: str, more: int) -> None
     check = check_conservation({**COUNTS, count: COUNTS[count] + more})
     assert (check.passed, check.unexpected) == (False, 1)
     assert verdict([check]) == "failed"
+
+
+ASSIGNMENTS = {"assignments_before": 20, "assignments_made": 7, "assignments_open": 11, "assignments_cleaned": 14}
+
+
+def test_assignments_that_are_all_accounted_for_are_conserved() -> None:
+    check = check_assignments({"assignments_missed": 2, "elements_never_fired": 3}, ASSIGNMENTS)
+    assert (check.passed, check.severity, check.unexpected, check.checked) == (True, "reject", 0, 27)
+    assert check.observed == "20 before, 7 made, 2 missed, 11 open, 14 cleaned up, of which 3 were never in a firing"
+
+
+@pytest.mark.parametrize("count", ASSIGNMENTS)
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_single_assignment_too_many_or_too_few_is_seen(count: str, more: int) -> None:
+    check = check_assignments({"assignments_missed": 2, "elements_never_fired": 0}, {**ASSIGNMENTS, count: ASSIGNMENTS[count] + more})
+    assert (check.passed, check.unexpected) == (False, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""A run whose windows have lost or doubled what they took is rejected, whichever engine has done it, and nothing of it is published."""
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from jobs.engines.columnar import ColumnarEngine
+from jobs.engines.columnar.fixed_lives import Pieces
+from jobs.engines.columnar.fixed_merge import FixedMerge
+from jobs.engines.operator import OperatorEngine
+from jobs.protocol.catch_up import SliceRejected
+from jobs.tables.inspection import Inspection
+from tests.jobs.protocol.restating import DAILY, World, every_hour
+from windowing.runtime.window_log import WindowLog
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A day of a row an hour that has been run, and another that has not."""
+    world = World(tmp_path / "w", DAILY)
+    world.append(every_hour(0, 48))
+    world.run(24)
+    return world
+
+
+def rejected(world: World) -> str:
+    """What the check of a rejected run has seen."""
+    before = world.left()
+    with pytest.raises(SliceRejected, match="assignments are conserved"):
+        world.run(48)
+    assert world.left() == before
+    [attempt] = Inspection("daily", world.tables).open_attempts()
+    checks = [row for row in world.tables["validations"].read().to_pylist() if row["run_id"] == attempt["run_id"]]
+    [check] = [row for row in checks if row["expectation"] == "assignments are conserved"]
+    assert not check["passed"]
+    return str(check["observed"])
+
+
+def test_rows_lost_on_the_way_to_their_windows_of_columns(world: World) -> None:
+    real = FixedMerge._of_cells
+
+    def losing(merge: FixedMerge, part: Any) -> Pieces:
+        pieces = real(merge, part)
+        first = slice(1, None)
+        return Pieces(
+            *(column[first] for column in pieces[:-1]), [[column[first] for column in columns] for columns in pieces.accumulators]
+        )
+
+    world.engine = ColumnarEngine()
+    with patch.object(FixedMerge, "_of_cells", losing):
+        assert " 24 made, 0 missed, " in rejected(world)
+    assert [row.rows_accepted for row in world.run(48)] == [24]
+
+
+def test_windows_of_the_operator_that_vanish_with_what_they_took(world: World) -> None:
+    def forgetting(log: WindowLog, key: Any, window: Any) -> None:
+        log._close_window(key, window)
+
+    world.engine = OperatorEngine()
+    with patch.object(WindowLog, "window_cleared", forgetting):
+        assert " 24 made, 0 missed, 6 open, 0 cleaned up" in rejected(world)
+    assert [row.rows_accepted for row in world.run(48)] == [24]

@@ -216,7 +216,8 @@ def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publis
         parts=(),
         source=(),
     )
-    return Publisher(name, tables, roll_forward(pipeline, tables, shape))
+    declared = Declared(pipeline, registry.config_hash(pipeline), tables)
+    return Publisher(name, tables, roll_forward(pipeline, tables, shape), declared=declared)
 
 
 def maintenance(name: str, warehouse: str | None, pipelines: str | None) -> Maintenance:

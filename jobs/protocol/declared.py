@@ -57,7 +57,7 @@ class Declared:
             SettingsChanged: see `check_rules`.
         """
         if owner is not None and owner.config_hash != self.config_hash:
-            check_rules(self.pipeline, self._of(owner), owner.seq)
+            check_rules(self.pipeline, self._of(owner), owner.seq or owner.run_id)
 
     def why_not_continued(self, last: LedgerRow) -> str | None:
         """Why the next slice could not carry on what the run `last` has parked; None where it could."""

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from jobs.errors import LostRaceError, RejectedError, UsageError
 from jobs.protocol import kept_ticks, validation
+from jobs.protocol.declared import Declared
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
 from jobs.tables.attempts import Attempt, AttemptsWriter
@@ -39,12 +40,14 @@ class Publisher:
         tables: its tables.
         roll_forward: how its published table follows.
         clock: the wall clock.
+        declared: what the pipeline declares now, for what was staged before; None: it was staged by these declarations.
     """
 
     pipeline: str
     tables: Tables
     roll_forward: RollForward
     clock: Callable[[], datetime] = wall_clock
+    declared: Declared | None = None
 
     def publish(self, run_id: str | None = None, accept: str | None = None) -> list[LedgerRow]:
         """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and roll forward.
@@ -54,11 +57,15 @@ class Publisher:
 
         Raises:
             NotStaged, RejectedByValidation, LostRaceError.
+            SettingsChanged: what is staged was declared with other rules than today's.
         """
         self.roll_forward.finish()
         chain = self._chain(run_id)
         if not chain:
             return []
+        if self.declared is not None:
+            for _, row in chain:
+                self.declared.refuse_other_rules(row)
         refused = [row for _, row in chain if row.verdict == validation.FAILED]
         if refused and accept is None:
             raise RejectedByValidation(

@@ -105,7 +105,7 @@ def test_changed_settings_count_from_their_cut_on_for_what_is_parked_as_the_mode
 
 @pytest.mark.slow
 @given(pasts(), st.data())
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_changed_settings_count_from_their_cut_on_in_many_more_lineages(past: Past, data: st.DataObject) -> None:
     check_past(past, data)
 

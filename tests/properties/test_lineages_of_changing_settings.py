@@ -165,7 +165,7 @@ seeds_of_slices = st.lists(st.integers(1, 2**32), min_size=SLICES, max_size=SLIC
 
 @pytest.mark.slow
 @given(bases, seeds_of_slices, steps)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_settings_change_in_a_lineage_or_are_refused(base: Pipeline, seeds: list[int], program: list[tuple]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check_lineage(base, seeds, program, Path(folder))

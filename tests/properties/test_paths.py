@@ -98,7 +98,7 @@ def pane_of(row: dict) -> PaneRow:
 
 
 @given(pipelines(), st.integers(0, 2**32), st.lists(steps, min_size=2, max_size=2))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 def test_published_is_the_same_by_any_path(pipeline: Pipeline, seed: int, programs: list[list[tuple]]) -> None:
     drawn = random.Random(seed)
     arrivals = [drawn.uniform(0, SLICES * LENGTH) for _ in range(30)]

@@ -11,7 +11,9 @@ from jobs.protocol.catch_up import roll_forward
 from jobs.protocol.declared import Declared
 from jobs.protocol.evolution import SettingsChanged
 from jobs.protocol.moves import Moves
+from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
+from jobs.tables.ledger import LedgerRow
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, multiset, perfect
 from windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
 
@@ -106,6 +108,25 @@ def test_a_branch_that_was_run_with_another_trigger_is_published_only_where_that
     publisher = BranchPublisher("daily", prepared.tables, rolling, "0")
     with pytest.raises(SettingsChanged, match="can't be made live by today's rules:\n  trigger: "):
         publisher.publish_as_it_is(branch.name, world.pipeline, world.warehouse)
+
+
+def test_what_was_staged_with_another_trigger_is_published_only_where_that_is_declared_again(
+    world: World, declare: Callable[..., None]
+) -> None:
+    run(world, 8)
+    world.run(12, slice_=4 * HOUR, publish=False)
+    live, shape = world.main.live, world.runner().prepare().shape
+
+    def publish() -> list[LedgerRow]:
+        rolling = roll_forward(world.pipeline, world.tables, shape)
+        return Publisher("daily", world.tables, rolling, declared=Declared(world.pipeline, world.code, world.tables)).publish()
+
+    declare(trigger=PURGING)
+    with pytest.raises(SettingsChanged, match="can't be made live by today's rules:\n  trigger: "):
+        publish()
+    assert world.main.live == live
+    declare(allowed_lateness=HOUR)
+    assert len(publish()) == 1
 
 
 def test_a_lineage_keeps_its_number_of_key_groups_also_where_it_is_restated_from_its_start(

@@ -1,6 +1,8 @@
-"""What runs of a lineage were declared with, as they have recorded it, and whether that goes together with what the pipeline declares now.
+"""What runs of a lineage were declared with, as they have recorded it, and whether that goes together with
+what the pipeline declares now.
 
-Reads `attempts`, and the source's log where rows were left to a restatement. What a change means is said in `evolution`.
+Reads `attempts`, and the source's log where rows were left to a restatement. What a change means is said
+in `evolution`.
 """
 
 from collections.abc import Sequence
@@ -31,8 +33,8 @@ class Declared:
     tables: Tables
 
     def changes(self, owner: LedgerRow, from_ms: int, start_ms: int | None) -> list[Difference]:
-        """Settings that differ from those of the run `owner` and are converted with its state by a slice that starts at `from_ms`, in a
-        lineage that begins at `start_ms`.
+        """Settings that differ from those of the run `owner` and are converted with its state by a slice
+        that starts at `from_ms`, in a lineage that begins at `start_ms`.
 
         Raises:
             SettingsChanged: see `check_settings`.
@@ -42,7 +44,8 @@ class Declared:
         return check_settings(self.pipeline, self._of(owner), owner.seq or owner.run_id, from_ms, start_ms)
 
     def refuse_another_lineage(self, owner: LedgerRow | None) -> None:
-        """Refuse to begin a lineage anew with settings that it has for good; `owner` is the run that has main's snapshot.
+        """Refuse to begin a lineage anew with settings that it has for good; `owner` is the run that has
+        main's snapshot.
 
         Raises:
             SettingsChanged: see `check_lasting`.
@@ -70,8 +73,8 @@ class Declared:
         return None
 
     def refuse_rows_left_to_a_restatement(self, live: Sequence[LedgerRow], newest: PinnedSource) -> None:
-        """Refuse to fold from now on while rows wait for a restatement that appeared under ``stragglers="restate"``: no run would ever read
-        them. `newest` is the source as it stands.
+        """Refuse to fold from now on while rows wait for a restatement that appeared under
+        ``stragglers="restate"``: no run would ever read them. `newest` is the source as it stands.
 
         Raises:
             SettingsChanged: with the range to restate.

@@ -15,9 +15,10 @@ from jobs.protocol.slices import iso
 
 Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
 
-# What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is not here is refused. What is
-# lasting can't even change where a lineage is restated from its start: rows of `published` and `corrections` are told apart by it. Of the
-# settings in `_TELLING_ROWS_APART` that holds where the change makes firings replace each other that did not, or no longer do.
+# What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is
+# not here is refused. What is lasting can't even change where a lineage is restated from its start: rows of
+# `published` and `corrections` are told apart by it. Of the settings in `_TELLING_ROWS_APART` that holds
+# where the change makes firings replace each other that did not, or no longer do.
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every"), "free"),
@@ -76,8 +77,8 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
 
 def _replacing(description: Mapping[str, Any]) -> str:
-    """What firings replace in `published`, as far as declarations say it: that of their window, nothing, or what a trigger of the user's
-    own makes them."""
+    """What firings replace in `published`, as far as declarations say it: that of their window, nothing,
+    or what a trigger of the user's own makes them."""
     if description["window"] is None:
         return "nothing, without windows"
     trigger = description["trigger"]
@@ -91,9 +92,11 @@ def _replacing(description: Mapping[str, Any]) -> str:
 def check_settings(
     pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str, from_ms: int, start_ms: int | None = None
 ) -> list[Difference]:
-    """What a slice that starts at `from_ms` converts of the state that run `seq`, declared as `before`, has parked.
+    """What a slice that starts at `from_ms` converts of the state that run `seq`, declared as `before`,
+    has parked.
 
-    `before` is None where the run has not recorded its declarations. The lineage begins at `start_ms`, by default where the pipeline says.
+    `before` is None where the run has not recorded its declarations. The lineage begins at `start_ms`, by
+    default where the pipeline says.
 
     Raises:
         SettingsChanged: with every difference that can't be followed, and the ways out.
@@ -127,7 +130,8 @@ def check_settings(
 
 
 def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
-    """Refuse what can't change while a lineage lasts, although nothing that is parked is carried on; arguments as for `check_settings`.
+    """Refuse what can't change while a lineage lasts, although nothing that is parked is carried on;
+    arguments as for `check_settings`.
 
     Raises:
         SettingsChanged: with the differences and the ways out.
@@ -143,7 +147,8 @@ def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int
 
 
 def check_rules(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
-    """Refuse to make live what run `seq` left, where settings have changed that its state and its published rows rest on.
+    """Refuse to make live what run `seq` left, where settings have changed that its state and its
+    published rows rest on.
 
     Raises:
         SettingsChanged: with the differences and the ways out.

@@ -1,5 +1,6 @@
-"""Whatever settings change between the runs of a lineage, what is parked is carried on as the models define the change: in both
-engines, any number of ranges and any state back end; for windows and triggers of every kind, and for process functions.
+"""Whatever settings change between the runs of a lineage, what is parked is carried on as the models
+define the change: in both engines, any number of ranges and any state back end; for windows and triggers
+of every kind, and for process functions.
 """
 
 from bisect import bisect_right
@@ -33,7 +34,8 @@ Rules = Mapping[str, Any]
 
 
 class Past(NamedTuple):
-    """A lineage whose settings change: `changes` holds for each cut the rules of the model from there on, all of them."""
+    """A lineage whose settings change: `changes` holds for each cut the rules of the model from there on,
+    all of them."""
 
     rules: model.Replay
     events: list[model.Event]
@@ -57,7 +59,8 @@ RULES = {
 
 @st.composite
 def pasts(draw: st.DrawFn) -> Past:
-    """Rules, events of which many are late, from two source partitions that pause, and cuts at which one rule or several change."""
+    """Rules, events of which many are late, from two source partitions that pause, and cuts at which one
+    rule or several change."""
     drawn = {name: draw(values) for name, values in RULES.items()}
     rules = model.Replay(start=START, to=START + LENGTH, assigner=draw(st.sampled_from(ASSIGNERS)), aggregates=AGGREGATES, **drawn)
     step = st.sampled_from(range(START + 100, START + LENGTH, 100)) | st.integers(START + 1, START + LENGTH - 1)
@@ -73,7 +76,8 @@ def pasts(draw: st.DrawFn) -> Past:
 
 
 def _event(random: Random, number: int) -> model.Event:
-    """One event, in time, a little early or very late. The second source partition pauses in every other stretch of 200."""
+    """One event, in time, a little early or very late. The second source partition pauses in every other
+    stretch of 200."""
     arrival = random.randint(0, LENGTH - 1)
     source = "t" if arrival // 200 % 2 and random.random() < 0.4 else "s"
     delay = random.choice([random.randint(-3, 30), random.randint(-30, 10), random.randint(50, 700)])

@@ -1,6 +1,6 @@
-"""Settings change between runs, restatements and restores of one lineage, on real tables. What is refused changes nothing;
-what is published is what the panes of the live runs say; where stragglers are folded every row is read once; and a
-restatement from the start leaves what one run by today's settings does.
+"""Settings change between runs, restatements and restores of one lineage, on real tables. What is refused
+changes nothing; what is published is what the panes of the live runs say; where stragglers are folded
+every row is read once; and a restatement from the start leaves what one run by today's settings does.
 """
 
 import tempfile
@@ -96,7 +96,8 @@ class ChangingLineage:
             self.rows += [(slice_, version(self.world))] * len(rows)
 
     def attempt(self, command: Callable[[], Any]) -> bool:
-        """Run a command by the settings that are wanted. If they are refused nothing has changed, and those from before are declared."""
+        """Run a command by the settings that are wanted. If they are refused nothing has changed, and
+        those from before are declared."""
         published, live = multiset(self.world.published()), self.world.main.live
         try:
             command()

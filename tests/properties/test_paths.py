@@ -1,5 +1,5 @@
-"""By whatever path main came to the same slices, by runs, backfills, branches published later, or restores, `published` is the same, row by
-row, and what the model says of the panes of the live runs.
+"""By whatever path main came to the same slices, by runs, backfills, branches published later, or
+restores, `published` is the same, row by row, and what the model says of the panes of the live runs.
 """
 
 import random
@@ -41,7 +41,8 @@ steps = st.lists(
 
 @dataclass
 class WanderingLineage:
-    """A lineage that comes to its slices in whatever way; the rows of the source are all there from the start."""
+    """A lineage that comes to its slices in whatever way; the rows of the source are all there from the
+    start."""
 
     world: World
 

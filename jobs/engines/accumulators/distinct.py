@@ -11,8 +11,8 @@ from jobs.engines.accumulators.extremes import nan_greatest
 
 
 def as_member(value: Any) -> Any:
-    """`value` as the set holds it: None stands for NaN. NaN equals no other, so a set that has been pickled, by a state back end on disk,
-    would take in a second one. Nulls don't come here."""
+    """`value` as the set holds it: None stands for NaN. NaN equals no other, so a set that has been
+    pickled, by a state back end on disk, would take in a second one. Nulls don't come here."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

@@ -1,7 +1,8 @@
-"""Random histories of a lineage: runs, restatements that converge or don't, and restores, with panes as an engine may stage them.
+"""Random histories of a lineage: runs, restatements that converge or don't, and restores, with panes as an
+engine may stage them.
 
-Firings of a window count upwards in a run, and along a lineage but for windows that begin again at 1: earlier releases made a window anew
-that they had collected, when the allowed lateness was raised.
+Firings of a window count upwards in a run, and along a lineage but for windows that begin again at 1:
+earlier releases made a window anew that they had collected, when the allowed lateness was raised.
 """
 
 from collections.abc import Sequence
@@ -135,8 +136,8 @@ def results() -> st.SearchStrategy[tuple[Any, ...]]:
 
 @st.composite
 def panes(draw: st.DrawFn, identity: Identity, state: State) -> list[PaneRow]:
-    """The panes of one run that continues `state`: firings count upwards, with gaps; withdrawal is the end of a window. One may begin
-    again."""
+    """The panes of one run that continues `state`: firings count upwards, with gaps; withdrawal is the end
+    of a window. One may begin again."""
     firings, fired = dict(state), set[Any]()
     log: list[PaneRow] = []
     for _ in range(draw(st.integers(0, 6))):

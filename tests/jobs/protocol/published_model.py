@@ -66,8 +66,9 @@ class Change:
 
 
 def newest_firings(live: Sequence[Sequence[PaneRow]], purging: bool) -> dict[Identity, PaneRow]:
-    """The rows that stand, from the panes of the live runs in their order: of a window those of the newest firing alone, unless firings
-    stand side by side. The newest firing is the last one of the last run that has one, whatever its number."""
+    """The rows that stand, from the panes of the live runs in their order: of a window those of the newest
+    firing alone, unless firings stand side by side. The newest firing is the last one of the last run that
+    has one, whatever its number."""
     newest: dict[Identity, tuple[int, int]] = {}
     log = [(position, pane) for position, run in enumerate(live) for pane in run]
     for position, pane in log:

@@ -1,4 +1,6 @@
-"""Settings that change between runs, restatements and restores of one lineage: what is published is right, or the change is refused."""
+"""Settings that change between runs, restatements and restores of one lineage: what is published is right,
+or the change is refused.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,5 +1,6 @@
-"""However main came to the runs of some slices, by runs, published branches, backfills or restores, `published` holds the same rows: those
-of the newest firings by the order of the slices, then by firing within a run.
+"""However main came to the runs of some slices, by runs, published branches, backfills or restores,
+`published` holds the same rows: those of the newest firings by the order of the slices, then by firing
+within a run.
 """
 
 from dataclasses import replace
@@ -107,7 +108,8 @@ def test_published_is_the_same_by_any_path_on_disk(identity: Identity, data: st.
         assert facts(identity, [row.pane for row in found]) == facts(identity, wanted(identity, slices_))
 
 
-# A window that earlier releases made anew, empty, after it had been collected: its second firing is again the first.
+# A window that earlier releases made anew, empty, after it had been collected: its second firing is again the
+# first.
 BEGUN_AGAIN: Slices = ((pane(1, n=23), pane(2, "late", n=24)), (pane(1, "late", n=1),))
 
 

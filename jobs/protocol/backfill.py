@@ -21,7 +21,7 @@ from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import MAIN, Branch, LedgerRow
 from jobs.tables.lineage import fork_row
 from jobs.tables.overrides import OverridesReader
-from jobs.tables.snapshots import is_kept
+from jobs.tables.snapshots import is_kept, put_back_around
 from jobs.tables.spans import in_common, seqs_of
 
 LOSSES = 3
@@ -189,7 +189,8 @@ class _Restating:
     def _fork(self, origin: Origin) -> Branch:
         name, taken = origin.free_name()
         row = fork_row(name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version)
-        self.ledger.commit(name, taken, [row], self.runner.clock)
+        with put_back_around(self.tables, origin.wanted.owner):
+            self.ledger.commit(name, taken, [row], self.runner.clock)
         self.asked.say(f"restates {origin.wanted} on the branch {name}.")
         branch = self.ledger.branch(name)
         assert branch is not None

@@ -18,6 +18,7 @@ from jobs.protocol.slice_replay import Pins, SliceReplay
 from jobs.protocol.slices import Slice
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.overrides import OverridesReader
+from jobs.tables.snapshots import put_back
 from windowing import ContinuousEventTimeTrigger, GlobalWindows, ProcessingTimeoutTrigger, PurgingTrigger
 from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
 from windowing.java import LONG_MAX
@@ -84,7 +85,7 @@ class _StageOfClose(StageOfSlice):
         assert owner is not None and start_ms is not None
         overrides = OverridesReader(self.tables["overrides"]).rows()
         pins = Pins.recorded(self.pipeline, self.runner.warehouse, owner, owner, (), overrides)
-        return FinalReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, pins)
+        return FinalReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, put_back(self.tables, owner), pins)
 
 
 @dataclass(frozen=True)

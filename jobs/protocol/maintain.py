@@ -4,7 +4,7 @@ Touches nothing that the lineage needs: `jobs.tables.retention` decides, and is 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,8 +16,10 @@ from jobs.protocol.run import wall_clock
 from jobs.protocol.uniqueness import UNIQUE_TABLES
 from jobs.tables.attempts import AttemptsWriter
 from jobs.tables.errors import CommitConflict
-from jobs.tables.retention import Lineage, Rule, droppable
+from jobs.tables.retention import Lineage, Rule, droppable, needed
 from jobs.tables.schemas import SIDE, SNAPSHOT_TABLES, STAGED_TABLES
+from jobs.tables.snapshots import put_back
+from jobs.tables.staging import unpack
 from jobs.tables.upkeep import Held, TableUpkeep
 from jobs.tables.warehouse import Tables
 
@@ -94,6 +96,7 @@ class Maintenance:
         dropped, kept = self._split(name)
         if dropped:
             table.drop_partitions("run_id", list(dropped))
+            self._put_back_what_is_needed(dropped)
         fewer, note = 0, None
         try:
             fewer = table.compact() if name not in SNAPSHOT_TABLES else 0
@@ -103,6 +106,23 @@ class Maintenance:
         upkeep = _upkeep(name, dropped, kept, fewer, table.vacuum(is_dry=False), note)
         log.info(f"maintain {name}", extra={"pipeline": self.pipeline.name})
         return upkeep
+
+    def _put_back_what_is_needed(self, dropped: Iterable[str]) -> None:
+        """Of what was dropped, put back what is needed by now: a restore, a fork or a publish came between the choice and the drop."""
+        lineage = self._lineage()
+        staged = {one.run_id: unpack(one.ledger_row)[1] for one in lineage.attempts if one.ledger_row is not None}
+        rows = staged | {row.run_id: row for row in lineage.rows}
+        for run_id in needed(lineage, self._rule, self.clock()) & set(dropped) & rows.keys():
+            put_back(self.tables, rows[run_id])
+            log.info("put back what is needed meanwhile", extra={"pipeline": self.pipeline.name, "run_id": run_id})
+
+    @property
+    def _rule(self) -> Rule:
+        return Rule(self.pipeline.keep_snapshots, self.pipeline.keep_snapshot_every)
+
+    def _lineage(self) -> Lineage:
+        ledger = self.tables.ledger
+        return Lineage(self.tables.attempts.standing(), ledger.rows(), ledger.branches())
 
     def _tables(self) -> list[tuple[str, TableUpkeep]]:
         """Every table that stands. Snapshots have files of their own for each run, and are dropped instead of compacted; where runs share
@@ -114,12 +134,10 @@ class Maintenance:
         """Of a snapshot table: what is dropped of it and what stays, by run id. Nothing, of another."""
         if name not in SNAPSHOT_TABLES:
             return {}, {}
-        ledger, rule = self.tables.ledger, Rule(self.pipeline.keep_snapshots, self.pipeline.keep_snapshot_every)
         while True:
             version = self.tables["runs"].open().version()
             stored = TableUpkeep(self.tables[name]).partitions("run_id")
-            lineage = Lineage(self.tables.attempts.standing(), ledger.rows(), ledger.branches())
-            gone = set(droppable(stored, lineage, rule, self.clock()))
+            gone = set(droppable(stored, self._lineage(), self._rule, self.clock()))
             if self.tables["runs"].open().version() == version:
                 return {run: held for run, held in stored.items() if run in gone}, {
                     run: held for run, held in stored.items() if run not in gone

@@ -14,7 +14,7 @@ from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
 from jobs.tables.ledger import MAIN, Branch, LedgerReader, LedgerRow, LedgerWriter
 from jobs.tables.lineage import check_branch_name, drop_row, fork_row, restore_row
-from jobs.tables.snapshots import nearest_kept, require_kept
+from jobs.tables.snapshots import nearest_kept, put_back_around, require_kept
 from jobs.tables.spans import seqs_of
 from jobs.tables.warehouse import Tables
 
@@ -98,7 +98,8 @@ class Moves:
         if owner is None and live:
             require_kept(self.tables, self.pipeline, live[-1], live)
         row = fork_row(name, of, owner, ledger.start_of(of), self.version)
-        [bound] = ledger.commit(name, None if before is None else before.seq, [row], self.clock)
+        with put_back_around(self.tables, owner):
+            [bound] = ledger.commit(name, None if before is None else before.seq, [row], self.clock)
         self._log("fork", bound)
         return bound
 
@@ -120,7 +121,8 @@ class Moves:
         if owner is not None:
             require_kept(self.tables, self.pipeline, owner, ledger.live_runs(to))
         row = restore_row(head, to, owner, ledger.start_of(to), self.version)
-        [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
+        with put_back_around(self.tables, owner):
+            [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
         self._log("restore", bound)
         self.roll_forward.finish()
         return bound

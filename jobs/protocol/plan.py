@@ -33,7 +33,7 @@ from jobs.protocol.stragglers import Stragglers, find, input_of, other_table_of,
 from jobs.runtime.settings import tasks_here
 from jobs.tables.errors import NoRuns
 from jobs.tables.ledger import LedgerRow
-from jobs.tables.snapshots import is_kept
+from jobs.tables.snapshots import is_kept, snapshot_files
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -307,7 +307,7 @@ class _Planner:
         restatement; a run is preceded by one that ends where main does."""
         if self.tables is None or owner is None or not collects(self.pipeline):
             return
-        parked = Progress.from_table(read_staged(self.tables, "source_progress", owner.files.get("source_progress", ())))
+        parked = Progress.from_table(read_staged(self.tables, "source_progress", snapshot_files(self.tables, "source_progress", owner)))
         mark = mark_of(self.tables, self.pipeline, owner, parked)
         expired = parked.watermark - self.pipeline.allowed_lateness_ms
         if mark is None or mark <= expired:
@@ -328,7 +328,7 @@ class _Planner:
             none = none.append_column("window_start", pa.nulls(0, pa.timestamp("us", tz="UTC")))
             none = none.append_column("window_end", pa.nulls(0, pa.timestamp("us", tz="UTC")))
             return none, none
-        parked = read_staged(self.tables, "window_state", () if owner is None else owner.files.get("window_state", ()))
+        parked = read_staged(self.tables, "window_state", snapshot_files(self.tables, "window_state", owner))
         found = pa.concat_tables(part.select([touched.TIME_COLUMN]) for part in parts) if parts else None
         published = self.tables["published"]
         if found is None:

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from jobs.errors import LostRaceError, RejectedError, UsageError
+from jobs.errors import LostRaceError, RejectedError, RetryableError, UsageError
 from jobs.protocol import kept_ticks, validation
 from jobs.protocol.declared import Declared
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
 from jobs.tables.attempts import Attempt, AttemptsWriter
+from jobs.tables.errors import SnapshotGone
 from jobs.tables.ledger import MAIN, LedgerRow
+from jobs.tables.snapshots import put_back
 from jobs.tables.staging import unpack
 from jobs.tables.warehouse import Tables
 
@@ -25,6 +27,10 @@ Chain = list[tuple[Attempt, LedgerRow]]
 
 class NotStaged(UsageError):
     """The run was never staged, or ended in another way."""
+
+
+class StagedStateGone(RetryableError):
+    """The state that a run has staged was dropped, and its files are deleted: another try at its slice stages it again."""
 
 
 class RejectedByValidation(RejectedError):
@@ -83,8 +89,10 @@ class Publisher:
         rows where another publisher of the same ones was first: they are live.
 
         Raises:
+            StagedStateGone: what a run has staged is not there to be continued; nothing was changed.
             LostRaceError: the head has moved; nothing was changed but `attempts`, which say so.
         """
+        self._require_state(rows)
         log_of = AttemptsWriter(self.tables["attempts"])
         try:
             bound = self.tables.ledger_writer.commit(branch, parent_seq, rows, self.clock)
@@ -103,6 +111,19 @@ class Publisher:
         if any(attempt.attempt > 1 or attempt.outcome == "rejected" for attempt in attempts):
             kept_ticks.drop(self.tables)
         return bound
+
+    def _require_state(self, rows: list[LedgerRow]) -> None:
+        """Refuse to make runs live whose snapshots the log does not have: upkeep that believed them dead may have dropped them. What it
+        drops from here on it puts back itself, when it sees that they are live, or staged on the head."""
+        for row in rows:
+            try:
+                put_back(self.tables, row)
+            except SnapshotGone as error:
+                raise StagedStateGone(
+                    f"{self.pipeline}: run {row.run_id} can't be published: {error.message} Nothing was changed; run its slice "
+                    f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) again.",
+                    run_id=row.run_id,
+                ) from error
 
     def _chain(self, run_id: str | None) -> Chain:
         """The staged slices up to `run_id` that are not committed yet, oldest first."""

@@ -24,6 +24,7 @@ from jobs.protocol.slices import iso
 from jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
 from jobs.tables.lineage import drop_row, publish_row
 from jobs.tables.overrides import OverridesReader, honoured_by
+from jobs.tables.snapshots import put_back_around
 from jobs.tables.spans import in_common, seqs_of
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -85,7 +86,8 @@ class BranchPublisher:
         verdict = "; ".join((min(verdicts, default=validation.PASSED), *notes))
         owner, resume_from = (later[-1], later[0].seq) if later else (own[-1], None)
         row = publish_row(main, branch, owner, (start, end), resume_from, verdict, self.version, self._redrives(main, own))
-        [bound] = self.ledger.commit(MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq})
+        with put_back_around(self.tables, owner):
+            [bound] = self.ledger.commit(MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq})
         log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
         self.conclude(branch)
         return bound

@@ -20,7 +20,7 @@ from jobs.protocol.run import wall_clock
 from jobs.protocol.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from jobs.tables.attempts import AttemptsWriter
 from jobs.tables.errors import CommitConflict
-from jobs.tables.ledger import MAIN, LedgerRow, LedgerWriter
+from jobs.tables.ledger import MAIN, LedgerRow
 from jobs.tables.lineage import rebuild_row
 from jobs.tables.parts import Parts
 from jobs.tables.warehouse import Tables
@@ -142,7 +142,7 @@ class Rebuild:
 
     def _correct_by_panes(self) -> LedgerRow | None:
         """A ledger row by which every window is looked at anew, if its panes say something else than `published`."""
-        ledger = LedgerWriter(self.tables[LEDGER])
+        ledger = self.tables.ledger_writer
         head = ledger.head()
         if head is None:
             return None

@@ -15,7 +15,8 @@ from jobs.protocol.slices import Slice
 from jobs.protocol.stragglers import restated_since
 from jobs.tables.ledger import RUN_KINDS, LedgerRow
 from jobs.tables.overrides import OverridesReader
-from jobs.tables.snapshots import absent_files, is_kept, require_kept
+from jobs.tables.schemas import SNAPSHOT_TABLES
+from jobs.tables.snapshots import absent_files, is_kept, require_kept, snapshot_files
 from jobs.tables.warehouse import Tables, Warehouse
 
 
@@ -46,9 +47,10 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
     shape = shape_of(pipeline, pins.source.schema)
     tables = warehouse.tables(pipeline.name, shape)
     slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
+    state = {name: snapshot_files(stored, name, owner) for name in SNAPSHOT_TABLES}
     kind = FinalReplay if row.kind == "close" else SliceReplay
     is_of_old = row.format_version < FIRST_FORMAT
-    return kind(pipeline, shape, tables, slice_, to_ms(ledger.start_of(row)), owner, pins, creates_windows_again=is_of_old)
+    return kind(pipeline, shape, tables, slice_, to_ms(ledger.start_of(row)), owner, state, pins, creates_windows_again=is_of_old)
 
 
 def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None:

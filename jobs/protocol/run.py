@@ -40,6 +40,7 @@ from jobs.tables.delta import beside
 from jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
 from jobs.tables.overrides import OverridesReader, honoured_before
 from jobs.tables.schemas import Shape, staged_tables
+from jobs.tables.snapshots import put_back
 from jobs.tables.staging import pack, stack, staged, write_staged
 from jobs.tables.warehouse import Tables, Warehouse
 
@@ -363,7 +364,8 @@ class StageOfSlice:
         known = honoured_before(self.tables.ledger, self.parent.row, owner) if overrides else 0
         pins = Pins.newest(self.pipeline, self.runner.warehouse, owner, self.slice.from_ms, self.parent.restated, overrides, known)
         start_ms = self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms
-        return SliceReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, self.parent.owner, pins)
+        state = put_back(self.tables, owner)
+        return SliceReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, state, pins)
 
     @contextmanager
     def _way_out(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 Reads the source and the parent's snapshot. Records nothing, and writes only where it is told to.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jobs.engines.coverage import Stretch
@@ -23,7 +23,7 @@ from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import Input, LedgerRow
 from jobs.tables.overrides import INPUT as OVERRIDES
 from jobs.tables.overrides import Override, honoured, honoured_by
-from jobs.tables.schemas import SNAPSHOT_TABLES, Shape, staged_tables
+from jobs.tables.schemas import Shape, staged_tables
 from jobs.tables.snapshots import require_as_recorded
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import Tables, Warehouse
@@ -143,6 +143,7 @@ class SliceReplay:
         slice: the arrivals.
         start_ms: where the lineage begins.
         owner: the row whose snapshot the slice continues; None at the start of a lineage.
+        state: snapshot table → the files of the parent's snapshot, relative to the table's folder.
         pins: the versions read.
         creates_windows_again: whether windows that an earlier run has collected are created again under a greater lateness, as runs of the
             first format did.
@@ -154,6 +155,7 @@ class SliceReplay:
     slice: Slice
     start_ms: int
     owner: LedgerRow | None
+    state: Mapping[str, tuple[str, ...]]
     pins: Pins
     creates_windows_again: bool = False
 
@@ -186,8 +188,8 @@ class SliceReplay:
         """
         if self.owner is None:
             return Progress.none()
-        require_as_recorded(self.tables, self.pipeline.name, self.owner)
-        parked = Progress.from_table(read_staged(self.tables, "source_progress", self.owner.files.get("source_progress", ())))
+        require_as_recorded(self.tables, self.pipeline.name, self.owner, self.state)
+        parked = Progress.from_table(read_staged(self.tables, "source_progress", self.state["source_progress"]))
         if self.creates_windows_again:
             return replace(parked, collected=None)
         return replace(parked, collected=mark_of(self.tables, self.pipeline, self.owner, parked))
@@ -216,7 +218,6 @@ class SliceReplay:
     ) -> Outcome:
         """All that the slice leaves, source progress included. Tasks write large tables as files of the tables' folders, or below
         `scratch`; `ranges` None leaves their number to the size of the input."""
-        state = {} if self.owner is None else {name: self.owner.files.get(name, ()) for name in SNAPSHOT_TABLES}
         folders = {name: self.tables[name].uri for name in staged_tables(self.shape)}
         number = self._ranges(scan, engine, transport.slots) if ranges is None else ranges
         outcome = engine.replay(
@@ -225,7 +226,7 @@ class SliceReplay:
                 self.shape,
                 scan,
                 timeline,
-                state,
+                self.state,
                 folders,
                 run_id,
                 number,

@@ -24,6 +24,7 @@ from jobs.tables.delta import filesystem
 from jobs.tables.ledger import RUN_KINDS, LedgerRow
 from jobs.tables.parquet import opened
 from jobs.tables.schemas import SNAPSHOT_TABLES
+from jobs.tables.snapshots import snapshot_files
 from jobs.tables.sql import query
 from jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack
 from jobs.tables.warehouse import Tables, Warehouse
@@ -141,7 +142,10 @@ def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str) -> 
     """The tables of the run whose rows differ, as multisets."""
     found = []
     for name in _COMPARED:
-        recorded = read_staged(tables, name, row.files.get(name, ())) if name in SNAPSHOT_TABLES else rows_of_run(tables, name, row.run_id)
+        if name in SNAPSHOT_TABLES:
+            recorded = read_staged(tables, name, snapshot_files(tables, name, row))
+        else:
+            recorded = rows_of_run(tables, name, row.run_id)
         schema = tables[name].schema
         written = [file.path for file in outcome.files.get(name, [])]
         parts = [*outcome.rows.get(name, []), *(_rows_of(f"{scratch}/{name}", path) for path in written)]

@@ -176,6 +176,7 @@ class Folder:
     _opened: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
     _seen: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
     _listed: list[tuple[int, pa.Table]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _added: list[tuple[int, frozenset[str]]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def stored(cls, uri: str, partition_by: tuple[str, ...] = ()) -> "Folder | None":
@@ -401,7 +402,15 @@ class Folder:
             partition_by = list(self.partition_by) or None
             table.create_write_transaction(actions, "append", table.schema(), partition_by, commit_properties=properties)
 
-        self._commit(write, expected, transaction)
+        version = self._commit(write, expected, transaction)
+        self._added[:] = [(version, frozenset(action.path for action in actions if isinstance(action, AddAction)))]
+
+    def has_not_moved_since_adding(self, paths: Iterable[str]) -> bool:
+        """Whether the newest commit is one of this process that added all of `paths`: the table has them, which its list need not say."""
+        for version, added in self._added:
+            own, following = filesystem(self.uri).get_file_info([commit_path(version), commit_path(version + 1)])
+            return bool(own.is_file) and not following.is_file and added.issuperset(paths)
+        return False
 
     def overwrite(self, table: DeltaTable, rows: pa.RecordBatchReader) -> None:
         """Make `rows` all that the table holds, with this folder's partition columns, in one commit, if it is still as it was opened.
@@ -425,8 +434,9 @@ class Folder:
 
     def _commit(
         self, write: Callable[[DeltaTable, CommitProperties], None], expected: DeltaTable | None, transaction: Transaction | None
-    ) -> None:
-        """Make one commit exactly once, also where the answer to it is lost; without `expected`, behind whatever others commit first."""
+    ) -> int:
+        """Make one commit exactly once, also where the answer to it is lost; without `expected`, behind whatever others commit first.
+        Returns its version."""
         while True:
             table = expected if expected is not None else self.ensure()
             pending = PendingCommit(filesystem(self.uri), table.version() + 1)
@@ -444,6 +454,7 @@ class Folder:
                 self._keep(table)
                 break
         self._seen[:] = [pending.version]
+        return pending.version
 
     def _owner_of(self, pending: PendingCommit, failure: Exception) -> Owner:
         try:

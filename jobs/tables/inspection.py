@@ -16,6 +16,7 @@ from jobs.tables import snapshot_diff
 from jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
 from jobs.tables.named_keys import is_key
 from jobs.tables.reading import Within
+from jobs.tables.snapshots import snapshot_files
 from jobs.tables.spans import Span
 from jobs.tables.staging import read_staged
 from jobs.tables.warehouse import APPLICATION, Tables, Warehouse
@@ -156,7 +157,7 @@ class Inspection:
 
     def _snapshot_of(self, row: LedgerRow, table: str) -> pa.Table:
         owner = self.tables.ledger.snapshot_owner(row)
-        return read_staged(self.tables, table, () if owner is None else owner.files.get(table, ()))
+        return read_staged(self.tables, table, snapshot_files(self.tables, table, owner))
 
     def live(self, table: str) -> LiveRows:
         """Rows of a staged table that main's live runs make up, oldest run first."""

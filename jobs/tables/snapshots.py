@@ -1,20 +1,29 @@
-"""Which snapshots still stand: retention drops their files, and the ledger goes on naming them.
+"""Which snapshots still stand, and which files hold them: those that the Delta log has of a run, wherever somebody has moved its rows.
 
-A run has its snapshot as long as every file that its ledger row names can be read.
+The ledger's `files` are a record of what the run has written. They say which tables hold anything of it, and where to look for what upkeep
+has dropped: for a week such files lie there, can be read, and can be made part of their tables again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from urllib.parse import unquote
 
+import pyarrow as pa
 from pyarrow.fs import FileType
 
-from jobs.tables.delta import filesystem
-from jobs.tables.errors import DamagedSnapshot, SnapshotGone
+from jobs.tables.delta import Folder, WrittenFile, filesystem
+from jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from jobs.tables.ledger import LedgerRow
-from jobs.tables.parquet import is_sealed_by_name
+from jobs.tables.parquet import is_sealed_by_name, opened
+from jobs.tables.reading import Within
 from jobs.tables.schemas import SNAPSHOT_TABLES
 from jobs.tables.staging import read_staged
+from jobs.tables.statistics import Statistics
 from jobs.tables.warehouse import Tables
 from windowing.state.snapshot import ContentHash
+
+# A vacuum deletes what was dropped a week before. What it may delete within a day counts as gone: it may have begun.
+_NOT_DELETED_SOON_HOURS = 6 * 24
 
 
 def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
@@ -25,9 +34,42 @@ def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
     return [path for path, info in zip(paths, found, strict=True) if info.type is FileType.NotFound]
 
 
+def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[str, ...]:
+    """The files of a snapshot table that hold the snapshot of the run `owner`, relative to the table's folder."""
+    recorded = () if owner is None else owner.files.get(name, ())
+    if owner is None or not recorded:
+        return ()
+    return _in_log(tables[name], owner.run_id, recorded) or recorded
+
+
 def is_kept(tables: Tables, row: LedgerRow) -> bool:
-    """Whether the snapshot that `row` owns is whole."""
-    return not any(absent_files(tables[name].uri, row.files.get(name, ())) for name in SNAPSHOT_TABLES)
+    """Whether the snapshot that `row` owns is whole: in the log, or dropped so lately that it can be put back."""
+    return all(_is_kept_in(tables[name], row.run_id, row.files.get(name, ())) for name in SNAPSHOT_TABLES)
+
+
+def put_back(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ...]]:
+    """Make sure that the log has the snapshot of the run `owner`: files that upkeep has dropped become part of their tables again. Returns
+    table → the files that hold it.
+
+    Raises:
+        SnapshotGone: they are deleted, or may be at any moment.
+    """
+    if owner is None:
+        return dict.fromkeys(SNAPSHOT_TABLES, ())
+    return {name: _put_back_in(tables[name], owner.run_id, owner.files.get(name, ())) for name in SNAPSHOT_TABLES}
+
+
+@contextmanager
+def put_back_around(tables: Tables, owner: LedgerRow | None) -> Iterator[None]:
+    """`put_back` of the snapshot of `owner` before and after the block, which makes it current: upkeep that chose what to drop before the
+    block may drop it during the block.
+
+    Raises:
+        SnapshotGone: see `put_back`.
+    """
+    put_back(tables, owner)
+    yield
+    put_back(tables, owner)
 
 
 def nearest_kept(tables: Tables, runs: Sequence[LedgerRow]) -> LedgerRow | None:
@@ -54,21 +96,21 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
     )
 
 
-def stored_hash(tables: Tables, row: LedgerRow) -> ContentHash:
-    """The content hash of the rows that stand in the snapshot which `row` owns; one file is read at a time.
+def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHash:
+    """The content hash of the rows that stand in the files `state` of a snapshot, by table; one file is read at a time.
 
     Raises:
         SnapshotGone, DamagedFile: a file is not there, or is not what was written.
     """
     total = ContentHash()
     for name in SNAPSHOT_TABLES:
-        for path in row.files.get(name, ()):
+        for path in state[name]:
             total.add(name, read_staged(tables, name, (path,)), without=())
     return total
 
 
-def require_as_recorded(tables: Tables, pipeline: str, owner: LedgerRow) -> None:
-    """Refuse a snapshot that does not hold the rows of which its ledger row has the hash.
+def require_as_recorded(tables: Tables, pipeline: str, owner: LedgerRow, state: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a snapshot, in the files `state`, that does not hold the rows of which its ledger row has the hash.
 
     Files whose seals stand in their names, which the ledger has, are compared by whoever reads them, at no cost. Of others, which earlier
     versions and other writers have made, every row is hashed.
@@ -76,10 +118,11 @@ def require_as_recorded(tables: Tables, pipeline: str, owner: LedgerRow) -> None
     Raises:
         DamagedSnapshot: with the ways to go on. Facts: seq, run_id.
     """
-    paths = [path for name in SNAPSHOT_TABLES for path in owner.files.get(name, ())]
-    if owner.state_hash is None or all(map(is_sealed_by_name, paths)):
+    is_as_written = all(set(state[name]) == set(owner.files.get(name, ())) for name in SNAPSHOT_TABLES)
+    paths = [path for name in SNAPSHOT_TABLES for path in state[name]]
+    if owner.state_hash is None or (is_as_written and all(map(is_sealed_by_name, paths))):
         return
-    stored = str(stored_hash(tables, owner))
+    stored = str(stored_hash(tables, state))
     if stored != owner.state_hash:
         raise DamagedSnapshot(
             f"{pipeline}: the snapshot of run {owner.seq} ({owner.run_id}) does not hold the rows that were parked: its hash is {stored}, "
@@ -104,3 +147,55 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
         f"Nothing was changed. Restate its slice: {restate}; or go back to the run before it and run again: `slackwater state restore "
         f"{pipeline} {nearest.seq}`, `slackwater run {pipeline} --to {last:%Y-%m-%dT%H:%M:%SZ}`."
     )
+
+
+def _in_log(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tuple[str, ...]:
+    """The files that hold rows of a run, as of now."""
+    if folder.has_not_moved_since_adding(recorded):
+        return recorded
+    actions = folder.files(Within.only("run_id", run_id)).actions
+    return tuple(map(unquote, actions.column("path").to_pylist())) if actions.num_rows else ()
+
+
+def _is_kept_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> bool:
+    if not recorded:
+        return True
+    in_log = _in_log(folder, run_id, recorded)
+    return not absent_files(folder.uri, in_log) if in_log else _lie_there(folder, recorded)
+
+
+def _put_back_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tuple[str, ...]:
+    while recorded and not (in_log := _in_log(folder, run_id, recorded)):
+        table = folder.open()
+        if not _lie_there(folder, recorded):
+            raise SnapshotGone(
+                f"{folder.uri}: the state that run {run_id} left is gone: it was dropped (`slackwater maintain` keeps the newest snapshots "
+                "and one a period), and its files are deleted or about to be. `slackwater state restore` to an earlier run whose snapshot "
+                "is kept goes on from there.",
+                run_id=run_id,
+            )
+        if folder.files(Within.only("run_id", run_id), table=table).actions.num_rows:
+            continue  # somebody else was quicker
+        try:
+            folder.commit_files([_described(folder, path, run_id) for path in recorded], expected=table)
+        except CommitConflict:
+            continue
+    return in_log if recorded else ()
+
+
+def _lie_there(folder: Folder, paths: Sequence[str]) -> bool:
+    """Whether files that the log does not have lie there for another while."""
+    if absent_files(folder.uri, paths):
+        return False
+    vacuum = folder.open().vacuum
+    going = vacuum(retention_hours=_NOT_DELETED_SOON_HOURS, dry_run=True, enforce_retention_duration=False, full=True)
+    return not set(paths) & set(map(unquote, going))
+
+
+def _described(folder: Folder, path: str, run_id: str) -> WrittenFile:
+    """A file that lies in the partition of a run already."""
+    files, statistics = filesystem(folder.uri), Statistics()
+    with opened(folder.uri, files, path) as file:
+        for batch in file.iter_batches():
+            statistics.add(pa.Table.from_batches([batch]))
+    return WrittenFile(path, {"run_id": run_id}, statistics.rows, files.get_file_info(path).size, statistics.to_json())

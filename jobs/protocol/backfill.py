@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from jobs import args
-from jobs.errors import LostRaceError, RetryableError
+from jobs.engines.inputs import to_ms
+from jobs.errors import LostRaceError, PermanentError, RetryableError, UsageError
 from jobs.protocol import branches, catch_up, convergence, restatement, validation
 from jobs.protocol.branches import Origin
 from jobs.protocol.catch_up import SliceRejected, line_of, rejection
@@ -19,7 +20,7 @@ from jobs.protocol.restatement import Restatement, behind, end_of, next_slice
 from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import MAIN, Branch, LedgerRow
-from jobs.tables.lineage import fork_row
+from jobs.tables.lineage import drop_row, fork_row
 from jobs.tables.overrides import OverridesReader
 from jobs.tables.snapshots import is_kept, put_back_around
 from jobs.tables.spans import in_common, seqs_of
@@ -156,7 +157,17 @@ class _Restating:
         branch = origin.resumable() or self._fork(origin)
         if branch.own:
             self.asked.say(f"goes on with the branch {branch.name} behind its {len(branch.own)} finished slices.")
-        return self._until_published(wanted, branch)
+        try:
+            return self._until_published(wanted, branch)
+        except (PermanentError, UsageError):
+            self._drop_if_empty(branch.name)
+            raise
+
+    def _drop_if_empty(self, name: str) -> None:
+        """End a branch on which nothing could be run: nobody can go on with it."""
+        branch = self.ledger.branch(name)
+        if branch is not None and not branch.own:
+            self.ledger.commit(name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock)
 
     def _until_published(self, wanted: Restatement, branch: Branch) -> LedgerRow | None:
         parent = self.prepared.parent(branch.name)
@@ -187,6 +198,8 @@ class _Restating:
         return head
 
     def _fork(self, origin: Origin) -> Branch:
+        start_ms = to_ms(self.ledger.start_of(origin.main))
+        Declared(self.pipeline, self.runner.config_hash, self.tables).changes(origin.wanted.owner, origin.wanted.from_ms, start_ms)
         name, taken = origin.free_name()
         row = fork_row(name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version)
         with put_back_around(self.tables, origin.wanted.owner):

@@ -32,24 +32,26 @@ class Declared:
     config_hash: str
     tables: Tables
 
-    def changes(self, owner: LedgerRow, from_ms: int, start_ms: int | None) -> list[Difference]:
+    def changes(self, owner: LedgerRow | None, from_ms: int, start_ms: int | None) -> list[Difference]:
         """Settings that differ from those of the run `owner` and are converted with its state by a slice
-        that starts at `from_ms`, in a lineage that begins at `start_ms`.
+        that starts at `from_ms`, in a lineage that begins at `start_ms`. Without an owner the slice begins the
+        lineage, perhaps anew: nothing is converted.
 
         Raises:
-            SettingsChanged: see `check_settings`.
+            SettingsChanged: see `check_settings` and `check_lasting`.
         """
+        if owner is None:
+            self._refuse_another_lineage()
+            return []
         if owner.config_hash == self.config_hash:
             return []
         return check_settings(self.pipeline, self._of(owner), owner.seq or owner.run_id, from_ms, start_ms)
 
-    def refuse_another_lineage(self, owner: LedgerRow | None) -> None:
-        """Refuse to begin a lineage anew with settings that it has for good; `owner` is the run that has
-        main's snapshot.
-
-        Raises:
-            SettingsChanged: see `check_lasting`.
-        """
+    def _refuse_another_lineage(self) -> None:
+        """Refuse to begin a lineage anew with settings that it has for good."""
+        ledger = self.tables.ledger
+        main = ledger.head()
+        owner = None if main is None else ledger.snapshot_owner(main)
         if owner is not None and owner.config_hash != self.config_hash:
             check_lasting(self.pipeline, self._of(owner), owner.seq)
 
@@ -72,13 +74,15 @@ class Declared:
             return f"main's later runs were declared otherwise, and can't be carried on: {listed or 'they have not recorded how'}"
         return None
 
-    def refuse_rows_left_to_a_restatement(self, live: Sequence[LedgerRow], newest: PinnedSource) -> None:
-        """Refuse to fold from now on while rows wait for a restatement that appeared under
+    def refuse_rows_left_to_a_restatement(self, changes: Sequence[Difference], live: Sequence[LedgerRow], newest: PinnedSource) -> None:
+        """Refuse to fold from now on, where `changes` begin that, while rows wait for a restatement that appeared under
         ``stragglers="restate"``: no run would ever read them. `newest` is the source as it stands.
 
         Raises:
             SettingsChanged: with the range to restate.
         """
+        if not any(change.path == "stragglers" and change.after == "fold" for change in changes):
+            return
         runs = [(row, stretch) for row in live for stretch in stretches_of([row], self.pipeline.source.table)]
         folds = [(self._of(row) or {}).get("stragglers") == "fold" for row, _ in runs]
         live_stretches = [stretch for _, stretch in runs]

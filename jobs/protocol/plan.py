@@ -23,7 +23,9 @@ from jobs.pipelines import Pipeline, registry
 from jobs.pipelines.pipeline import milliseconds
 from jobs.protocol import restatement, touched
 from jobs.protocol.calibration import Calibration
+from jobs.protocol.closed import refuse_closed
 from jobs.protocol.collected import LiveMarks, collects, mark_of, newest_last_instants, told
+from jobs.protocol.declared import Declared
 from jobs.protocol.prediction import Prediction, from_calibration, predict
 from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
 from jobs.protocol.run import checked_source
@@ -110,15 +112,16 @@ def plan(
     end of the next slice, or of main for a restatement. `calibrate` measures rates in that range instead of those that are known.
 
     Raises:
-        UsageError: the range can be neither run nor restated; the source does not suit.
+        UsageError: the range can be neither run nor restated; the source does not suit; what was declared otherwise can't be carried on.
     """
     where = Warehouse.at(warehouse)
     pipeline = registry.load(pipelines)[name]
-    source, _ = checked_source(where, pipeline)
+    source, shape = checked_source(where, pipeline)
     try:
         tables = where.stored(name)
     except NoRuns:
         return _Planner(where, pipeline, source, None, [], calibrate=calibrate).run(from_ms, to_ms)
+    where.tables(name, shape).check()
     head = tables.ledger.head()
     planner = _Planner(where, pipeline, source, tables, [] if head is None else tables.ledger.live_runs(head), head, calibrate)
     if head is not None and from_ms is not None and planner.live and from_ms < end_of(planner.live[-1]):
@@ -143,6 +146,7 @@ class _Planner:
         """Of `slackwater run`."""
         lineage = Lineage(self.pipeline.start_ms, None)
         if self.live:
+            refuse_closed(self.pipeline.name, self.live[-1])
             lineage = Lineage(start_of(self.live[0]), end_of(self.live[-1]))
         length = milliseconds(self.pipeline.slice)
         to_ms = lineage.reached_ms + length if to_ms is None else to_ms
@@ -161,6 +165,7 @@ class _Planner:
         return self._plan(slices_of(wanted, self.live, slice_ms, start), len(whole), wanted.owner, restates=True)
 
     def _plan(self, slices: Sequence[Slice], at_most: int, owner: LedgerRow | None, *, restates: bool) -> Plan:
+        self._refuse_changed_settings(slices, owner)
         chosen = self._files(slices, owner)
         arrivals, parts = self._rows(slices, chosen)
         planned = tuple(self._slice(item, files, arrivals) for item, files in zip(slices, chosen, strict=True))
@@ -189,6 +194,16 @@ class _Planner:
             memory_basis=memory_basis,
             said=tuple(self.said),
         )
+
+    def _refuse_changed_settings(self, slices: Sequence[Slice], owner: LedgerRow | None) -> None:
+        """Refuse what the first slice would."""
+        if self.tables is None or not slices:
+            return
+        declared = Declared(self.pipeline, registry.config_hash(self.pipeline), self.tables)
+        changes = declared.changes(owner, slices[0].from_ms, start_of(self.live[0]) if self.live else None)
+        if owner is not None:
+            before = [row for row in self.live if end_of(row) <= end_of(owner)]
+            declared.refuse_rows_left_to_a_restatement(changes, before, self.source)
 
     def _calibration(self, slices: Sequence[Slice], engine: str) -> Calibration | None:
         """Rates measured now, if asked for, else those that are kept."""

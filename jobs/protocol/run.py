@@ -31,6 +31,7 @@ from jobs.protocol.declared import Declared
 from jobs.protocol.evolution import Difference
 from jobs.protocol.kept_ticks import KeptTicks
 from jobs.protocol.lease import LeaseHeld, renewed
+from jobs.protocol.odd_input import odd_input
 from jobs.protocol.shapes import check_parkable, shape_of
 from jobs.protocol.slice_replay import Pins, SliceReplay, ways_on
 from jobs.protocol.slices import Lineage, Slice, iso
@@ -255,6 +256,7 @@ class StageOfSlice:
             noted = [validation.noted(f"setting changed: {change.path}", change.change) for change in changes]
             noted += self._waiting(work)
             noted += self._late_by_mark(before, outcome, files)
+            noted += odd_input(outcome.counts, after, self.slice.to_ms, staged(self.tables, "quarantine", files["quarantine"]))
             noted += to_be_restated(self.pipeline, self.tables.ledger, self.parent.row, self.parent.owner, scan)
             checks = self._validate(outcome, files, noted)
         return (
@@ -321,17 +323,12 @@ class StageOfSlice:
 
     def _changes(self) -> list[Difference]:
         """Settings that differ from the parent's and are converted with its state."""
-        owner, ledger, declared = self.parent.owner, self.tables.ledger, self._declared
-        if owner is not None:
-            return declared.changes(owner, self.slice.from_ms, self.parent.start_ms)
-        main = None if self.parent.row is None else ledger.head()
-        declared.refuse_another_lineage(None if main is None else ledger.snapshot_owner(main))
-        return []
+        return self._declared.changes(self.parent.owner, self.slice.from_ms, self.parent.start_ms)
 
     def _refuse_rows_left_behind(self, changes: list[Difference], work: SliceReplay) -> None:
-        folds_now = any(change.path == "stragglers" and change.after == "fold" for change in changes)
-        if folds_now and self.parent.row is not None:
-            self._declared.refuse_rows_left_to_a_restatement(self.tables.ledger.live_runs(self.parent.row), work.pins.source)
+        if changes and self.parent.row is not None:
+            live = self.tables.ledger.live_runs(self.parent.row)
+            self._declared.refuse_rows_left_to_a_restatement(changes, live, work.pins.source)
 
     @property
     def _declared(self) -> Declared:

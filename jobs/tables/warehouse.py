@@ -1,8 +1,9 @@
 """A warehouse: the folder (or URI) below which each pipeline has a folder of tables, and the examples' sources stand."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from jobs.tables.migration import repartition
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
+_LATE = "late_events"  # it has every column of the source
 # Under this name `published` and `corrections` say in their logs how far they have been rolled forward: the seq of a ledger row.
 APPLICATION = "slackwater"
 
@@ -124,26 +126,53 @@ class Tables:
             LogDamaged: see `check_logs`.
         """
         self.check_logs()
-        layouts = list(zip(self.folders.items(), beside(Folder.ensured, self.folders.values()), strict=True))
-        for (name, folder), (stored, _) in layouts:
-            if stored.equals(folder.schema):
-                continue
-            known = [field for field in folder.schema if field.name in stored.names]
-            if name == "late_events" and all(stored.field(field.name).equals(field) for field in known):
-                folder.add_columns([field for field in folder.schema if field not in known])
-                continue
-            if name in schemas.ADDED_FIELDS and schemas.has_all(folder.schema, stored):
-                if not schemas.has_all(stored, folder.schema):
-                    folder.add_fields()
-                continue
-            added = [folder.schema.field(column) for column in schemas.ADDED_COLUMNS.get(name, ()) if column not in stored.names]
-            if added and pa.schema([*stored, *added]).equals(folder.schema):
-                folder.add_columns(added)
-                continue
-            self._refuse_newer()
-            raise _shape_changed(folder, stored)
-        if any(folder.partition_by != layout.partition_by for (_, folder), layout in layouts):
+        layouts = list(zip(self.folders.values(), beside(Folder.ensured, self.folders.values()), strict=True))
+        for folder, (stored, _) in layouts:
+            self._addition(folder, stored)()
+        if any(folder.partition_by != layout.partition_by for folder, layout in layouts):
             self.repartition()
+
+    def check(self) -> None:
+        """Refuse what `ensure` would, and change nothing.
+
+        Raises:
+            ShapeChanged, NewerFormat, LogDamaged: see `ensure`.
+        """
+        self.check_logs()
+        for folder, table in zip(self.folders.values(), beside(Folder.find, self.folders.values()), strict=True):
+            if table is not None:
+                self._addition(folder, pa.schema(table.schema()))
+
+    def _addition(self, folder: Folder, stored: pa.Schema) -> Callable[[], None]:
+        """What gives a table that has the columns `stored` those that it lacks and may be given; it does nothing where it lacks none."""
+        if stored.equals(folder.schema):
+            return partial(folder.add_columns, [])
+        known = [field for field in folder.schema if field.name in stored.names]
+        if folder.name == _LATE and all(stored.field(field.name).equals(field) for field in known):
+            return partial(folder.add_columns, [field for field in folder.schema if field not in known])
+        if folder.name in schemas.ADDED_FIELDS and schemas.has_all(folder.schema, stored):
+            return partial(folder.add_columns, []) if schemas.has_all(stored, folder.schema) else folder.add_fields
+        added = [folder.schema.field(column) for column in schemas.ADDED_COLUMNS.get(folder.name, ()) if column not in stored.names]
+        if added and pa.schema([*stored, *added]).equals(folder.schema):
+            return partial(folder.add_columns, added)
+        self._refuse_newer()
+        self._refuse_retyped_source(stored)
+        raise _shape_changed(folder, stored)
+
+    def _refuse_retyped_source(self, stored: pa.Schema) -> None:
+        """Where a column of the source has another type, of which a table with `stored` has only what is computed from it, say so."""
+        late = self.folders[_LATE]
+        table = late.find()
+        before = {} if table is None else {field.name: field.type for field in pa.schema(table.schema()) if field.name not in stored.names}
+        retyped = [field for field in late.schema if not before.get(field.name, field.type).equals(field.type)]
+        if retyped:
+            listed = ", ".join(f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped)
+            raise ShapeChanged(
+                f"{late.uri}: the source's columns have other types than when the pipeline first ran: {listed}. Give them their types "
+                "back, or give the pipeline another name (it then starts a lineage of its own).",
+                table=_LATE,
+                differing=[field.name for field in retyped],
+            )
 
     def repartition(self) -> None:
         """Give every table today's partition columns, those of a table that has others with all its rows.

@@ -32,7 +32,7 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(hourly: Hourl
     assert (changed["observed"], changed["severity"], changed["passed"]) == (f"4:00:00 → {hours}:00:00", "note", True)
     assert not any(name.startswith("setting changed") for name in checks(hourly, 4, said)), "it is noted once"
     rules = departures_rules("2013-01-01", "2013-01-04")
-    model = brute_force.replay(flights("2013-01-01", "2013-01-04"), rules, {ms("2013-01-02T12:00"): hours * HOUR_MS})
+    model = brute_force.replay(flights("2013-01-01", "2013-01-04"), rules, {ms("2013-01-02T12:00"): {"allowed_lateness": hours * HOUR_MS}})
     assert_equal(facts_of_tables(hourly.stored), facts_of_model(model))
 
 

@@ -202,8 +202,10 @@ class PinnedSource:
         return lost
 
     def _name_in_log(self, column: str) -> str:
-        """The name under which the log keeps a column's values and bounds: where columns are mapped, not the one that users see."""
-        return name_in_files(self.schema.field(column)) if column in self.schema.names else column
+        """The name under which the list of files has a column's bounds: where columns are mapped, not the one that users see, unless they
+        are partitioned by it."""
+        is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names
+        return name_in_files(self.schema.field(column)) if is_mapped else column
 
     def has_log_since(self, before: "PinnedSource") -> bool:
         """Whether the log still says which rows are gone since `before`."""
@@ -214,9 +216,12 @@ class PinnedSource:
         changes = self._changes_since(before)
         return changes is not None and UNKNOWN not in changes.new_files(item.version for item in restated).values()
 
-    def added_since(self, before: "PinnedSource") -> dict[str, int] | None:
-        """Paths of files that brought new rows since `before`, and the version that did; None where the log does not say it any more."""
-        return self._new_since(before) if self.is_certain_since(before) else None
+    def added_since(self, before: "PinnedSource", read_at: Iterable[int] = ()) -> dict[str, int] | None:
+        """Paths of files that brought new rows since `before`, and the version that did; None where the log does not say it any more, or
+        not for each of the versions `read_at` whether it had the rows."""
+        changes = self._changes_since(before)
+        added = None if changes is None else changes.new_files(read_at)
+        return None if added is None or UNKNOWN in added.values() else added
 
     def names_at(self, version: int) -> dict[str, str | None]:
         """The columns, and what each was called at another version; None where it was not there."""

@@ -89,7 +89,7 @@ def find(
         for place in range(len(live))
     ]
     oldest = min(read_at) if since is None else since
-    added = source.added_since(replace(source, version=oldest))
+    added = source.added_since(replace(source, version=oldest), read_at)
     if added is None or source.why_not_direct is not None:
         return [] if source.version == oldest else None
     start_ms, end_ms = live[0].from_ms, live[-1].to_ms

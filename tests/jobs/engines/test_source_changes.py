@@ -147,6 +147,8 @@ class TestCompactedFiles:
         now = log.pin()
         assert now.is_certain_since(before, [Stretch(hour(0), hour(24), now.version)])
         assert not now.is_certain_since(before, [Stretch(hour(0), hour(24), before.version + 1)])
+        assert now.added_since(before) is not None
+        assert now.added_since(before, [before.version + 1]) is None
 
 
 class TestRestoredTables:

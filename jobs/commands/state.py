@@ -89,7 +89,7 @@ def watermarks(pipeline: str, seq: int | None, warehouse: str | None, pipelines:
 
     rows = Inspection.of(pipeline, warehouse).snapshot("source_progress", seq).to_pylist()
     rows.sort(key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""))
-    columns = ["source_partition", "max_event_time", "last_arrival", "idle", "watermark", "clock", "unfinished_tick_start"]
+    columns = ["source_partition", "max_event_time", "last_arrival", "idle", "watermark", "clock", "unfinished_tick_start", "collected"]
     options.show(rows, columns, output, empty=f"{pipeline}: there is no progress yet")
 
 

@@ -71,7 +71,8 @@ def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], Non
 
 def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
     """The final watermark alone, at the clock `at_ms`, and the progress after it: no watermark can be written that stands for it."""
-    timeline = Timeline(at_ms - 1, at_ms, 1, before.watermark, np.array([at_ms]), np.array([LONG_MAX]))
+    collected = INITIAL_WATERMARK if before.collected is None else before.collected
+    timeline = Timeline(at_ms - 1, at_ms, 1, before.watermark, np.array([at_ms]), np.array([LONG_MAX]), collected)
     return timeline, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)
 
 

@@ -6,17 +6,20 @@ snapshot whose mark lies before the window brings it back. The mark of a run is 
 (watermark - allowed lateness) of all runs of its lineage up to it.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from jobs.engines.inputs import to_ms
 from jobs.engines.progress import Progress
+from jobs.engines.replay import Outcome
 from jobs.pipelines import Pipeline
 from jobs.pipelines.pipeline import milliseconds
 from jobs.pipelines.registry import config_hash
@@ -99,6 +102,15 @@ def late_by_mark(late: pa.Table | pads.Dataset, lateness_ms: int) -> tuple[int, 
     """
     [found] = query(sql, late=late).to_pylist()
     return (found["rows"], found["last"], found["arrival"]) if found["rows"] else None
+
+
+def earliest_fired(outcome: Outcome) -> int | None:
+    """The least last instant of any window that has fired in a slice, in milliseconds, from the rows that came back and what the log will
+    say of files. None where none has an end."""
+    ends = [pc.min(rows.column("window_end")).as_py() for rows in outcome.rows.get("panes", [])]
+    bounds = (json.loads(file.statistics)["minValues"].get("window_end") for file in outcome.files.get("panes", []))
+    ends += [None if bound is None else datetime.fromisoformat(bound) for bound in bounds]
+    return min((to_ms(end) - 1 for end in ends if end is not None), default=None)
 
 
 def newest_last_instants(pipeline: Pipeline, times: pa.ChunkedArray) -> Longs:

@@ -25,7 +25,7 @@ from jobs.engines.transport import Transport
 from jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from jobs.pipelines import Pipeline
 from jobs.protocol import validation
-from jobs.protocol.collected import LiveMarks, late_by_mark
+from jobs.protocol.collected import LiveMarks, earliest_fired, late_by_mark
 from jobs.protocol.collected import told as collected_told
 from jobs.protocol.declared import Declared
 from jobs.protocol.evolution import Difference
@@ -258,7 +258,7 @@ class StageOfSlice:
             noted += self._late_by_mark(before, outcome, files)
             noted += odd_input(outcome.counts, after, self.slice.to_ms, staged(self.tables, "quarantine", files["quarantine"]))
             noted += to_be_restated(self.pipeline, self.tables.ledger, self.parent.row, self.parent.owner, scan)
-            checks = self._validate(outcome, files, noted)
+            checks = self._validate(outcome, files, before.collected, noted)
         return (
             LedgerRow(
                 seq=0,
@@ -396,7 +396,9 @@ class StageOfSlice:
         names = staged_tables(self.prepared.shape)
         return dict(zip(names, beside(commit, names), strict=True))
 
-    def _validate(self, outcome: Outcome, files: dict[str, tuple[str, ...]], noted: list[validation.Check]) -> list[validation.Check]:
+    def _validate(
+        self, outcome: Outcome, files: dict[str, tuple[str, ...]], mark: int | None, noted: list[validation.Check]
+    ) -> list[validation.Check]:
         panes = staged(self.tables, "panes", files["panes"])
         open_before = 0 if self.parent.owner is None else self.parent.owner.windows_open
         checks = [
@@ -404,6 +406,7 @@ class StageOfSlice:
             validation.check_conservation(outcome.counts),
             validation.check_life_cycles(outcome.counts, open_before),
             *([] if self.pipeline.window is None else [validation.check_assignments(outcome.counts, outcome.assignments)]),
+            *([] if mark is None else [validation.check_collected(mark, earliest_fired(outcome))]),
             *noted,
         ]
         rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]

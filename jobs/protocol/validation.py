@@ -17,6 +17,7 @@ import pyarrow.dataset as pads
 
 from jobs.pipelines import Expectation
 from jobs.pipelines.errors import PipelineError
+from jobs.protocol.slices import iso
 from jobs.runtime.session import IMPORTING_PYSPARK
 from jobs.tables.sql import query
 
@@ -119,6 +120,15 @@ def check_assignments(counts: dict[str, int], assignments: dict[str, int]) -> Ch
         f"{counts['elements_never_fired']} were never in a firing"
     )
     return Check("assignments are conserved", None, "reject", there == gone, observed, abs(there - gone), there, None)
+
+
+def check_collected(mark: int, earliest: int | None) -> Check:
+    """No window fires that was collected before the slice: `earliest` is the least last instant of any window that
+    has fired, `mark` the collected mark, both in milliseconds."""
+    is_right = earliest is None or earliest > mark
+    observed = "no window fires" if earliest is None else f"the earliest window that fires ends at {iso(earliest + 1)}"
+    observed += f"; those up to {iso(mark + 1)} are collected"
+    return Check("collected windows stay collected", None, "reject", is_right, observed, int(not is_right), 1, None)
 
 
 def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:

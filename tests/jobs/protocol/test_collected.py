@@ -1,6 +1,7 @@
 """A window that the lineage has collected stays collected when the allowed lateness is raised, until a restatement brings it back."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,10 +12,11 @@ from deltalake import write_deltalake
 from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.inputs import to_ms
 from jobs.engines.operator import OperatorEngine
-from jobs.engines.replay import Engine
+from jobs.engines.progress import timeline_of
+from jobs.engines.replay import Engine, Replay
 from jobs.engines.transport import InProcess
 from jobs.protocol import collected
-from jobs.protocol.catch_up import roll_forward
+from jobs.protocol.catch_up import SliceRejected, roll_forward
 from jobs.protocol.declared import Declared
 from jobs.protocol.moves import Moves
 from jobs.protocol.plan import _Planner
@@ -25,6 +27,7 @@ from jobs.tables.ledger import LedgerRow
 from jobs.tables.staging import read_staged
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, moment, ms
 from windowing import EventTimeSessionWindows, SlidingEventTimeWindows
+from windowing.columnar.timeline import INITIAL_WATERMARK
 
 # Of the first day, on the second: under a lateness of three hours [2, 4) was collected when the watermark was at 7 h, on the first day.
 LATE = Event(3.25, 30.2, 100, x=1000)
@@ -248,3 +251,22 @@ def test_a_plan_of_a_restatement_that_begins_behind_the_collection_says_where_it
 def planned(world: World) -> _Planner:
     source, _ = checked_source(world.warehouse, world.pipeline)
     return _Planner(world.warehouse, world.pipeline, source, world.tables, world.ledger.live_runs(world.main), world.main)
+
+
+@BY_ENGINE
+@pytest.mark.parametrize("file_rows", [1, 50_000], ids=["files", "driver"])
+def test_a_run_that_creates_a_collected_window_again_is_rejected(tmp_path: Path, engine: Engine, file_rows: int) -> None:
+    def forgetful(*arguments: Any) -> Any:
+        timeline, after = timeline_of(*arguments)
+        return replace(timeline, collected=INITIAL_WATERMARK), after
+
+    world = world_of(tmp_path, engine)
+    world.declare(allowed_lateness=120 * HOUR)
+    with (
+        patch("jobs.protocol.slice_replay.timeline_of", forgetful),
+        patch("jobs.protocol.slice_replay.Replay", partial(Replay, file_rows=file_rows)),
+        pytest.raises(SliceRejected, match="collected windows stay collected"),
+    ):
+        world.run(48)
+    assert counts(world)[2] == 2
+    world.run(48)

@@ -17,7 +17,7 @@ import pytest
 from jobs.pipelines import Expectation, expect
 from jobs.pipelines.errors import PipelineError
 from jobs.protocol import validation
-from jobs.protocol.validation import Check, check_assignments, check_conservation, check_panes, check_types, verdict
+from jobs.protocol.validation import Check, check_assignments, check_collected, check_conservation, check_panes, check_types, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -163,6 +163,12 @@ def test_assignments_that_are_all_accounted_for_are_conserved() -> None:
 def test_a_single_assignment_too_many_or_too_few_is_seen(count: str, more: int) -> None:
     check = check_assignments({"assignments_missed": 2, "elements_never_fired": 0}, {**ASSIGNMENTS, count: ASSIGNMENTS[count] + more})
     assert (check.passed, check.unexpected) == (False, 1)
+
+
+@pytest.mark.parametrize(("earliest", "passed"), [(None, True), (101, True), (100, False), (99, False)])
+def test_windows_up_to_the_mark_may_not_fire(earliest: int | None, passed: bool) -> None:
+    check = check_collected(100, earliest)
+    assert (check.passed, check.severity) == (passed, "reject")
 
 
 @pytest.mark.parametrize(

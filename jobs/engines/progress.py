@@ -5,8 +5,8 @@ The pass judges rows exactly as the replay does, so an unusable row touches no p
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +24,18 @@ from windowing.watermarks import WatermarkStrategy
 
 # Rows without a source partition, and sources without such a column, are one partition of this name.
 ONE_PARTITION = ""
+_EARLIEST: Final = to_ms(datetime.min.replace(tzinfo=UTC))
 
 
 def moment(ms: int | None) -> datetime | None:
     """A time of the timeline for a table: None for none yet (the initial watermark)."""
     return None if ms is None or ms == INITIAL_WATERMARK else to_datetime(ms)
+
+
+def collected_by(watermark: int, lateness_ms: int) -> int | None:
+    """Up to where a watermark collects windows under an allowed lateness; None before all times that a table has."""
+    mark = watermark - lateness_ms
+    return mark if mark >= _EARLIEST else None
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Progress:
         """The collected mark after a run that allowed this lateness, in milliseconds; None where nothing is collected yet."""
         if self.collected is not None or self.watermark == INITIAL_WATERMARK:
             return self.collected
-        return max(self.watermark - lateness_ms, INITIAL_WATERMARK)
+        return collected_by(self.watermark, lateness_ms)
 
     def to_table(self, run_id: str) -> pa.Table:
         """Rows of `source_progress`: one with null partition for the pipeline, then one for each source partition."""

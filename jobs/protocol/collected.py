@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from jobs.engines.inputs import to_ms
-from jobs.engines.progress import Progress
+from jobs.engines.progress import Progress, collected_by
 from jobs.engines.replay import Outcome
 from jobs.pipelines import Pipeline
 from jobs.pipelines.pipeline import milliseconds
@@ -60,7 +60,7 @@ def mark_of(tables: Tables, pipeline: Pipeline, owner: LedgerRow, parked: Progre
 
 def marks(live: Sequence[LedgerRow], latenesses: "Latenesses") -> list[int | None]:
     """The collected mark after each of `live`, the first runs of a lineage in slice order."""
-    own = [None if row.watermark_out is None else to_ms(row.watermark_out) - latenesses.of(row) for row in live]
+    own = [None if row.watermark_out is None else collected_by(to_ms(row.watermark_out), latenesses.of(row)) for row in live]
     reached = accumulate((INITIAL_WATERMARK if mark is None else mark for mark in own), max)
     return [None if mark == INITIAL_WATERMARK else mark for mark in reached]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, to_datetime
 from jobs.engines.inputs import to_ms as to_ms_of
 from jobs.engines.overrides import Moved, Overrides
-from jobs.engines.progress import AggregateTicks, Progress, moment, partition_names, scan_of_pass, timeline_from
+from jobs.engines.progress import AggregateTicks, Progress, collected_by, moment, partition_names, scan_of_pass, timeline_from
 from jobs.engines.rows import Judge
 from jobs.engines.transport import InProcess, SliceScan
 from jobs.pipelines import DeltaSource, Pipeline, count
@@ -134,6 +134,12 @@ def test_before_the_first_run_there_is_no_progress() -> None:
     [whole] = after.to_table("r").to_pylist()
     assert (whole["watermark"], whole["max_event_time"]) == (None, None)
     assert Progress.from_table(after.to_table("r")) == after
+
+
+def test_a_mark_before_all_times_of_a_table_is_none() -> None:
+    assert collected_by(START, 366_000 * 24 * 60 * MINUTE) == START - 366_000 * 24 * 60 * MINUTE
+    antiquity = -59_000_000_000_000  # the year 100
+    assert (collected_by(antiquity, 0), collected_by(antiquity, 366_000 * 24 * 60 * MINUTE)) == (antiquity, None)
 
 
 def test_a_partition_that_was_seen_before_is_kept_and_new_ones_find_their_place() -> None:

@@ -26,8 +26,9 @@ def rebuild(rolling: RollForward) -> Rebuilt:
 
 
 def facts(rolling: RollForward) -> dict[str, list[str]]:
-    """The rows of the three tables, in any order."""
-    return {name: sorted(map(str, rolling.tables[name].read().to_pylist())) for name in UNIQUE_TABLES}
+    """The rows of the three tables, in any order; without the versions of tables, which upkeep moves."""
+    rows = {name: rolling.tables[name].read().to_pylist() for name in UNIQUE_TABLES}
+    return {name: sorted(str({**row, "table_versions": None}) for row in rows[name]) for name in UNIQUE_TABLES}
 
 
 @pytest.fixture

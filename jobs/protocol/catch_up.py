@@ -31,6 +31,7 @@ from jobs.protocol.redrive import Redrive
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Prepared, Runner, Staged, checked_source
 from jobs.protocol.slices import Lineage, Slice, choose, iso
+from jobs.protocol.table_checks import TableChecks
 from jobs.protocol.verify import Verifier
 from jobs.runtime.settings import tasks_here
 from jobs.tables.ledger import MAIN, LedgerRow
@@ -230,6 +231,12 @@ def rebuilding(name: str, warehouse: str | None, pipelines: str | None) -> Rebui
     """Mends the published tables of a registered pipeline. Needs neither Spark nor the source."""
     made = publisher(name, warehouse, pipelines)
     return Rebuild(name, made.tables, made.roll_forward, registry.product_version())
+
+
+def table_checks(name: str, warehouse: str | None, pipelines: str | None) -> TableChecks:
+    """The checks of a registered pipeline's tables. Needs neither Spark nor the source."""
+    made = publisher(name, warehouse, pipelines)
+    return TableChecks(name, made.tables, made.roll_forward, tuple(registry.load(pipelines)[name].sides))
 
 
 def redriving(name: str, warehouse: str | None, pipelines: str | None) -> Redrive:

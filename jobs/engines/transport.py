@@ -340,7 +340,8 @@ def _reported() -> Iterator[None]:
     from pyspark.errors import PythonException
 
     try:
-        yield
+        with _interrupts():
+            yield
     except PythonException as error:
         raise task_errors.of_trace(str(error)) from error
     except Py4JJavaError as error:  # the JVM is there, and says what it has met
@@ -354,6 +355,20 @@ def _reported() -> Iterator[None]:
             "work on is not committed. Repeat the command; where memory lacked, with more of it: `--driver-memory 4g` for spark-submit, "
             "else PYSPARK_SUBMIT_ARGS='--driver-memory 4g pyspark-shell' in the environment."
         ) from error
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """An interrupt stays one: that the jobs which it has cancelled end with errors is no failure."""
+    try:
+        yield
+    except Exception as error:
+        before = error.__context__
+        while before is not None:
+            if isinstance(before, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            before = before.__context__
+        raise
 
 
 def _tables(frame: "DataFrame") -> list[pa.Table]:

@@ -5,12 +5,15 @@ Knows configuration only. pyspark is imported when a session is asked for, so im
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from jobs.runtime.cache import cache
 from jobs.runtime.jars import jars, spark_home
@@ -54,9 +57,33 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
     for name, value in chosen.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupt)
     if not local:
         spark.sparkContext.addPyFile(str(package_zip(cache() / "packages")))
     return spark
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    """Ends the work of this process and the jobs that it waits for; a second interrupt ends the process at once.
+
+    Spark's own handler asks the JVM on the very connection that waits for it, and py4j logs what it then meets with its tracebacks. Another
+    thread has a connection of its own.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    logging.disable(logging.ERROR)
+    threading.Thread(target=_cancel_jobs, name="cancel", daemon=True).start()
+    raise KeyboardInterrupt
+
+
+def _cancel_jobs() -> None:
+    from pyspark import SparkContext
+
+    with suppress(Exception):  # the JVM may have gone
+        context = SparkContext._active_spark_context
+        if context is not None:
+            context.setLogLevel("OFF")  # what is cancelled, and a session that ends meanwhile, are no news
+            context.cancelAllJobs()
 
 
 def _prepare(local: bool) -> None:

@@ -16,7 +16,8 @@ from jobs.commands import options
 @options.log_format
 def command(pipeline: str, dry_run: bool, warehouse: str | None, pipelines: str | None, output: str, log_format: str) -> None:
     """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period (keep_snapshot_every) nor needed
-    by a branch or a staged run; compact small files; delete files that are dead for a week; checkpoint the logs."""
+    by a branch or a staged run, and history that is older than Pipeline.keep_history; compact small files; delete files that are dead for
+    a week; checkpoint the logs."""
     from jobs.protocol.catch_up import maintenance
 
     options.log_to_stderr(log_format)

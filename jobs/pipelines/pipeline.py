@@ -90,6 +90,8 @@ class Pipeline:
             a window in each tick (``tick``) or in each run (``run``). What is published is the same.
         keep_snapshots: how many of the newest snapshots `slackwater maintain` keeps; older ones can't be forked from, restored or verified.
         keep_snapshot_every: of older snapshots it keeps the last one in each period of this length.
+        keep_history: how long before the newest run's end `slackwater maintain` keeps late rows, and the panes and corrections of windows
+            that accept elements no more; None for ever. What arrived before that can't be restated, nor restored, afterwards.
         order_mode: order of timers that are due together, see `windowing`.
         flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window equals.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
@@ -129,6 +131,7 @@ class Pipeline:
     late_refires: Literal["element", "tick", "run"] = "element"
     keep_snapshots: int = 30
     keep_snapshot_every: timedelta = timedelta(days=30)
+    keep_history: timedelta | None = None
     order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
     flink_exact: bool = False
     approve_warnings: bool = False
@@ -220,6 +223,8 @@ class Pipeline:
     def describe(self) -> dict[str, Any]:
         """The declarations as plain JSON values, in a canonical form: what the config hash is taken of."""
         described = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.init}
+        if self.keep_history is None:
+            del described["keep_history"]  # lineages from before there was such a setting keep their hash
         return {**described, "key_by": list(self.keys)}
 
     def _check_types(self) -> None:
@@ -265,7 +270,10 @@ class Pipeline:
             raise PipelineError(self._subject, f"on_error is {self.on_error!r}; it is 'fail' or 'quarantine'")
 
     def _check_durations(self) -> None:
-        for name, least in (("allowed_lateness", 0), ("slice", 1), ("max_ahead", 0), ("settle", 0), ("keep_snapshot_every", 1)):
+        durations = [("allowed_lateness", 0), ("slice", 1), ("max_ahead", 0), ("settle", 0), ("keep_snapshot_every", 1)]
+        if self.keep_history is not None:
+            durations.append(("keep_history", 1))
+        for name, least in durations:
             value = getattr(self, name)
             if not isinstance(value, timedelta):
                 raise PipelineError(self._subject, f"{name} is {value!r}; durations are datetime.timedelta, bare numbers have no unit")
@@ -308,6 +316,8 @@ class Pipeline:
             return
         if self.window is None:
             raise PipelineError(self._subject, "window is missing; give an assigner, or a KeyedProcessFunction as process")
+        if self.keep_history is not None and not self.window.is_event_time:
+            raise PipelineError(self._subject, "keep_history is for windows of event time: no others are ever known to be final")
         try:
             window_config(self, STRING, AggregateFunction())
         except WindowingError as error:

@@ -31,7 +31,7 @@ def check_keyed_process(pipeline: Pipeline, function: KeyedProcessFunction) -> N
         PipelineError: a declaration is of windows, or a state can't have a column.
     """
     subject = f"Pipeline {pipeline.name!r}"
-    of_windows = ("window", "trigger", "evictor", "reduce", "aggregate", "allowed_lateness", "flink_exact")
+    of_windows = ("window", "trigger", "evictor", "reduce", "aggregate", "allowed_lateness", "flink_exact", "keep_history")
     given = [name for name in of_windows if getattr(pipeline, name)]
     given += [] if pipeline.late_refires == "element" else ["late_refires"]
     if given:

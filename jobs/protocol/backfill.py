@@ -14,6 +14,7 @@ from jobs.protocol import branches, catch_up, convergence, restatement, validati
 from jobs.protocol.branches import Origin
 from jobs.protocol.catch_up import SliceRejected, line_of, rejection
 from jobs.protocol.declared import Declared
+from jobs.protocol.history import require_history
 from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
 from jobs.protocol.restatement import Restatement, behind, end_of, next_slice
@@ -23,7 +24,7 @@ from jobs.tables.ledger import MAIN, Branch, LedgerRow
 from jobs.tables.lineage import drop_row, fork_row
 from jobs.tables.overrides import OverridesReader
 from jobs.tables.snapshots import is_kept, put_back_around
-from jobs.tables.spans import in_common, seqs_of
+from jobs.tables.spans import in_common, seqs_of, up_to
 
 LOSSES = 3
 
@@ -138,7 +139,14 @@ class _Restating:
         self.publisher = Publisher(
             self.name, self.tables, catch_up.roll_forward(self.pipeline, self.tables, prepared.shape), self.runner.clock
         )
-        self._branches = BranchPublisher(self.name, self.tables, self.publisher.roll_forward, self.runner.version, self.runner.clock)
+        self._branches = BranchPublisher(
+            self.name,
+            self.tables,
+            self.publisher.roll_forward,
+            self.runner.version,
+            self.runner.clock,
+            drops_history=self.pipeline.keep_history is not None,
+        )
         self.done = 0
 
     def run(self) -> LedgerRow | None:
@@ -154,6 +162,7 @@ class _Restating:
             self._branches.conclude(finished)
             self._say_what_changed(main)
             return main
+        require_history(self.name, self.tables, () if wanted.owner is None else seqs_of(up_to(main.live, wanted.owner.seq)))
         branch = origin.resumable() or self._fork(origin)
         if branch.own:
             self.asked.say(f"goes on with the branch {branch.name} behind its {len(branch.own)} finished slices.")

@@ -285,8 +285,10 @@ def publish_branch(name: str, branch: str, warehouse: str | None, pipelines: str
         SlackwaterError: see `BranchPublisher.publish_as_it_is`.
     """
     made = publisher(name, warehouse, pipelines)
-    work = BranchPublisher(name, made.tables, made.roll_forward, registry.product_version())
-    return work.publish_as_it_is(branch, registry.load(pipelines)[name], Warehouse.at(warehouse))
+    pipeline = registry.load(pipelines)[name]
+    drops_history = pipeline.keep_history is not None
+    work = BranchPublisher(name, made.tables, made.roll_forward, registry.product_version(), drops_history=drops_history)
+    return work.publish_as_it_is(branch, pipeline, Warehouse.at(warehouse))
 
 
 def verifier(name: str, warehouse: str | None, pipelines: str | None) -> Verifier:

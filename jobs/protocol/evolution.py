@@ -21,7 +21,7 @@ Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
 # where the change makes firings replace each other that did not, or no longer do.
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
-    **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every"), "free"),
+    **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
     **dict.fromkeys(("allowed_lateness", "max_ahead", "stragglers"), "converted"),
     # Nothing that is parked changes by these, but what a run makes of its elements does.
     **dict.fromkeys(("late_refires", "on_error", "pickled_state"), "converted"),

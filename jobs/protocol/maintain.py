@@ -1,4 +1,5 @@
-"""Keeps a pipeline's tables small: snapshots that nothing needs are dropped, small files compacted, dead files deleted, logs checkpointed.
+"""Keeps a pipeline's tables small: drops snapshots that nothing needs and old history, compacts small files, deletes dead ones, and
+checkpoints logs.
 
 Touches nothing that the lineage needs: `jobs.tables.retention` decides, and is asked again where the ledger has moved meanwhile.
 """
@@ -8,8 +9,10 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from jobs.pipelines import Pipeline
+from jobs.protocol.history import History
 from jobs.protocol.lease import only_upkeep
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
@@ -32,7 +35,7 @@ class Upkeep:
 
     Attributes:
         snapshots: how many runs' rows of it are dropped, and with them
-        rows, bytes: so many.
+        rows, bytes: so many; of history that is kept no longer there are rows alone.
         kept: how many runs' rows of it stay; None for a table that is no part of snapshots.
         compacted: by how many files it is fewer.
         vacuumed: how many dead files are deleted.
@@ -69,10 +72,12 @@ class Maintenance:
     def plan(self) -> list[Upkeep]:
         """What `run` would do now, one entry a table. Changes nothing."""
         found = []
+        history = History(self.pipeline, self.tables)
+        old = {dropped.table: history.rows(dropped) for dropped in history.droppable()}
         for name, table in self._tables():
             dropped, kept = self._split(name)
             fewer = table.compactable() if name not in SNAPSHOT_TABLES else 0
-            found.append(_upkeep(name, dropped, kept, fewer, table.vacuum(is_dry=True)))
+            found.append(_upkeep(name, dropped, kept, old.get(name, 0), compacted=fewer, vacuumed=table.vacuum(is_dry=True)))
         return found
 
     def run(self) -> list[Upkeep]:
@@ -87,12 +92,14 @@ class Maintenance:
             self.tables.repartition()
             self.roll_forward.finish()
             self.roll_forward.uniqueness.require()
-            done = [self._keep_small(name, table) for name, table in self._tables()]
+            history = History(self.pipeline, self.tables)
+            old = {dropped.table: history.drop(dropped) for dropped in history.droppable()}
+            done = [self._keep_small(name, table, old.get(name, 0)) for name, table in self._tables()]
             if any(upkeep.compacted for upkeep in done if upkeep.table in UNIQUE_TABLES):
                 self.roll_forward.uniqueness.require()
             return done
 
-    def _keep_small(self, name: str, table: TableUpkeep) -> Upkeep:
+    def _keep_small(self, name: str, table: TableUpkeep, old: int) -> Upkeep:
         dropped, kept = self._split(name)
         if dropped:
             table.drop_partitions("run_id", list(dropped))
@@ -103,7 +110,7 @@ class Maintenance:
         except CommitConflict:
             note = "somebody else was writing to it; it is compacted next time"
         table.checkpoint()
-        upkeep = _upkeep(name, dropped, kept, fewer, table.vacuum(is_dry=False), note)
+        upkeep = _upkeep(name, dropped, kept, old, compacted=fewer, vacuumed=table.vacuum(is_dry=False), note=note)
         log.info(f"maintain {name}", extra={"pipeline": self.pipeline.name})
         return upkeep
 
@@ -144,6 +151,7 @@ class Maintenance:
                 }
 
 
-def _upkeep(name: str, dropped: dict[str, Held], kept: dict[str, Held], fewer: int, vacuumed: int, note: str | None = None) -> Upkeep:
-    rows, size = sum(held.rows for held in dropped.values()), sum(held.bytes for held in dropped.values())
-    return Upkeep(name, len(dropped), rows, size, len(kept) if name in SNAPSHOT_TABLES else None, fewer, vacuumed, note)
+def _upkeep(name: str, dropped: dict[str, Held], kept: dict[str, Held], old: int, **facts: Any) -> Upkeep:
+    rows, size = old + sum(held.rows for held in dropped.values()), sum(held.bytes for held in dropped.values())
+    is_kept = len(kept) if name in SNAPSHOT_TABLES else None
+    return Upkeep(name, snapshots=len(dropped), rows=rows, bytes=size, kept=is_kept, **facts)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from jobs.errors import UsageError
 from jobs.protocol.declared import Declared
+from jobs.protocol.history import while_history_stays
 from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import wall_clock
 from jobs.tables.ledger import MAIN, Branch, LedgerReader, LedgerRow, LedgerWriter
@@ -109,7 +110,7 @@ class Moves:
         Raises:
             NotOfMain: main never had that row.
             SettingsChanged: the row was declared with other rules than today's.
-            SnapshotGone: retention has dropped the snapshot that main would continue.
+            SnapshotGone, HistoryDropped: retention has dropped the snapshot that main would continue, or history that it would take back.
             LostRaceError: main moved meanwhile.
         """
         self.roll_forward.finish()
@@ -121,10 +122,12 @@ class Moves:
         if owner is not None:
             require_kept(self.tables, self.pipeline, owner, ledger.live_runs(to))
         row = restore_row(head, to, owner, ledger.start_of(to), self.version)
-        with put_back_around(self.tables, owner):
-            [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
-        self._log("restore", bound)
-        self.roll_forward.finish()
+        drops_history = self.declared.pipeline.keep_history is not None
+        with while_history_stays(self.pipeline, self.tables, seqs_of(to.live), self.clock, drops_history=drops_history):
+            with put_back_around(self.tables, owner):
+                [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
+            self._log("restore", bound)
+            self.roll_forward.finish()
         return bound
 
     def drop(self, name: str) -> LedgerRow:

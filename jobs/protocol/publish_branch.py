@@ -16,6 +16,7 @@ from jobs.protocol import convergence, validation
 from jobs.protocol.branches import ReadAgain
 from jobs.protocol.closed import refuse_closed
 from jobs.protocol.declared import Declared
+from jobs.protocol.history import while_history_stays
 from jobs.protocol.moves import find_branch
 from jobs.protocol.restatement import at, behind, end_of
 from jobs.protocol.roll_forward import RollForward
@@ -53,6 +54,7 @@ class BranchPublisher:
         roll_forward: how its published table follows.
         version: of the product, recorded in the ledger.
         clock: the wall clock.
+        drops_history: whether upkeep drops history of the pipeline.
     """
 
     pipeline: str
@@ -60,6 +62,7 @@ class BranchPublisher:
     roll_forward: RollForward
     version: str
     clock: Callable[[], datetime] = wall_clock
+    drops_history: bool = False
 
     @property
     def ledger(self) -> LedgerWriter:
@@ -78,6 +81,7 @@ class BranchPublisher:
         `notes` are recorded behind the verdict.
 
         Raises:
+            HistoryDropped: the branch forks before history that upkeep has dropped.
             LostRaceError: main or the branch has moved; nothing was changed.
         """
         start, end = own[0].slice_start, own[-1].slice_end
@@ -86,10 +90,12 @@ class BranchPublisher:
         verdict = "; ".join((min(verdicts, default=validation.PASSED), *notes))
         owner, resume_from = (later[-1], later[0].seq) if later else (own[-1], None)
         row = publish_row(main, branch, owner, (start, end), resume_from, verdict, self.version, self._redrives(main, own))
-        with put_back_around(self.tables, owner):
-            [bound] = self.ledger.commit(MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq})
-        log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
-        self.conclude(branch)
+        live = seqs_of(branch.head.live)
+        with while_history_stays(self.pipeline, self.tables, live, self.clock, drops_history=self.drops_history):
+            with put_back_around(self.tables, owner):
+                [bound] = self.ledger.commit(MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq})
+            log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
+            self.conclude(branch)
         return bound
 
     def _redrives(self, main: LedgerRow, own: Sequence[LedgerRow]) -> bool:

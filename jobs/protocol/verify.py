@@ -18,7 +18,9 @@ from jobs.engines.transport import Transport
 from jobs.pipelines import Pipeline
 from jobs.pipelines.registry import config_hash
 from jobs.protocol.evolution import differences
+from jobs.protocol.history import horizon_of
 from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
+from jobs.protocol.restatement import end_of
 from jobs.runtime.settings import tasks_here
 from jobs.tables.delta import filesystem
 from jobs.tables.ledger import RUN_KINDS, LedgerRow
@@ -102,8 +104,11 @@ class Verifier:
         """
         stored = self.warehouse.stored(self.pipeline.name)
         row = stored.ledger.row(seq)
-        notes = self._notes(stored, row)
+        notes, horizon = self._notes(stored, row), horizon_of(stored)
         work = recorded_slice(self.pipeline, self.warehouse, stored, row)
+        is_old = horizon is not None and end_of(row) <= end_of(stored.ledger.row(horizon))
+        if is_old:
+            notes += (f"its panes and corrections may be gone: upkeep has dropped history up to run {horizon} (`keep_history`)",)
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
         transport = work.transport(scan, self.engine, SparkWhereNeeded(self.spark, tasks_here()))
@@ -119,7 +124,7 @@ class Verifier:
                 *(Fact(name, getattr(row, name), outcome.counts[name]) for name in COUNTS),
             )
             same = all(fact.is_equal for fact in facts)
-            tables = () if same else tuple(_compare(work.tables, row, outcome, scratch))
+            tables = () if same else tuple(_compare(work.tables, row, outcome, scratch, SNAPSHOT_TABLES if is_old else _COMPARED))
         finally:
             _remove(scratch)
         return Verification(row, facts, tables, notes)
@@ -138,10 +143,10 @@ class Verifier:
         return () if row.code_hash == self.code_hash else ("the code has changed since the run",)
 
 
-def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str) -> Sequence[TableDifference]:
-    """The tables of the run whose rows differ, as multisets."""
+def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str, names: Sequence[str]) -> Sequence[TableDifference]:
+    """Those of the tables `names` of the run whose rows differ, as multisets."""
     found = []
-    for name in _COMPARED:
+    for name in names:
         if name in SNAPSHOT_TABLES:
             recorded = read_staged(tables, name, snapshot_files(tables, name, row))
         else:

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import Transaction
 
 from jobs.tables.delta import Folder, WrittenFile
 from jobs.tables.errors import CommitConflict
 from jobs.tables.parts import Parts
-from jobs.tables.reading import StoredFiles, actions_of
+from jobs.tables.reading import StoredFiles, Within, actions_of
 
 # Files from this size on are left as they are, so that compacting a table again and again costs what is new in it.
 _COMPACTED_BYTES = 16 << 20
@@ -70,6 +71,29 @@ class TableUpkeep:
                 continue
             return
 
+    def count(self, where: pc.Expression, within: Within) -> int:
+        """How many rows `delete` would take away."""
+        files = self.folder.files(within, table=self.folder.open())
+        return sum(_count(one, where, within.column) for one in _one_by_one(files))
+
+    def delete(self, where: pc.Expression, within: Within, transaction: Transaction | None = None) -> int:
+        """Take the rows away for which `where` holds, all of which lie within the bounds, in one commit; returns how many. Files that hold
+        such rows and others are written anew without them. The dead files stay until a vacuum a week later."""
+        others = ~pc.coalesce(where, pc.scalar(False))
+        while True:
+            table = self.folder.open()
+            counted = [(one, _count(one, where, within.column)) for one in _one_by_one(self.folder.files(within, table=table))]
+            touched = [one for one, count in counted if count]
+            if not touched and (transaction is None or table.transaction_version(transaction.app_id) == transaction.version):
+                return 0
+            added = [file for one, count in counted if 0 < count < one.rows for file in self._written(one, others)]
+            removed = replace(touched[0], actions=pa.concat_tables([one.actions for one in touched])) if touched else None
+            try:
+                self.folder.commit_files(added, removed, table, transaction)
+            except CommitConflict:
+                continue
+            return sum(count for _, count in counted)
+
     def compactable(self) -> int:
         """How many files fewer there would be after `compact`."""
         return sum(small.num_rows - 1 for small in _small_files(actions_of(self.folder.open()), self.order))
@@ -85,7 +109,7 @@ class TableUpkeep:
         """
         table = self.folder.open()
         stored = self.folder.files(table=table)
-        merged = [(small, self._merged(replace(stored, actions=small))) for small in _small_files(stored.actions, self.order)]
+        merged = [(small, self._written(replace(stored, actions=small))) for small in _small_files(stored.actions, self.order)]
         if not merged:
             return 0
         for _ in range(_TRIES):
@@ -103,10 +127,10 @@ class TableUpkeep:
             return replaced.actions.num_rows - len(added)
         raise CommitConflict(f"{self.folder.uri}: it has moved {_TRIES} times while small files were made one.")
 
-    def _merged(self, files: StoredFiles) -> list[WrittenFile]:
-        """The rows of `files` as one new file, which is not yet part of the table."""
+    def _written(self, files: StoredFiles, where: pc.Expression | None = None) -> list[WrittenFile]:
+        """The rows of `files` that `where` selects as one new file, which is not yet part of the table."""
         with Parts(self.folder, file_rows=sys.maxsize) as parts:
-            for rows in files.scan(self.folder.schema.names, None, _ROWS_AT_ONCE):
+            for rows in files.scan(self.folder.schema.names, where, _ROWS_AT_ONCE):
                 parts.add(rows)
             return parts.close()
 
@@ -119,6 +143,14 @@ class TableUpkeep:
     def vacuum(self, *, is_dry: bool) -> int:
         """Delete files that no version of the last week names, also those that tasks of dead runs have left; returns how many."""
         return len(self.folder.open().vacuum(dry_run=is_dry, full=True))
+
+
+def _one_by_one(files: StoredFiles) -> list[StoredFiles]:
+    return [replace(files, actions=files.actions.slice(number, 1)) for number in range(files.actions.num_rows)]
+
+
+def _count(files: StoredFiles, where: pc.Expression, column: str) -> int:
+    return sum(part.num_rows for part in files.scan([column], where, _ROWS_AT_ONCE))
 
 
 def _small_files(actions: pa.Table, order: str | None) -> list[pa.Table]:

@@ -97,6 +97,7 @@ CHANGES: dict[str, list[Any]] = {
     "on_error": ["quarantine"],
     "keep_snapshots": [31],
     "keep_snapshot_every": [HOUR],
+    "keep_history": [HOUR, 2 * HOUR],
     "trigger": [EventTimeTrigger(), CountTrigger.of(3), CountTrigger.of(4), PurgingTrigger.of(CountTrigger.of(3))],
     "allowed_lateness": [HOUR],
     "expect": [

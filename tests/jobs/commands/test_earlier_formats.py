@@ -90,13 +90,13 @@ def _versions(warehouse: Path) -> dict[str, int]:
     return {str(log.parent): DeltaTable(str(log.parent)).version() for log in warehouse.rglob("_delta_log")}
 
 
-def test_inspection_reads_it_and_writes_nothing(earlier: Path, said: Callable[[], str]) -> None:
+def test_inspection_reads_it_and_writes_nothing(earlier: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = _versions(earlier)
 
     def rows(*arguments: object) -> list[dict]:
-        said()
+        capsys.readouterr()
         _done(earlier, *arguments, "--output", "json")
-        return json.loads(said())
+        return json.loads(capsys.readouterr().out)
 
     for pipeline in NAMES:
         stored = Stored(earlier, pipeline)

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import SlackwaterError
+from jobs.protocol.history import horizon_of
 from jobs.protocol.portions import portions
+from jobs.protocol.restatement import end_of
 from jobs.protocol.roll_forward import RollForward, rolled_forward_to
 from jobs.protocol.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from jobs.tables.damaged_tables import explained
@@ -85,10 +87,12 @@ class TableChecks:
         """Everything that can be compared, table by table."""
         yield from self._told(LEDGER, None, self._uniqueness)
         runs = self._live_runs()
-        yield from self._counts("late_events", runs, "rows_late")
+        whole = self._with_history(runs)
+        yield from self._counts("late_events", whole, "rows_late")
         yield from self._counts("quarantine", runs, "rows_quarantined")
         for row in runs:
-            yield from self._told("panes", row, partial(self._output, row))
+            if row in whole:
+                yield from self._told("panes", row, partial(self._output, row))
             yield from self._told(SNAPSHOT, row, partial(self._snapshot, row))
         yield from self._told(CORRECTIONS, None, self._chains)
         yield from self._told(PUBLISHED, None, self._by_corrections)
@@ -114,6 +118,11 @@ class TableChecks:
         heads = [ledger.head(), *(branch.head for branch in ledger.branches())]
         runs = {run.seq: run for head in heads if head is not None for run in ledger.live_runs(head)}
         return [runs[seq] for seq in sorted(runs)]
+
+    def _with_history(self, runs: list[LedgerRow]) -> list[LedgerRow]:
+        """Those of which upkeep has dropped no panes and no late rows."""
+        horizon = horizon_of(self.tables)
+        return runs if horizon is None else [row for row in runs if end_of(row) > end_of(self.tables.ledger.row(horizon))]
 
     def _uniqueness(self) -> list[TableFact]:
         unique, step = self.roll_forward.uniqueness, f"`slackwater publish {self.pipeline} --rebuild` removes the copies."
@@ -173,16 +182,17 @@ class TableChecks:
         return [TableFact(CORRECTIONS, None, "corrections that do not follow from those before them", 0, broken, step)]
 
     def _by_corrections(self) -> list[TableFact]:
-        """`published` as its corrections make it, against what stands there."""
+        """`published` as its corrections make it, against what stands there. Where upkeep has dropped history, rows that no correction is
+        about are taken as they stand."""
         forward, folder = self.roll_forward, self.tables[PUBLISHED]
         table = folder.open()
         files, corrections = folder.files(table=table), self.tables[CORRECTIONS].files()
         until, right, there = pc.field("seq") <= rolled_forward_to(table), ContentHash(), ContentHash()
-        names = sorted(folder.schema.names)
+        names, taken = sorted(folder.schema.names), 0 if horizon_of(self.tables) is None else None
         for portion in portions([files.actions, corrections.actions], forward.portion_rows):
             changes = corrections.read(corrections.schema.names, until & portion.where)
             standing = files.read(folder.schema.names, portion.where)
-            made = forward.publication.rebuilt(changes, standing.slice(0, 0), forward.names_of(changes))
+            made = forward.publication.rebuilt(changes, standing.slice(0, taken), forward.names_of(changes))
             right.add(PUBLISHED, made.select(names), without=())
             there.add(PUBLISHED, standing.select(names), without=())
         step = f"`slackwater publish {self.pipeline} --rebuild` makes it what its corrections and the panes say."

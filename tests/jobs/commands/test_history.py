@@ -78,6 +78,7 @@ def test_what_was_final_goes_and_nothing_else(six_runs: Hourly, said: Callable[[
     assert {runs[row["run_id"]] for row in stored.rows("late_events")} == {5}
     assert published(six_runs) == standing
     assert set(maintain(six_runs, said).values()) == {0}
+    assert here("verify", "hourly", "--tables", *six_runs.where) == 0, "what was dropped is no damage"
 
 
 def test_published_goes_on_as_if_all_of_it_were_there(six_runs: Hourly, twin: Hourly, said: Callable[[], str]) -> None:

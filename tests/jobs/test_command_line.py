@@ -71,7 +71,7 @@ def test_options_that_verbs_share_are_accepted_after_each_verb(words: tuple[str,
     takes_pipeline = any(parameter.name == "pipeline" for parameter in command.params)
     if takes_pipeline:
         assert {"--warehouse", "--pipelines"} <= options
-    moves = {("branches", "drop"), ("state", "fork"), ("state", "restore"), ("state", "close")}
+    moves = {("branches", "drop"), ("state", "fork"), ("state", "restore"), ("state", "adopt"), ("state", "close")}
     changes = words in {("run",), ("publish",), ("examples", "load"), ("conformance",), *moves}
     assert ("--output" in options) != changes
     if words[0] in ("run", "backfill", "publish") or words in moves:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import Any
 
 from jobs.errors import LostRaceError, SlackwaterError
 from jobs.tables.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
@@ -67,6 +68,14 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
             yield
     except BaseException as error:
         code = error.exit_code if isinstance(error, SlackwaterError) else 1
-        attempts.record(claimed, clock(), outcome="failed", exit_code=code, error=str(error))
+        _record_end(attempts, claimed, clock, outcome="failed", exit_code=code, error=str(error))
         raise
-    attempts.record(claimed, clock(), outcome="committed", exit_code=0)
+    _record_end(attempts, claimed, clock, outcome="committed", exit_code=0)
+
+
+def _record_end(attempts: AttemptsWriter, claimed: Attempt, clock: Callable[[], datetime], **outcome: Any) -> None:
+    """Give the claim back. Where that fails it expires, and what the block has done or raised is what counts."""
+    try:
+        attempts.record(claimed, clock(), **outcome)
+    except SlackwaterError as error:
+        log.warning(f"the end of upkeep can't be recorded: {error}", extra={"run_id": claimed.run_id})

@@ -100,6 +100,8 @@ class Publisher:
             if self.tables.ledger.by_run_id(rows[-1].run_id) is not None:
                 self.roll_forward.finish()
                 return []
+            if self.tables.ledger.by_run_id(rows[0].run_id) is not None:
+                raise  # somebody has published the first rows of the chain; the others continue them and stay staged
             for attempt in attempts:
                 log_of.record(attempt, self.clock(), outcome="lost", exit_code=error.exit_code, step="publish", error=str(error))
             raise

@@ -85,8 +85,8 @@ class Rebuild:
         return Rebuilt(doubled, bool(is_changed), row)
 
     def _once_in_ledger(self) -> int:
-        folder = self.tables[LEDGER]
-        table = folder.open()
+        table = self.tables[LEDGER].open()
+        folder = replace(self.tables[LEDGER], schema=pa.schema(table.schema()))  # a run may have added columns meanwhile
         files = folder.files(table=table)
         rows = files.read(folder.schema.names)
         rows = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "ascending")]))

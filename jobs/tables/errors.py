@@ -35,6 +35,10 @@ class NewerFormat(UsageError):
     """A table or snapshot was written by a newer version of the product."""
 
 
+class RunAtWork(RetryableError):
+    """A run, perhaps of an earlier version, is writing to tables whose layout is to change."""
+
+
 class ShapeChanged(UsageError):
     """The columns of a pipeline's tables are not those that the pipeline declares now."""
 

@@ -19,6 +19,12 @@ log = logging.getLogger("slackwater")
 _ROWS_AT_ONCE = 1 << 17
 
 
+def is_partitioned_otherwise(folder: Folder) -> bool:
+    """Whether the table stands there with other partition columns than `folder` says."""
+    table = folder.find()
+    return table is not None and tuple(table.metadata().partition_columns) != folder.partition_by
+
+
 def repartition(folder: Folder) -> None:
     """Write the table anew as `folder` partitions it; nothing where it is so already."""
     while True:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import Transaction
+from deltalake import DeltaTable, Transaction
 
 from jobs.tables.delta import Folder, WrittenFile
 from jobs.tables.errors import CommitConflict
@@ -82,7 +82,7 @@ class TableUpkeep:
         others = ~pc.coalesce(where, pc.scalar(False))
         while True:
             table = self.folder.open()
-            counted = [(one, _count(one, where, within.column)) for one in _one_by_one(self.folder.files(within, table=table))]
+            counted = [(one, _count(one, where, within.column)) for one in _one_by_one(self._files(table, within))]
             touched = [one for one, count in counted if count]
             if not touched and (transaction is None or table.transaction_version(transaction.app_id) == transaction.version):
                 return 0
@@ -108,7 +108,7 @@ class TableUpkeep:
             CommitConflict: somebody else has rewritten all of them meanwhile, or never stops committing.
         """
         table = self.folder.open()
-        stored = self.folder.files(table=table)
+        stored = self._files(table)
         merged = [(small, self._written(replace(stored, actions=small))) for small in _small_files(stored.actions, self.order)]
         if not merged:
             return 0
@@ -129,10 +129,14 @@ class TableUpkeep:
 
     def _written(self, files: StoredFiles, where: pc.Expression | None = None) -> list[WrittenFile]:
         """The rows of `files` that `where` selects as one new file, which is not yet part of the table."""
-        with Parts(self.folder, file_rows=sys.maxsize) as parts:
-            for rows in files.scan(self.folder.schema.names, where, _ROWS_AT_ONCE):
+        with Parts(replace(self.folder, schema=files.schema), file_rows=sys.maxsize) as parts:
+            for rows in files.scan(files.schema.names, where, _ROWS_AT_ONCE):
                 parts.add(rows)
             return parts.close()
+
+    def _files(self, table: DeltaTable, *bounds: Within) -> StoredFiles:
+        """The files of `table` with all its columns: a run may have added some since the folder was looked at."""
+        return replace(self.folder.files(*bounds, table=table), schema=pa.schema(table.schema()))
 
     def checkpoint(self) -> None:
         """Put the log's state into one file, and drop entries that the log's own retention no longer keeps."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +12,10 @@ import pyarrow as pa
 from jobs.tables import schemas
 from jobs.tables.attempts import AttemptsReader
 from jobs.tables.delta import Folder, beside
-from jobs.tables.errors import NoRuns, ShapeChanged
+from jobs.tables.errors import NoRuns, RunAtWork, ShapeChanged
 from jobs.tables.ledger import LedgerReader, LedgerWriter, refuse_newer
 from jobs.tables.log_files import refuse_lost_rows, refuse_older
-from jobs.tables.migration import repartition
+from jobs.tables.migration import is_partitioned_otherwise, repartition
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
@@ -112,6 +113,8 @@ class Tables:
         if "published" in self.folders:
             with self.folders["published"].found() as published:
                 rolled_forward = 0 if published is None else published.transaction_version(APPLICATION) or 0
+            if rolled_forward > seq and (newest := self.ledger.newest()) is not None:
+                seq = newest.seq  # another process may have committed and rolled forward meanwhile
             if rolled_forward > seq:
                 refuse_lost_rows(self.folders["runs"].uri, self.folders["runs"].version(), seq, rolled_forward)
 
@@ -179,10 +182,20 @@ class Tables:
 
         Raises:
             NewerFormat: a newer version of the product has written here.
+            RunAtWork: a run that may be of an earlier version would stage rows in the layout of before, which nobody would find.
             WarehouseNotWritable: the warehouse can't be written.
         """
         self._refuse_newer()
-        for folder in self.folders.values():
+        others = [folder for folder in self.folders.values() if is_partitioned_otherwise(folder)]
+        at_work = [holder for holder in self.attempts.holders(datetime.now(UTC)) if not holder.is_upkeep] if others else []
+        if at_work:
+            raise RunAtWork(
+                f"{others[0].uri}: an earlier version has written this table, and it is to be written anew, but {at_work[0].owner} has "
+                f"claimed a run until {at_work[0].expires_at:%Y-%m-%dT%H:%M:%SZ}. Nothing was changed; run the same command again when "
+                "that run has ended.",
+                uri=others[0].uri,
+            )
+        for folder in others:
             repartition(folder)
 
     def _refuse_newer(self) -> None:

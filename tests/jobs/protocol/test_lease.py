@@ -1,6 +1,7 @@
 """Claims while their holder is at work: renewed whatever goes wrong once, and one upkeep of a pipeline's tables at a time."""
 
 import threading
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -62,3 +63,16 @@ def test_an_upkeep_that_fails_leaves_no_claim(attempts: AttemptsWriter) -> None:
         ("committed", ""),
         ("failed", "gone"),
     ]
+
+
+@pytest.mark.parametrize("raised", [None, OSError("gone")])
+def test_what_upkeep_has_done_counts_where_its_end_cannot_be_recorded(
+    attempts: AttemptsWriter, raised: OSError | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: AttemptsWriter, row: Attempt, now: datetime, **changes: object) -> Attempt:
+        raise WarehouseNotWritable("503")
+
+    with pytest.raises(OSError, match="gone") if raised else nullcontext(), only_upkeep("p", attempts, clock):
+        monkeypatch.setattr(AttemptsWriter, "record", refuse)
+        if raised:
+            raise raised

@@ -101,6 +101,17 @@ class TestCompaction:
             TableUpkeep(second).compact()
         assert rows(folder) == before
 
+    def test_a_column_that_a_run_adds_meanwhile_keeps_its_values(self, tmp_path: Path) -> None:
+        schema = pa.schema([("run_id", pa.string())])
+        folder = Folder(str(tmp_path), schema)
+        folder.append(pa.table({"run_id": ["a"]}))
+        late = Folder(str(tmp_path), schema.append(pa.field("gained", pa.string())))
+        late.add_columns([late.schema.field("gained")])
+        late.append(pa.table({"run_id": ["b"], "gained": ["value"]}))
+        assert TableUpkeep(folder, "run_id").compact() == 1
+        expected = [{"run_id": "a", "gained": None}, {"run_id": "b", "gained": "value"}]
+        assert DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist() == expected
+
     def test_what_another_has_rewritten_is_left_and_the_rest_compacted(self, folder: Folder) -> None:
         before, second = rows(folder), older(folder)
         table = folder.open()

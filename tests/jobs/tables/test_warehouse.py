@@ -2,18 +2,21 @@
 
 import os
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import Transaction
 
+from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.delta import Folder
-from jobs.tables.errors import NewerFormat, NoRuns, ShapeChanged, WarehouseNotWritable
-from jobs.tables.ledger import LedgerWriter
+from jobs.tables.errors import LogDamaged, NewerFormat, NoRuns, RunAtWork, ShapeChanged, WarehouseNotWritable
+from jobs.tables.ledger import LedgerReader, LedgerRow, LedgerWriter
 from jobs.tables.schemas import ADDED_COLUMNS, PARTITIONED_BY, Shape, table_columns
 from jobs.tables.staging import read_staged, write_staged
-from jobs.tables.warehouse import Tables, Warehouse
-from tests.jobs.tables.ledger_rows import clock, run_row
+from jobs.tables.warehouse import APPLICATION, Tables, Warehouse
+from tests.jobs.tables.ledger_rows import clock, day, run_row
 
 SHAPE = Shape(
     keys=(("origin", pa.string()),), results=(("n", pa.int64()),), parts=(("n__count", pa.int64()),), source=(("origin", pa.string()),)
@@ -169,3 +172,51 @@ def test_a_warehouse_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WarehouseNotWritable, match="can't be written"):
         Warehouse(f"{tmp_path}/file").tables("p", SHAPE).ensure()
+
+
+def commit_and_roll_forward(tables: Tables, run_id: str, parent_seq: int | None) -> None:
+    [row] = tables.ledger_writer.commit("main", parent_seq, [run_row(run_id)], clock)
+    for name in ("corrections", "published"):
+        tables[name].commit_files([], expected=tables[name].open(), transaction=Transaction(APPLICATION, row.seq))
+
+
+def test_a_run_that_is_published_while_logs_are_checked_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = Warehouse(str(tmp_path)).tables("departures", SHAPE)
+    tables.ensure()
+    commit_and_roll_forward(tables, "a", None)
+    newest, others = LedgerReader.newest, iter(["b"])
+
+    def overtaken(self: LedgerReader) -> LedgerRow | None:
+        row = newest(self)
+        for run_id in others:
+            commit_and_roll_forward(Warehouse(str(tmp_path)).tables("departures", SHAPE), run_id, 1)
+        return row
+
+    monkeypatch.setattr(LedgerReader, "newest", overtaken)
+    tables.check_logs()
+    assert (row := newest(tables.ledger)) is not None and row.seq == 2
+
+
+def test_a_ledger_that_published_is_ahead_of_is_refused(tmp_path: Path) -> None:
+    tables = Warehouse(str(tmp_path)).tables("departures", SHAPE)
+    tables.ensure()
+    commit_and_roll_forward(tables, "a", None)
+    tables["published"].commit_files([], expected=tables["published"].open(), transaction=Transaction(APPLICATION, 2))
+    with pytest.raises(LogDamaged, match="ends at row 1"):
+        tables.check_logs()
+
+
+def test_tables_of_an_earlier_layout_are_not_written_anew_under_a_run_at_work(tmp_path: Path) -> None:
+    tables = Warehouse(str(tmp_path)).tables("departures", SHAPE)
+    panes = tables["panes"]
+    replace(panes, partition_by=("run_id",)).ensure()
+    wanted = Attempt(run_id="a", parent_seq=None, slice_start=day(0), slice_end=day(1), at=clock())
+    attempts = AttemptsWriter(tables["attempts"])
+    claimed = attempts.claim(wanted, lambda: datetime.now(UTC))
+    assert claimed is not None
+    with pytest.raises(RunAtWork, match="run the same command again"):
+        tables.ensure()
+    assert panes.open().metadata().partition_columns == ["run_id"]
+    attempts.record(claimed, datetime.now(UTC), outcome="staged")
+    tables.ensure()
+    assert panes.open().metadata().partition_columns == []

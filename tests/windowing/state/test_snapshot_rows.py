@@ -29,7 +29,7 @@ from windowing import (
     TumblingProcessingTimeWindows,
     ValueStateDescriptor,
 )
-from windowing.java import LONG_MAX
+from windowing.java import LONG_MAX, LONG_MIN
 from windowing.key_groups import KeyGroupRange, key_group_of
 from windowing.key_types import STRING, key_type
 from windowing.order_modes import OrderMode
@@ -126,6 +126,7 @@ class OneTick(NamedTuple):
     initial: int
     tick_ends: Any
     watermarks: Any
+    collected: int = LONG_MIN
 
 
 class Numbers(list[int]):

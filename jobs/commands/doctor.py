@@ -97,7 +97,11 @@ def _stored(warehouse: str | None, pipelines: str | None) -> list[str]:
 
 
 def _rows(name: str, warehouse: str | None, pipelines: str | None) -> str:
-    from jobs.protocol.catch_up import publisher
+    from jobs.pipelines import registry
+    from jobs.protocol.roll_forward import RollForward
+    from jobs.tables.warehouse import Warehouse
 
-    publisher(name, warehouse, pipelines).roll_forward.uniqueness.require()
+    pipeline = registry.load(pipelines)[name]
+    tables = Warehouse.at(warehouse).stored(name, pipeline.sides)
+    RollForward.of_stored(pipeline, tables).uniqueness.require()
     return "every row of runs, corrections and published stands once"

@@ -18,6 +18,7 @@ from jobs.protocol.history import require_history
 from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
 from jobs.protocol.restatement import Restatement, behind, end_of, next_slice
+from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Parent, Prepared, Runner, Staged
 from jobs.protocol.slices import Slice, iso
 from jobs.tables.ledger import MAIN, Branch, LedgerRow
@@ -136,9 +137,7 @@ class _Restating:
         self.pipeline = prepared.runner.pipeline
         self.name = self.pipeline.name
         self.ledger = self.tables.ledger_writer
-        self.publisher = Publisher(
-            self.name, self.tables, catch_up.roll_forward(self.pipeline, self.tables, prepared.shape), self.runner.clock
-        )
+        self.publisher = Publisher(self.name, self.tables, RollForward.of(self.pipeline, self.tables, prepared.shape), self.runner.clock)
         self._branches = BranchPublisher(
             self.name,
             self.tables,

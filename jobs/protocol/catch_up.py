@@ -20,7 +20,6 @@ from jobs.protocol import validation
 from jobs.protocol.adoption import Adoption
 from jobs.protocol.close import close
 from jobs.protocol.closed import refuse_closed
-from jobs.protocol.corrections import Identity, Publication
 from jobs.protocol.declared import Declared
 from jobs.protocol.maintain import Maintenance
 from jobs.protocol.moves import Moves, find_branch
@@ -35,8 +34,7 @@ from jobs.protocol.table_checks import TableChecks
 from jobs.protocol.verify import Verifier
 from jobs.runtime.settings import tasks_here
 from jobs.tables.ledger import MAIN, LedgerRow
-from jobs.tables.schemas import Shape
-from jobs.tables.warehouse import Tables, Warehouse
+from jobs.tables.warehouse import Warehouse
 
 
 class SliceRejected(RejectedError):
@@ -103,7 +101,7 @@ class CatchUp:
         runner = self.runner()
         prepared = runner.prepare()
         publish = Publisher(
-            runner.pipeline.name, prepared.tables, roll_forward(runner.pipeline, prepared.tables, prepared.shape), runner.clock
+            runner.pipeline.name, prepared.tables, RollForward.of(runner.pipeline, prepared.tables, prepared.shape), runner.clock
         )
         publish.roll_forward.finish()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.
@@ -200,25 +198,12 @@ def spark_transport(app: str) -> Callable[[], Transport]:
     return make
 
 
-def roll_forward(pipeline: Pipeline, tables: Tables, shape: Shape) -> RollForward:
-    """The roll-forward of a pipeline's tables."""
-    identity = Identity.RUN if pipeline.keyed_process is not None else Identity.FIRING if pipeline.purges else Identity.WINDOW
-    return RollForward(tables, Publication(shape, identity))
-
-
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:
     """Publishes staged runs of a registered pipeline. Columns come from the stored tables, so neither Spark nor the source is needed."""
     pipeline = registry.load(pipelines)[name]
     tables = Warehouse.at(warehouse).stored(name, pipeline.sides)
-    published = tables["published"].schema
-    shape = Shape(
-        keys=tuple((key, published.field(key).type) for key in pipeline.keys),
-        results=tuple((result, published.field(result).type) for result in pipeline.results),
-        parts=(),
-        source=(),
-    )
     declared = Declared(pipeline, registry.config_hash(pipeline), tables)
-    return Publisher(name, tables, roll_forward(pipeline, tables, shape), declared=declared)
+    return Publisher(name, tables, RollForward.of_stored(pipeline, tables), declared=declared)
 
 
 def maintenance(name: str, warehouse: str | None, pipelines: str | None) -> Maintenance:
@@ -274,7 +259,7 @@ def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, line
         if staged.verdict == validation.FAILED:
             raise SliceRejected(rejection(name, staged))
 
-    made = Publisher(name, prepared.tables, roll_forward(runner.pipeline, prepared.tables, prepared.shape), runner.clock)
+    made = Publisher(name, prepared.tables, RollForward.of(runner.pipeline, prepared.tables, prepared.shape), runner.clock)
     return close(prepared, made, told)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
+from jobs.pipelines import Pipeline
 from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_of, days_of, repeated
 from jobs.protocol.portions import KEY_GROUP, Portion, portions
 from jobs.protocol.uniqueness import CORRECTIONS, PUBLISHED, Uniqueness
@@ -24,6 +25,7 @@ from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
 from jobs.tables.lineage import cause_of, is_rebuild
 from jobs.tables.parts import Parts
 from jobs.tables.reading import StoredFiles, Within, files_within
+from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import APPLICATION, Tables
 
 # Texts of corrections that are few: as dictionaries they are read and written faster, and take less memory.
@@ -63,6 +65,20 @@ class RollForward:
     def uniqueness(self) -> Uniqueness:
         """Looks for doubled rows in the tables."""
         return Uniqueness(self.tables, self.publication, self.portion_rows)
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, tables: Tables, shape: Shape) -> "RollForward":
+        """That of a pipeline whose tables have the columns of `shape`."""
+        identity = Identity.RUN if pipeline.keyed_process is not None else Identity.FIRING if pipeline.purges else Identity.WINDOW
+        return cls(tables, Publication(shape, identity))
+
+    @classmethod
+    def of_stored(cls, pipeline: Pipeline, tables: Tables) -> "RollForward":
+        """That of a pipeline whose tables are stored: their columns say the types, so the source is not needed."""
+        published = tables["published"].schema
+        keys = tuple((key, published.field(key).type) for key in pipeline.keys)
+        results = tuple((result, published.field(result).type) for result in pipeline.results)
+        return cls.of(pipeline, tables, Shape(keys=keys, results=results, parts=(), source=()))
 
     def pending(self) -> list[LedgerRow]:
         """Rows of main that `published` has not seen yet, oldest first."""

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.pipelines import Pipeline
-from jobs.protocol.catch_up import roll_forward
 from jobs.protocol.declared import Declared
 from jobs.protocol.evolution import RULES, SettingsChanged
 from jobs.protocol.moves import Moves
+from jobs.protocol.roll_forward import RollForward
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, multiset, perfect, version
 from tests.properties.test_paths import by_the_model, pane_of
 from windowing import CountTrigger, EventTimeTrigger, PurgingTrigger, TumblingEventTimeWindows, WatermarkStrategy
@@ -127,7 +127,7 @@ class ChangingLineage:
     def restore(self, number: int) -> None:
         rows = [row for row in self.world.ledger.rows() if row.branch == "main"]
         prepared = self.world.runner().prepare()
-        rolling = roll_forward(self.world.pipeline, prepared.tables, prepared.shape)
+        rolling = RollForward.of(self.world.pipeline, prepared.tables, prepared.shape)
         declared = Declared(self.world.pipeline, self.world.code, prepared.tables)
         moves = Moves(self.world.pipeline.name, prepared.tables, rolling, declared, "0")
         with suppress(SettingsChanged):  # of what the row was run with, which today's settings need not be

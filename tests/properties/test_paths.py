@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.pipelines import Pipeline
-from jobs.protocol.catch_up import roll_forward
 from jobs.protocol.declared import Declared
 from jobs.protocol.moves import Moves
 from jobs.protocol.publish_branch import BranchBehind, BranchPublisher, ForkedFromAnotherPast
+from jobs.protocol.roll_forward import RollForward
 from tests.jobs.protocol.published_model import PaneRow, newest_firings
 from tests.jobs.protocol.restating import Event, World, multiset
 from tests.properties.test_restatements import pipelines
@@ -53,7 +53,7 @@ class WanderingLineage:
     @property
     def _tools(self) -> tuple[Moves, BranchPublisher]:
         prepared = self.world.runner().prepare()
-        name, rolling = self.world.pipeline.name, roll_forward(self.world.pipeline, prepared.tables, prepared.shape)
+        name, rolling = self.world.pipeline.name, RollForward.of(self.world.pipeline, prepared.tables, prepared.shape)
         declared = Declared(self.world.pipeline, self.world.code, prepared.tables)
         return Moves(name, prepared.tables, rolling, declared, "0"), BranchPublisher(name, prepared.tables, rolling, "0")
 

@@ -12,11 +12,12 @@ from jobs.args import Manifest, read_manifest
 from jobs.engines.inputs import SourceRewritten
 from jobs.errors import LostRaceError, RetryableError
 from jobs.pipelines import count, expect, sum
-from jobs.protocol import backfill, catch_up
+from jobs.protocol import backfill
 from jobs.protocol.backfill import MainMoved
 from jobs.protocol.catch_up import SliceRejected
 from jobs.protocol.outcome import report_to
 from jobs.protocol.publish import Publisher
+from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Runner, wall_clock
 from jobs.tables.attempts import Attempt, AttemptsWriter
 from jobs.tables.ledger import LedgerWriter
@@ -406,7 +407,7 @@ def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatemen
     rejected = world.tables.attempts.standing()[-1]
     assert f"slackwater publish daily {rejected.run_id} --accept REASON" in str(error.value)
     prepared = world.runner().prepare()
-    accepting = Publisher("daily", prepared.tables, catch_up.roll_forward(world.pipeline, prepared.tables, prepared.shape))
+    accepting = Publisher("daily", prepared.tables, RollForward.of(world.pipeline, prepared.tables, prepared.shape))
     [row] = accepting.publish(rejected.run_id, "ten is right")
     assert (row.branch, row.verdict) == ("restate-20130102t000000-20130103t000000", "accepted: ten is right")
     published = world.backfill(24, 48)

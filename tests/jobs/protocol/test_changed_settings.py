@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from jobs.protocol.catch_up import roll_forward
 from jobs.protocol.declared import Declared
 from jobs.protocol.evolution import SettingsChanged
 from jobs.protocol.moves import Moves
 from jobs.protocol.publish import Publisher
 from jobs.protocol.publish_branch import BranchPublisher
+from jobs.protocol.roll_forward import RollForward
 from jobs.tables.ledger import LedgerRow
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, multiset, perfect
 from windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
@@ -46,7 +46,7 @@ def declare(world: World) -> Callable[..., None]:
 
 def restore(world: World, seq: int) -> None:
     prepared = world.runner().prepare()
-    rolling = roll_forward(world.pipeline, prepared.tables, prepared.shape)
+    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
     Moves(world.pipeline.name, prepared.tables, rolling, Declared(world.pipeline, world.code, prepared.tables), "0").restore(seq)
 
 
@@ -106,7 +106,7 @@ def test_a_branch_that_was_run_with_another_trigger_is_published_only_where_that
     world.backfill(0, 12, publish=False)
     prepared, [branch] = world.runner().prepare(), world.ledger.branches()
     declare(trigger=PURGING)
-    rolling = roll_forward(world.pipeline, prepared.tables, prepared.shape)
+    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
     publisher = BranchPublisher("daily", prepared.tables, rolling, "0")
     with pytest.raises(SettingsChanged, match="can't be made live by today's rules:\n  trigger: "):
         publisher.publish_as_it_is(branch.name, world.pipeline, world.warehouse)
@@ -120,7 +120,7 @@ def test_what_was_staged_with_another_trigger_is_published_only_where_that_is_de
     live, shape = world.main.live, world.runner().prepare().shape
 
     def publish() -> list[LedgerRow]:
-        rolling = roll_forward(world.pipeline, world.tables, shape)
+        rolling = RollForward.of(world.pipeline, world.tables, shape)
         return Publisher("daily", world.tables, rolling, declared=Declared(world.pipeline, world.code, world.tables)).publish()
 
     declare(trigger=PURGING)

@@ -16,10 +16,11 @@ from jobs.engines.progress import timeline_of
 from jobs.engines.replay import Engine, Replay
 from jobs.engines.transport import InProcess
 from jobs.protocol import collected
-from jobs.protocol.catch_up import SliceRejected, roll_forward
+from jobs.protocol.catch_up import SliceRejected
 from jobs.protocol.declared import Declared
 from jobs.protocol.moves import Moves
 from jobs.protocol.plan import _Planner
+from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import checked_source
 from jobs.protocol.verify import Verifier
 from jobs.tables.inspection import Inspection
@@ -139,7 +140,7 @@ def test_a_fork_and_a_restore_take_the_mark_of_their_run(tmp_path: Path) -> None
     world.append([Event(3.5, 73, 102), *every_hour(74, 96)])
     world.run(96)
     assert {late["row"] for late in world.live("late_events")} == {LATE.row, 102}
-    rolling = roll_forward(world.pipeline, world.tables, world.runner().prepare().shape)
+    rolling = RollForward.of(world.pipeline, world.tables, world.runner().prepare().shape)
     Moves("daily", world.tables, rolling, Declared(world.pipeline, world.code, world.tables), "0").restore(1)
     world.run(96)
     assert counts(world)[2] == 4 and world.live("late_events") == []

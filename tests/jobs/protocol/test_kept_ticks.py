@@ -22,10 +22,11 @@ from jobs.engines.rows import Judge
 from jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
 from jobs.pipelines import DeltaSource, Pipeline, count, expect
 from jobs.protocol import kept_ticks, validation
-from jobs.protocol.catch_up import SliceRejected, roll_forward
+from jobs.protocol.catch_up import SliceRejected
 from jobs.protocol.kept_ticks import FILE, KeptTicks
 from jobs.protocol.publish import Publisher
 from jobs.protocol.redrive import Redrive
+from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Runner, StageOfSlice
 from jobs.protocol.verify import Verifier
 from jobs.tables.attempts import Attempt
@@ -162,7 +163,9 @@ def test_a_rejected_slice_that_is_accepted_needs_it_no_more(strict: Trying) -> N
         world.run(24)
     assert world.kept.is_file()
     [rejected] = world.tables.attempts.standing()
-    Publisher("daily", world.tables, roll_forward(DAILY, world.tables, world.runner().prepare().shape)).publish(rejected.run_id, "it is so")
+    Publisher("daily", world.tables, RollForward.of(DAILY, world.tables, world.runner().prepare().shape)).publish(
+        rejected.run_id, "it is so"
+    )
     assert world.main.verdict == "accepted: it is so" and not world.kept.exists()
 
 
@@ -243,7 +246,7 @@ def test_a_redriven_row_makes_it_anew(tmp_path: Path) -> None:
     world.fail(restate)
     assert world.transport.passes == 2, "one of main, one of the branch"
     tables = world.tables
-    rolling = roll_forward(DAILY, tables, world.runner().prepare().shape)
+    rolling = RollForward.of(DAILY, tables, world.runner().prepare().shape)
     [late] = world.live("late_events")
     assert late["row"] == LATE.row
     done = Redrive(world.warehouse, DAILY, rolling, InProcess).run(Inspection("daily", tables).late(None).rows, "a reason")
@@ -296,7 +299,7 @@ def test_slices_that_are_only_staged_use_it_and_their_commit_removes_it(world: T
     world.fail(lambda: world.run(24, publish=False))
     assert world.passes_of(lambda: world.run(24, publish=False)) == 0
     assert world.kept.is_file()
-    Publisher("daily", world.tables, roll_forward(DAILY, world.tables, world.runner().prepare().shape)).publish()
+    Publisher("daily", world.tables, RollForward.of(DAILY, world.tables, world.runner().prepare().shape)).publish()
     assert world.main.attempt == 2 and not world.kept.exists()
 
 

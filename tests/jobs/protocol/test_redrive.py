@@ -14,8 +14,8 @@ from jobs.engines.columnar import ColumnarEngine
 from jobs.engines.operator import OperatorEngine
 from jobs.engines.replay import Engine
 from jobs.engines.transport import InProcess
-from jobs.protocol.catch_up import roll_forward
 from jobs.protocol.redrive import Redrive, Redriven
+from jobs.protocol.roll_forward import RollForward
 from jobs.tables.inspection import Inspection
 from jobs.tables.overrides import OverridesReader, honoured_by
 from tests.jobs.protocol.restating import HOUR, Event, World, every_hour, moment, multiset
@@ -40,7 +40,7 @@ def world(tmp_path: Path) -> World:
 def redrive(world: World, *, is_dry: bool = False, key: str | None = None) -> Redriven:
     late = Inspection(world.pipeline.name, world.tables).late(key).rows
     runner = world.runner()
-    rolling = roll_forward(runner.pipeline, world.tables, runner.prepare().shape)
+    rolling = RollForward.of(runner.pipeline, world.tables, runner.prepare().shape)
     return Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a reason", is_dry=is_dry)
 
 

@@ -14,9 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 from jobs.engines.inputs import SourceReplaced
 from jobs.engines.operator import OperatorEngine
 from jobs.engines.transport import InProcess
-from jobs.protocol import catch_up
 from jobs.protocol.adoption import Adopted, Adoption, OnlyCounted, OtherRows
 from jobs.protocol.recorded import CannotRepeat
+from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.verify import Verifier
 from tests.jobs.protocol.restating import SCHEMA, Event, World, every_hour, perfect
 
@@ -44,7 +44,7 @@ def values_of(world: World) -> dict[str, int]:
 def adopt(world: World, accept: str | None = None) -> Adopted | None:
     runner = world.runner()
     tables = runner.prepare().tables
-    roll_forward = catch_up.roll_forward(world.pipeline, tables, runner.prepare().shape)
+    roll_forward = RollForward.of(world.pipeline, tables, runner.prepare().shape)
     return Adoption(world.warehouse, world.pipeline, tables, roll_forward, "0").run(accept)
 
 

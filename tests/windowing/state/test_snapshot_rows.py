@@ -130,8 +130,7 @@ class OneTick(NamedTuple):
 
 
 class Numbers(list[int]):
-    def tolist(self) -> list[int]:
-        return list(self)
+    tolist = list.copy
 
 
 def run_of(

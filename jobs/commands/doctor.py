@@ -85,15 +85,15 @@ def _stored(warehouse: str | None, pipelines: str | None) -> list[str]:
     from jobs.tables.errors import NoRuns
     from jobs.tables.warehouse import Warehouse
 
-    found = []
+    names = []
     try:
         for name in registry.load(pipelines):
             with suppress(NoRuns):
                 Warehouse.at(warehouse).stored(name)
-                found.append(name)
+                names.append(name)
     except (SlackwaterError, OSError):  # said by the checks of the pipelines and of the warehouse
         return []
-    return found
+    return names
 
 
 def _rows(name: str, warehouse: str | None, pipelines: str | None) -> str:

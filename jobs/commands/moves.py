@@ -54,12 +54,12 @@ def adopt(pipeline: str, accept: str | None, warehouse: str | None, pipelines: s
     from jobs.protocol.catch_up import adoption
 
     options.log_to_stderr(log_format)
-    found = adoption(pipeline, warehouse, pipelines).run(accept)
-    if found is None:
+    result = adoption(pipeline, warehouse, pipelines).run(accept)
+    if result is None:
         click.echo(f"{pipeline}: nothing to do; the source is the table that runs have read, as far as the ledger knows.")
         return
-    compared = "the rows are the same" if found.by_values else "as many rows as were read; their values could not be compared"
-    click.echo(f"{pipeline}: the source counts as the one that runs have read, by row {found.row.seq}: {found.rows:,} rows, {compared}.")
+    compared = "the rows are the same" if result.by_values else "as many rows as were read; their values could not be compared"
+    click.echo(f"{pipeline}: the source counts as the one that runs have read, by row {result.row.seq}: {result.rows:,} rows, {compared}.")
 
 
 @click.command("close")

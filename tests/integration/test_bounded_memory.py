@@ -100,10 +100,12 @@ def test_every_reader_gives_the_rows_that_tasks_have_written(runs: tuple[Path, R
     by_arrow = in_order(files.to_table())
     assert by_arrow.num_rows > 100_000 and (table == "published" or len(bounded.files[table]) > RANGES)
     assert in_order(spark.read.format("delta").load(uri).toArrow()).equals(by_arrow)
-    assert in_order(duckdb.from_arrow(files).to_arrow_table()).equals(by_arrow)
+    with duckdb.connect() as connection:
+        assert in_order(connection.from_arrow(files).to_arrow_table()).equals(by_arrow)
     paths = [str(path) for path in DeltaTable(uri).file_uris()]
     partitions = DeltaTable(uri).metadata().partition_columns
-    by_duckdb = in_order(duckdb.read_parquet(paths, hive_partitioning=False).to_arrow_table())
+    with duckdb.connect() as connection:
+        by_duckdb = in_order(connection.read_parquet(paths, hive_partitioning=False).to_arrow_table())
     assert by_duckdb.equals(by_arrow.select([name for name in by_arrow.column_names if name not in partitions]))
 
 

@@ -122,7 +122,8 @@ def test_every_reader_reads_published_as_it_is(stored: Stored, spark: "SparkSess
     uri = stored.uri("published")
     by_spark = plain(spark.read.format("delta").load(uri).toArrow())
     by_polars = plain(polars.read_delta(uri).to_arrow())
-    by_duckdb = plain(duckdb.from_arrow(DeltaTable(uri).to_pyarrow_dataset()).to_arrow_table())
+    with duckdb.connect() as connection:
+        by_duckdb = plain(connection.from_arrow(DeltaTable(uri).to_pyarrow_dataset()).to_arrow_table())
     there = sorted(stored.rows("published"), key=repr)
     assert there and [sorted(rows, key=repr) for rows in (by_spark, by_polars, by_duckdb)] == [there] * 3
 

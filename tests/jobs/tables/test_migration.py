@@ -44,7 +44,8 @@ def test_its_rows_stay_as_they_are_for_every_reader_and_one_commit_does_it(peaks
         assert migrated.metadata().configuration == {"delta.checkpointInterval": "10"}
     assert rows_of(table) == before
     assert sorted(map(repr, pl.read_delta(str(table)).to_arrow().cast(folder_of(table).schema).to_pylist())) == before
-    found = duckdb.sql(f"SELECT * FROM read_parquet({migrated.file_uris()!r}, hive_partitioning=false)").to_arrow_table()
+    with duckdb.connect() as connection:
+        found = connection.sql(f"SELECT * FROM read_parquet({migrated.file_uris()!r}, hive_partitioning=false)").to_arrow_table()
     assert sorted(map(repr, found.cast(folder_of(table).schema).to_pylist())) == before, "the files have the column themselves"
 
 

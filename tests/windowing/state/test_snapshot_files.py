@@ -59,7 +59,8 @@ def test_other_readers_read_them(tmp_path: Path) -> None:
     path.write_bytes(write_rows(TEXT_KEYS))
     expected = (ROWS, sum(range(ROWS)), f"key-{ROWS - 1:06}", (ROWS - 1) // 3 * 3)
     query = "select count(*), sum(elements), max(key), max(epoch_us(first_arrival)) from read_parquet(?)"
-    assert duckdb.execute(query, [str(path)]).fetchone() == expected
+    with duckdb.connect() as connection:
+        assert connection.execute(query, [str(path)]).fetchone() == expected
     frame = polars.read_parquet(path)
     latest = frame["first_arrival"].dt.epoch("us").max()
     assert (len(frame), frame["elements"].sum(), frame["key"].max(), latest) == expected

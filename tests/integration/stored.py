@@ -72,7 +72,7 @@ class Stored:
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             sides = sorted(folder.name for folder in (self.warehouse / self.pipeline).glob("side_*"))
-            for table in (*TABLES, *sides):
+            for table in {*TABLES, *sides} & set(re.findall(r"\w+", statement)):
                 connection.register(table, DeltaTable(self.uri(table)).to_pyarrow_dataset())
             return plain(connection.sql(statement.replace("explode", "unnest")).to_arrow_table())
 

@@ -20,7 +20,9 @@ from jobs.engines.transport import InProcess
 from jobs.pipelines import DeltaSource, Pipeline, count, sum
 from jobs.protocol import backfill, catch_up
 from jobs.protocol.run import Runner
+from jobs.tables.delta import Folder
 from jobs.tables.ledger import LedgerReader, LedgerRow
+from jobs.tables.schemas import partitioned_by
 from jobs.tables.warehouse import Tables, Warehouse
 from windowing import TumblingEventTimeWindows, WatermarkStrategy
 
@@ -138,9 +140,15 @@ class World:
     def tables(self) -> Tables:
         return self.warehouse.stored(self.pipeline.name)
 
+    def table(self, name: str) -> Folder:
+        """One table as it is stored; `tables` opens them all."""
+        folder = Folder.stored(f"{self.folder}/{self.pipeline.name}/{name}", partitioned_by(name))
+        assert folder is not None, f"there is no table {name}"
+        return folder
+
     @property
     def ledger(self) -> LedgerReader:
-        return self.tables.ledger
+        return LedgerReader(self.table("runs"))
 
     @property
     def main(self) -> LedgerRow:
@@ -151,13 +159,13 @@ class World:
     def live(self, table: str, head: LedgerRow | None = None) -> list[dict[str, Any]]:
         """Rows of a staged table of main's live runs, without what tells the runs apart."""
         run_ids = [row.run_id for row in self.ledger.live_runs(head or self.main)]
-        rows = self.tables[table].read(where=pc.field("run_id").isin(pa.array(run_ids, pa.string())))
+        rows = self.table(table).read(where=pc.field("run_id").isin(pa.array(run_ids, pa.string())))
         hidden = {"run_id", "source_version", "source_file"}
         return rows.select([name for name in rows.column_names if name not in hidden]).to_pylist()
 
     def published(self) -> list[dict[str, Any]]:
         """`published` without what depends on the cuts."""
-        rows = self.tables["published"].read()
+        rows = self.table("published").read()
         return rows.select([name for name in rows.column_names if name not in ("revision", "run_seq")]).to_pylist()
 
     def slices(self, rows: Sequence[LedgerRow]) -> list[tuple[float, float]]:

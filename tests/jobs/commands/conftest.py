@@ -52,6 +52,12 @@ def warehouse(flights: Path, tmp_path: Path) -> Path:
     return shutil.copytree(flights, tmp_path / "warehouse")
 
 
+@pytest.fixture(scope="session")
+def kept_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which tests leave tables for others that begin with the same runs."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
 def hourly(warehouse: Path, tmp_path: Path) -> "Hourly":
     return Hourly(warehouse, tmp_path)
@@ -80,6 +86,17 @@ class Hourly:
     def run_here(self, *options: str) -> int:
         """The same in this process; asks for the fixture `without_spark`."""
         return here("run", "hourly", *options, *self.where)
+
+    def run_three_days(self, settings: str, kept: Path) -> None:
+        """Run to 2013-01-04 under `settings`; the tables are left in `kept`, and taken from there by whoever comes next."""
+        text = self.file.read_text()
+        self.file.write_text("from datetime import timedelta\n" + text.replace("**{}", f"**{{{settings}}}"))
+        tables = self.stored.warehouse / self.stored.pipeline
+        if kept.exists():
+            shutil.copytree(kept, tables)
+        else:
+            assert self.run_here("--to", "2013-01-04") == 0
+            shutil.copytree(tables, kept)
 
     def publish(self, *arguments: str) -> int:
         """`slackwater publish hourly ARGUMENTS` in this process."""

@@ -34,10 +34,8 @@ TABLES = ("panes", "corrections", "late_events")
 
 
 @pytest.fixture
-def six_runs(hourly: Hourly) -> Hourly:
-    text = hourly.file.read_text()
-    hourly.file.write_text("from datetime import timedelta\n" + text.replace("**{}", f"**{{{SETTINGS}}}"))
-    assert hourly.run_here("--to", "2013-01-04") == 0
+def six_runs(hourly: Hourly, kept_tables: Path) -> Hourly:
+    hourly.run_three_days(SETTINGS, kept_tables / "history")
     return hourly
 
 

@@ -24,10 +24,8 @@ SETTINGS = "'keep_snapshots': 2, 'keep_snapshot_every': timedelta(days=1), 'slic
 
 
 @pytest.fixture
-def six_runs(hourly: Hourly) -> Hourly:
-    text = hourly.file.read_text()
-    hourly.file.write_text("from datetime import timedelta\n" + text.replace("**{}", f"**{{{SETTINGS}}}"))
-    assert hourly.run_here("--to", "2013-01-04") == 0
+def six_runs(hourly: Hourly, kept_tables: Path) -> Hourly:
+    hourly.run_three_days(SETTINGS, kept_tables / "snapshots")
     return hourly
 
 
@@ -153,7 +151,8 @@ def test_a_roll_forward_that_is_open_is_finished_first(six_runs: Hourly, said: C
     assert six_runs.stored.rolled_forward() == 7
 
 
-@pytest.mark.parametrize("table", ["runs", "corrections", "published"])
+# The tests of rebuilding show it of each table.
+@pytest.mark.parametrize("table", ["runs", pytest.param("corrections", marks=pytest.mark.slow), "published"])
 def test_a_doubled_table_is_refused_by_name_until_it_is_rebuilt(six_runs: Hourly, said: Callable[[], str], table: str) -> None:
     before = facts_of_tables(six_runs.stored)
     assert double(Warehouse.at(str(six_runs.stored.warehouse)).stored("hourly")[table]) > 0

@@ -32,6 +32,7 @@ VERBS = {
     "diff": "windows that two pipelines have published differently",
     "late": "rows that came too late",
     "maintain": "retention, compaction, vacuum",
+    "erase": "take somebody's rows out of every table, and record it",
     "examples": "list the examples, load their data",
     "bench": "generated workloads against Spark's own windows, DuckDB and Flink",
     "doctor": "is everything there that a run needs?",

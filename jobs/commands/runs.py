@@ -64,7 +64,7 @@ def _one(row: Any, checks: list[dict[str, Any]], output: str) -> None:
     lines = [
         {"what": name, "value": value}
         for name, value in facts.items()
-        if name not in ("checks", "files", "live", "inputs", "phase_seconds")
+        if name not in ("checks", "files", "live", "inputs", "phase_seconds", "erased")
     ]
     lines += [{"what": f"input {item['table']}", "value": f"version {item['version']}, {item['rows']} rows"} for item in facts["inputs"]]
     lines += [{"what": f"seconds of {name}", "value": value} for name, value in facts["phase_seconds"].items()]

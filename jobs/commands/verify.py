@@ -45,21 +45,24 @@ def _run(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, 
             + ", ".join(f"{name}={value}" for name, value in table.example.items()),
             err=True,
         )
-    told = "repeats to the same hashes and counts" if found.is_equal else "does NOT repeat: what differs is above"
-    click.echo(f"{pipeline}: run {seq} {told}.", err=True)
+    verdict = "repeats to the same hashes and counts" if found.is_equal else "does NOT repeat: what differs is above"
+    click.echo(f"{pipeline}: run {seq} {verdict}.", err=True)
     return found.is_equal
 
 
 def _tables(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> bool:
     from jobs.protocol.catch_up import table_checks
 
-    facts = list(table_checks(pipeline, warehouse, pipelines).facts())
+    checks = table_checks(pipeline, warehouse, pipelines)
+    facts = list(checks.facts())
     rows = [{**vars(fact), "equal": fact.is_equal} for fact in facts]
     differing = [row for row in rows if not row["equal"]]
     options.show(rows if output == "json" else differing, _COMPARED, output, empty="")
     for row in differing:
         run = "" if row["seq"] is None else f" of run {row['seq']}"
         click.echo(f"{row['table']}{run}: {row['what']} differ. {row['step']}", err=True)
-    told = f"{len(differing)} of them differ: what, and how to go on, is above" if differing else "all are as recorded"
-    click.echo(f"{pipeline}: {len(rows)} facts of the tables were compared, {told}.", err=True)
+    for note in checks.notes():
+        click.echo(f"{pipeline}: {note}.", err=True)
+    verdict = f"{len(differing)} of them differ: what, and how to go on, is above" if differing else "all are as recorded"
+    click.echo(f"{pipeline}: {len(rows)} facts of the tables were compared, {verdict}.", err=True)
     return not differing

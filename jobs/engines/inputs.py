@@ -103,6 +103,7 @@ class PinnedSource:
         schema: all columns, partition columns included.
         why_not_direct: None when tasks may read the files themselves, else the reason.
         table_id: the table's own; another one that is made in its place has another.
+        erasing: versions that have deleted rows which count as never written; see `jobs.tables.ledger.ERASE`.
     """
 
     uri: str
@@ -110,6 +111,15 @@ class PinnedSource:
     schema: pa.Schema
     why_not_direct: str | None
     table_id: str = ""
+    erasing: frozenset[int] = frozenset()
+
+    def without(self, erasing: frozenset[int]) -> "PinnedSource":
+        """The source whose rows that the versions `erasing` have deleted count as never written."""
+        if erasing == self.erasing:
+            return self
+        other = replace(self, erasing=erasing)
+        vars(other).update({name: value for name, value in vars(self).items() if name == "actions"})
+        return other
 
     @cached_property
     def actions(self) -> pa.Table:
@@ -241,7 +251,7 @@ class PinnedSource:
         known = self._changes_by_version
         if before.version not in known:
             history = commits(self.uri, before.version + 1, self.version)
-            known[before.version] = None if history is None else changes_of(history)
+            known[before.version] = None if history is None else changes_of(history, self.erasing)
         return known[before.version]
 
 

@@ -8,7 +8,7 @@ that a RESTORE brings back is the one that it was. Knows nothing of arrival time
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -30,16 +30,31 @@ class LogicalFile(NamedTuple):
 
 Files = frozenset[LogicalFile]
 
+# How many rows a MERGE has inserted and updated, in Spark's words and in delta-rs's.
+_MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "num_target_rows_inserted", "num_target_rows_updated")
+
 
 @dataclass(frozen=True)
 class Commit:
-    """The files that one version has added and removed, and those that it has rewritten without a change of the data."""
+    """The files that one version has added and removed, and those that it has rewritten without a change of the data; and whether it says
+    that it has deleted rows and done nothing else."""
 
     version: int
     added: Files
     removed: Files
     rewritten: Files
     rewrites: Files
+    only_deletes: bool = False
+
+    def as_rewrite(self) -> "Commit":
+        """The commit as if the rows that it has deleted had never been there: it only hands on the others in other files."""
+        return replace(
+            self,
+            added=frozenset(),
+            removed=frozenset(),
+            rewritten=self.rewritten | self.removed,
+            rewrites=self.rewrites | self.added,
+        )
 
 
 @dataclass(frozen=True)
@@ -108,7 +123,7 @@ def commits(uri: str, first: int, last: int) -> list[Commit] | None:
     return found
 
 
-def _commit(version: int, actions: Iterable[dict[str, Any]]) -> Commit:
+def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
     files: dict[tuple[str, bool], set[LogicalFile]] = {(kind, data): set() for kind in ("add", "remove") for data in (True, False)}
     for action in actions:
         for kind in ("add", "remove"):
@@ -117,7 +132,17 @@ def _commit(version: int, actions: Iterable[dict[str, Any]]) -> Commit:
     added, removed, rewrites, rewritten = (
         frozenset(files[kind]) for kind in (("add", True), ("remove", True), ("add", False), ("remove", False))
     )
-    return Commit(version, added - removed, removed - added, rewritten - rewrites, rewrites - rewritten)
+    said: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    return Commit(version, added - removed, removed - added, rewritten - rewrites, rewrites - rewritten, _only_deletes(said))
+
+
+def _only_deletes(said: dict[str, Any]) -> bool:
+    """Whether a commit's own information, of Spark or of delta-rs, says that it is a DELETE, or a MERGE of which only deletes came."""
+    if said.get("operation") != "MERGE":
+        return said.get("operation") == "DELETE"
+    metrics = said.get("operationMetrics") or {}
+    counts = [metrics.get(name) for name in _MERGED]
+    return all(value is None or int(value) == 0 for value in counts) and any(value is not None for value in counts)
 
 
 def _file(action: dict[str, Any]) -> LogicalFile:
@@ -126,10 +151,10 @@ def _file(action: dict[str, Any]) -> LogicalFile:
     return LogicalFile(unquote(action["path"]), name)
 
 
-def changes_of(history: Iterable[Commit]) -> Changes:
-    """What the commits `history`, oldest first, have come to."""
+def changes_of(history: Iterable[Commit], erasing: frozenset[int] = frozenset()) -> Changes:
+    """What the commits `history`, oldest first, have come to. Rows that one of the versions `erasing` has deleted count as never there."""
     replay = _Replay()
-    for commit in history:
+    for commit in (item.as_rewrite() if item.version in erasing else item for item in history):
         replay.rewrite(commit)
         replay.change(commit)
     return replay.result()

@@ -13,7 +13,7 @@ from jobs.engines.inputs import PinnedSource, SourceReplaced, SourceRewritten, V
 from jobs.pipelines import Pipeline
 from jobs.protocol.restatement import Restatement, end_of, start_of
 from jobs.protocol.run import Prepared
-from jobs.protocol.stragglers import arrivals, find, input_of, other_table_of, stretches_of, version_of
+from jobs.protocol.stragglers import arrivals, find, input_of, other_table_of, stretches_of, version_of, without_erased
 from jobs.tables.ledger import Branch, LedgerRow
 from jobs.tables.overrides import Override, OverridesReader, honoured_by
 from jobs.tables.spans import in_common, seqs_of
@@ -84,7 +84,7 @@ class Origin:
         runner = self.prepared.runner
         pipeline, declared = runner.pipeline, runner.pipeline.source
         uri, version = runner.warehouse.source(declared.table), version_of(own[-1], declared.table)
-        now = pin(declared, uri)
+        now = without_erased(pin(declared, uri), declared.table, self.prepared.tables.ledger)
         if other_table_of(own, declared.table, now.table_id) is not None:
             return False
         try:

@@ -21,6 +21,7 @@ from jobs.protocol.adoption import Adoption
 from jobs.protocol.close import close
 from jobs.protocol.closed import refuse_closed
 from jobs.protocol.declared import Declared
+from jobs.protocol.erasure import Erasure
 from jobs.protocol.maintain import Maintenance
 from jobs.protocol.moves import Moves, find_branch
 from jobs.protocol.publish import Publisher
@@ -241,6 +242,12 @@ def adoption(name: str, warehouse: str | None, pipelines: str | None) -> Adoptio
     """Declares another table the same as the source of a registered pipeline. Needs no Spark."""
     made, where, pipeline = publisher(name, warehouse, pipelines), Warehouse.at(warehouse), registry.load(pipelines)[name]
     return Adoption(where, pipeline, made.tables, made.roll_forward, registry.product_version())
+
+
+def erasing(name: str, warehouse: str | None, pipelines: str | None) -> Erasure:
+    """Erases rows of a registered pipeline. Needs no Spark."""
+    made, where, pipeline = publisher(name, warehouse, pipelines), Warehouse.at(warehouse), registry.load(pipelines)[name]
+    return Erasure(where, pipeline, made.tables, made.roll_forward, registry.product_version())
 
 
 def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> LedgerRow | None:

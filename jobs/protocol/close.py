@@ -85,7 +85,7 @@ class _StageOfClose(StageOfSlice):
         owner, start_ms = self.parent.owner, self.parent.start_ms
         assert owner is not None and start_ms is not None
         overrides = OverridesReader(self.tables["overrides"]).rows()
-        pins = Pins.recorded(self.pipeline, self.runner.warehouse, owner, owner, (), overrides)
+        pins = Pins.recorded(self.pipeline, self.runner.warehouse, owner, owner, (), overrides, self.tables.ledger)
         return FinalReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, put_back(self.tables, owner), pins)
 
 

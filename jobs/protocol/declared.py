@@ -12,7 +12,7 @@ from typing import cast
 from jobs.engines.inputs import PinnedSource, pin, to_ms
 from jobs.pipelines import Pipeline
 from jobs.protocol.evolution import Difference, SettingsChanged, check_lasting, check_rules, check_settings
-from jobs.protocol.stragglers import find, stretches_of, told
+from jobs.protocol.stragglers import find, stretches_of, told, without_erased
 from jobs.tables.attempts import AttemptsReader
 from jobs.tables.ledger import LedgerRow
 from jobs.tables.staging import declaration_of
@@ -87,6 +87,7 @@ class Declared:
         folds = [(self._of(row) or {}).get("stragglers") == "fold" for row, _ in runs]
         live_stretches = [stretch for _, stretch in runs]
         source = pin(self.pipeline.source, newest.uri, max(stretch.version for stretch in live_stretches))
+        source = without_erased(source, self.pipeline.source.table, self.tables.ledger)
         waiting = find(source, live_stretches, self.pipeline.source.arrival_time, folds=folds)
         if waiting == []:
             return

@@ -31,7 +31,7 @@ from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
 from jobs.protocol.run import checked_source
 from jobs.protocol.slice_replay import ways_on
 from jobs.protocol.slices import Lineage, Slice, choose, iso
-from jobs.protocol.stragglers import Stragglers, find, input_of, other_table_of, restated_since, stretches_of
+from jobs.protocol.stragglers import Stragglers, find, input_of, other_table_of, restated_since, stretches_of, without_erased
 from jobs.runtime.settings import tasks_here
 from jobs.tables.errors import NoRuns
 from jobs.tables.ledger import LedgerRow
@@ -123,6 +123,7 @@ def plan(
         return _Planner(where, pipeline, source, None, [], calibrate=calibrate).run(from_ms, to_ms)
     where.tables(name, shape).check()
     head = tables.ledger.head()
+    source = without_erased(source, pipeline.source.table, tables.ledger)
     planner = _Planner(where, pipeline, source, tables, [] if head is None else tables.ledger.live_runs(head), head, calibrate)
     if head is not None and from_ms is not None and planner.live and from_ms < end_of(planner.live[-1]):
         return planner.restatement(from_ms, end_of(planner.live[-1]) if to_ms is None else to_ms, slice_ms)

@@ -40,7 +40,7 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
         require_kept(stored, pipeline.name, owner, ledger.live_runs(parent))
     restated = () if parent is None else restated_since(ledger, parent, owner, pipeline.source.table)
     try:
-        pins = Pins.recorded(pipeline, warehouse, row, owner, restated, OverridesReader(stored["overrides"]).rows())
+        pins = Pins.recorded(pipeline, warehouse, row, owner, restated, OverridesReader(stored["overrides"]).rows(), ledger)
     except (VersionGone, SourceReplaced) as error:
         raise CannotRepeat(f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts) from error
     assert row.slice_start is not None and row.slice_end is not None

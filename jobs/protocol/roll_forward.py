@@ -5,7 +5,7 @@ transaction. `published` follows from the corrections alone, so a death between 
 held at once does not grow with a run.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
@@ -20,11 +20,13 @@ from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_
 from jobs.protocol.portions import KEY_GROUP, Portion, portions
 from jobs.protocol.uniqueness import CORRECTIONS, PUBLISHED, Uniqueness
 from jobs.tables.delta import Folder, WrittenFile, of_type
+from jobs.tables.erasures import Erased
 from jobs.tables.errors import CommitConflict
-from jobs.tables.ledger import MAIN, RUN_KINDS, LedgerRow
+from jobs.tables.ledger import ERASE, MAIN, RUN_KINDS, LedgerRow
 from jobs.tables.lineage import cause_of, is_rebuild
 from jobs.tables.parts import Parts
 from jobs.tables.reading import StoredFiles, Within, files_within
+from jobs.tables.rewriting import put_all_in_place, put_in_place
 from jobs.tables.schemas import Shape
 from jobs.tables.warehouse import APPLICATION, Tables
 
@@ -95,9 +97,23 @@ class RollForward:
         self.uniqueness.require_at_a_glance()
         rows = self.pending()
         for row in rows:
+            if row.kind == ERASE:
+                self._erase(row)
+                continue
             draft = self._once(self.tables["corrections"], row, self._correct)
             self._once(self.tables["published"], row, partial(self._publish, draft=draft))
         return rows
+
+    def _erase(self, row: LedgerRow) -> None:
+        """Put in place what an erasure has left of each table."""
+        by_table: dict[str, list[Erased]] = {}
+        for item in row.erased:
+            by_table.setdefault(item.table, []).append(item)
+        for name, items in by_table.items():
+            if name not in (CORRECTIONS, PUBLISHED):
+                put_all_in_place(self.tables[name], items)
+        for name in (CORRECTIONS, PUBLISHED):
+            self._once(self.tables[name], row, partial(_put_in_place, by_table.get(name, ())))
 
     def would_change(self, row: LedgerRow) -> bool:
         """Whether the roll-forward of a row that changes what is live would change `published`, which stands as of the row before it."""
@@ -298,6 +314,11 @@ class _Panes:
     def _where(self, portion: Portion) -> pc.Expression:
         run_ids = pa.array(self.run_ids, pa.string())
         return portion.where if self.files.have_only("run_id", run_ids) else pc.field("run_id").isin(run_ids) & portion.where
+
+
+def _put_in_place(erased: Sequence[Erased], folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
+    """The step of an erasure in a table that says how far it was rolled forward."""
+    put_in_place(folder, erased, table, transaction)
 
 
 def _repeating(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -359,7 +359,8 @@ class StageOfSlice:
     def _pinned(self) -> SliceReplay:
         owner, overrides = self.parent.owner, OverridesReader(self.tables["overrides"]).rows()
         known = honoured_before(self.tables.ledger, self.parent.row, owner) if overrides else 0
-        pins = Pins.newest(self.pipeline, self.runner.warehouse, owner, self.slice.from_ms, self.parent.restated, overrides, known)
+        ledger, restated = self.tables.ledger, self.parent.restated
+        pins = Pins.newest(self.pipeline, self.runner.warehouse, owner, self.slice.from_ms, restated, overrides, known, ledger)
         start_ms = self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms
         state = put_back(self.tables, owner)
         return SliceReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, state, pins)
@@ -377,7 +378,8 @@ class StageOfSlice:
             first = iso(start if least is None else max(cast(int, least), start))
             raise SourceRewritten(
                 f"{name}: {error.message} What rests on them has to be restated: `slackwater backfill {name} --from {first} --to "
-                f"{iso(self.slice.from_ms)}`; or put the rows back (RESTORE version {error.facts['before']}, append only).",
+                f"{iso(self.slice.from_ms)}`; or put the rows back (RESTORE version {error.facts['before']}, append only); "
+                f"or, if a law has demanded it, `slackwater erase {self.pipeline.name}` records it and takes them out of the tables, too.",
                 **error.facts,
             ) from error
 

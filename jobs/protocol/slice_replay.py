@@ -20,7 +20,8 @@ from jobs.errors import UsageError
 from jobs.pipelines import Pipeline
 from jobs.protocol.collected import mark_of
 from jobs.protocol.slices import Slice, iso
-from jobs.tables.ledger import Input, LedgerRow
+from jobs.protocol.stragglers import without_erased
+from jobs.tables.ledger import Input, LedgerReader, LedgerRow
 from jobs.tables.overrides import INPUT as OVERRIDES
 from jobs.tables.overrides import Override, honoured, honoured_by
 from jobs.tables.schemas import Shape, staged_tables
@@ -73,6 +74,7 @@ class Pins:
         restated: tuple[Stretch, ...],
         overrides: Sequence[Override],
         known: int,
+        ledger: LedgerReader,
     ) -> "Pins":
         """The source as it stands, for a slice that starts at `from_ms` on the snapshot of `owner`, in a lineage that has honoured the
         first `known` of all `overrides`.
@@ -85,6 +87,7 @@ class Pins:
         uri = warehouse.source(pipeline.source.table)
         read = _input_of(pipeline, () if owner is None else owner.inputs)
         source, before = (pin(pipeline.source, uri), None) if read is None else pin_both(pipeline.source, uri, read.version, read.table_id)
+        source = without_erased(source, pipeline.source.table, ledger)
         newer = () if before is None else tuple(stretch for stretch in restated if stretch.version > before.version)
         if before is not None:
             source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
@@ -100,6 +103,7 @@ class Pins:
         owner: LedgerRow | None,
         restated: tuple[Stretch, ...],
         overrides: Sequence[Override],
+        ledger: LedgerReader,
     ) -> "Pins":
         """What the run `row` on the snapshot of `owner` was pinned to.
 
@@ -111,7 +115,7 @@ class Pins:
         uri = warehouse.source(pipeline.source.table)
         own = _input_of(pipeline, row.inputs)
         assert own is not None, f"run {row.seq} has no input"
-        source = pin(pipeline.source, uri, own.version, own.table_id)
+        source = without_erased(pin(pipeline.source, uri, own.version, own.table_id), own.table, ledger)
         read = _input_of(pipeline, () if owner is None else owner.inputs)
         is_same = read is not None and read.version == own.version
         before = None if read is None else source if is_same else pin(pipeline.source, uri, read.version, read.table_id)

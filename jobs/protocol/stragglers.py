@@ -33,6 +33,11 @@ def version_of(row: LedgerRow | None, table: str) -> int | None:
     return None if read is None else read.version
 
 
+def without_erased(source: PinnedSource, table: str, ledger: LedgerReader) -> PinnedSource:
+    """The source `table` as runs of the lineage see it: rows that an erasure has recorded as deleted count as never written."""
+    return source.without(ledger.erasing_versions(table, source.table_id))
+
+
 def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str | None:
     """The id of the table that one of `rows` has read as the source `table`, where that is not `table_id`; None where all have read it, as
     far as it is known."""

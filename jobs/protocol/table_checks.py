@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import SlackwaterError
+from jobs.protocol.erasure import erasure_told
 from jobs.protocol.history import horizon_of
 from jobs.protocol.portions import portions
 from jobs.protocol.restatement import end_of
@@ -100,6 +101,10 @@ class TableChecks:
         for name in _READABLE:
             yield from self._told(name, None, partial(self._readable, name))
 
+    def notes(self) -> list[str]:
+        """What a reader should know besides: what was erased on purpose."""
+        return [erasure_told(row) for row in self.tables.ledger.erasures()]
+
     def _told(self, table: str, row: LedgerRow | None, check: Callable[[], list[TableFact]]) -> list[TableFact]:
         """What a check finds; where a file keeps it from its work, that is what it finds."""
         try:
@@ -132,11 +137,11 @@ class TableChecks:
         """Rows of each live run against a count of the ledger. Of the table the run ids alone are read."""
 
         def check() -> list[TableFact]:
-            folder, found = self.tables[table], dict[str, int]()
+            folder, found, left = self.tables[table], dict[str, int](), self.tables.ledger.left()
             for rows in folder.files().scan(["run_id"], None, self.roll_forward.portion_rows):
                 for value in rows.column("run_id").value_counts().to_pylist():
                     found[value["values"]] = found.get(value["values"], 0) + value["counts"]
-            stored = ((row, getattr(row, count), found.get(row.run_id, 0)) for row in runs)
+            stored = ((row, getattr(row, count) - left.rows(row.run_id, table), found.get(row.run_id, 0)) for row in runs)
             return [TableFact(table, row.seq, count, known, there, self._step(row, known == there)) for row, known, there in stored]
 
         return self._told(table, None, check)

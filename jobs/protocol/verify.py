@@ -17,6 +17,7 @@ from jobs.engines.small_slices import SparkWhereNeeded
 from jobs.engines.transport import Transport
 from jobs.pipelines import Pipeline
 from jobs.pipelines.registry import config_hash
+from jobs.protocol.erasure import erasure_told
 from jobs.protocol.evolution import differences
 from jobs.protocol.history import horizon_of
 from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
@@ -104,6 +105,7 @@ class Verifier:
         """
         stored = self.warehouse.stored(self.pipeline.name)
         row = stored.ledger.row(seq)
+        self._refuse_erased(stored, row)
         notes, horizon = self._notes(stored, row), horizon_of(stored)
         work = recorded_slice(self.pipeline, self.warehouse, stored, row)
         is_old = horizon is not None and end_of(row) <= end_of(stored.ledger.row(horizon))
@@ -128,6 +130,23 @@ class Verifier:
         finally:
             _remove(scratch)
         return Verification(row, facts, tables, notes)
+
+    def _refuse_erased(self, stored: Tables, row: LedgerRow) -> None:
+        """Refuse a run of which rows were erased, or of the snapshot that it continued: its result would not be what is left of it."""
+        ledger, left = stored.ledger, stored.ledger.left()
+        if not left.of_runs:
+            return
+        parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
+        owner = None if parent is None else ledger.snapshot_owner(parent)
+        run_ids = {item.run_id for item in (row, owner) if item is not None} & left.of_runs.keys()
+        by = [erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)]
+        if by:
+            told = "; ".join(map(erasure_told, by))
+            raise CannotRepeat(
+                f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state before it, were erased: "
+                f"{told}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it with what the ledger says of that.",
+                seq=row.seq,
+            )
 
     def _notes(self, stored: Tables, row: LedgerRow) -> tuple[str, ...]:
         """Refuse a run of other declarations; say what else is not as it was."""

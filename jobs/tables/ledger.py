@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from jobs.errors import LostRaceError
 from jobs.tables import schemas
 from jobs.tables.delta import Folder
+from jobs.tables.erasures import Erased, Left
 from jobs.tables.errors import CommitConflict, NewerFormat, NoRuns
 from jobs.tables.reading import StoredFiles, Within
 from jobs.tables.spans import Span, Spans, seqs_of, spans_of
@@ -26,6 +27,9 @@ MAIN = "main"
 RUN_KINDS = frozenset({"run", "close"})
 # A row that declares another table the same as the source that the live runs have read: they count as having read its version.
 ADOPT = "adopt"
+# A row that takes rows out of the tables: they count as never written from then on. Its inputs are the versions of the source that deleted
+# theirs, which count as if these had never been there.
+ERASE = "erase"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +90,7 @@ class LedgerRow:
     phase_seconds: dict[str, float] = field(default_factory=dict)
     version: str | None = None
     table_versions: dict[str, int] = field(default_factory=dict)
+    erased: tuple[Erased, ...] = ()
 
     def is_live_in(self, head: "LedgerRow") -> bool:
         """Whether this row's run is part of the branch that `head` ends."""
@@ -115,6 +120,7 @@ def _row(row: LedgerRow) -> dict[str, Any]:
     values["live"] = [vars(span) for span in row.live]
     values["inputs"] = [vars(item) for item in row.inputs]
     values["files"] = {table: list(paths) for table, paths in row.files.items()}
+    values["erased"] = [vars(item) for item in row.erased]
     return values
 
 
@@ -142,6 +148,7 @@ def _from_values(values: dict[str, Any]) -> LedgerRow:
             "files": {table: tuple(paths) for table, paths in dict(values["files"] or {}).items()},
             "phase_seconds": dict(values["phase_seconds"] or {}),
             "table_versions": dict(values.get("table_versions") or {}),
+            "erased": tuple(map(Erased.of_values, values.get("erased") or ())),
         }
     )
 
@@ -161,7 +168,7 @@ class LedgerReader:
         where = pc.field("seq") > since
         if until is not None:
             where = where & (pc.field("seq") <= until)
-        return _rows(self.folder.read(where=where, within=Within("seq", since + 1, until)))
+        return self._rows(self.folder.read(where=where, within=Within("seq", since + 1, until)))
 
     def row(self, seq: int) -> LedgerRow:
         """The row of `seq`.
@@ -179,11 +186,11 @@ class LedgerReader:
         files = self.folder.files()
         seq = _newest_seq(files)
         where = pc.field("seq") == seq
-        return _rows(files.within(Within.only("seq", seq)).read(self.folder.schema.names, where))[0] if seq else None
+        return self._rows(files.within(Within.only("seq", seq)).read(self.folder.schema.names, where))[0] if seq else None
 
     def by_run_id(self, run_id: str) -> LedgerRow | None:
         """The row that a run was committed as, if it was."""
-        found = _rows(self.folder.read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id)))
+        found = self._rows(self.folder.read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id)))
         return found[0] if found else None
 
     def head(self, branch: str = MAIN) -> LedgerRow | None:
@@ -194,7 +201,7 @@ class LedgerReader:
         """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics on branch and seq."""
         for first, last in sorted(_ranges(files, branch), key=lambda found: found[1], reverse=True):
             where = (pc.field("seq") >= first) & (pc.field("seq") <= last) & (pc.field("branch") == branch)
-            rows = _rows(files.within(Within("seq", first, last)).read(self.folder.schema.names, where))
+            rows = self._rows(files.within(Within("seq", first, last)).read(self.folder.schema.names, where))
             if rows:
                 return rows[-1]
         return None
@@ -211,7 +218,7 @@ class LedgerReader:
     def _branches(self, where: pc.Expression, within: Within | None = None) -> "list[Branch]":
         forks: dict[str, LedgerRow] = {}
         heads: dict[str, LedgerRow] = {}
-        for row in _rows(self.folder.read(where=where, within=within)):
+        for row in self._rows(self.folder.read(where=where, within=within)):
             heads[row.branch] = row
             if row.kind == "fork":
                 forks[row.branch] = row
@@ -228,7 +235,7 @@ class LedgerReader:
         where = reduce(or_, ((pc.field("seq") >= span.first_seq) & (pc.field("seq") <= span.last_seq) for span in head.live))
         if since is not None:
             where = where & (pc.field("slice_end") > since)
-        rows = {row.seq: row for row in self._as_adopted(head, _rows(self.folder.read(where=where)))}
+        rows = {row.seq: row for row in self._as_adopted(head, self._rows(self.folder.read(where=where)))}
         return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
 
     def snapshot_owner(self, head: LedgerRow) -> LedgerRow | None:
@@ -240,6 +247,37 @@ class LedgerReader:
             return None
         last = head.live[-1].last_seq
         return head if last == head.seq else self._as_adopted(head, [self.row(last)])[0]
+
+    def erasures(self) -> list[LedgerRow]:
+        """The rows that have taken rows out of the tables, oldest first."""
+        files = self.folder.files(Within.only("kind", ERASE))
+        return _rows(files.read(self.folder.schema.names, pc.field("kind") == ERASE)) if files.actions.num_rows else []
+
+    def left(self) -> Left:
+        """What erasures have left of each run."""
+        return Left.after(row.erased for row in self.erasures())
+
+    def erasing_versions(self, table: str, table_id: str) -> frozenset[int]:
+        """The versions of a source that have deleted rows which count as never written."""
+        inputs = (item for row in self.erasures() for item in row.inputs)
+        return frozenset(item.version for item in inputs if item.table == table and item.table_id == table_id)
+
+    def _rows(self, table: pa.Table) -> list[LedgerRow]:
+        """The rows of `table`; of a run of which rows were erased, what it says of them is what is left."""
+        rows, left = _rows(table), self.left()
+        return [
+            replace(
+                row,
+                state_hash=left.state_hash(row.run_id, row.state_hash),
+                output_hash=left.output_hash(row.run_id, row.output_hash),
+                files=left.files(row.run_id, row.files),
+                windows_open=row.windows_open - left.rows(row.run_id, "window_state"),
+                timers_pending=row.timers_pending - left.rows(row.run_id, "timers"),
+            )
+            if row.run_id in left.of_runs
+            else row
+            for row in rows
+        ]
 
     def _as_adopted(self, head: LedgerRow, rows: list[LedgerRow]) -> list[LedgerRow]:
         """`rows` as they count at `head`: one that was live when another table was declared the same as its source has read that one, at

@@ -1,15 +1,18 @@
-"""Ledger rows that run nothing and only say what is live, or which source counts as read: fork, publish, restore, adopt, drop.
+"""Ledger rows that run nothing and only say what is live, which source counts as read, or which rows are gone: fork, publish, restore,
+adopt, erase, drop.
 
 Pure functions from rows to rows; `LedgerWriter.commit` binds them. Whether a row may be written is the protocol's business.
 """
 
 import re
 import uuid
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from jobs.errors import UsageError
-from jobs.tables.ledger import ADOPT, MAIN, Branch, Input, LedgerRow
+from jobs.tables.erasures import Erased, Left
+from jobs.tables.ledger import ADOPT, ERASE, MAIN, Branch, Input, LedgerRow
 from jobs.tables.spans import seqs_of, since, spans_of, up_to
 
 _REDRIVE = "redrive"
@@ -161,6 +164,43 @@ def adopt_row(
         verdict=verdict,
         version=version,
         **_as_of(owner),
+    )
+
+
+def erase_row(
+    main: LedgerRow,
+    owner: LedgerRow | None,
+    start: datetime,
+    inputs: tuple[Input, ...],
+    erased: tuple[Erased, ...],
+    *,
+    reason: str,
+    version: str | None = None,
+) -> LedgerRow:
+    """The row that takes rows out of the tables; what is live stays. `inputs` are the versions of the source that have deleted theirs."""
+    left = Left.after([erased])
+    row = LedgerRow(
+        seq=0,
+        run_id=_run_id(ERASE),
+        kind=ERASE,
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=main.live,
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        inputs=inputs,
+        erased=erased,
+        verdict=f"erased: {reason}",
+        version=version,
+        **_as_of(owner),
+    )
+    if owner is None:
+        return row
+    return replace(
+        row,
+        state_hash=left.state_hash(owner.run_id, owner.state_hash),
+        windows_open=owner.windows_open - left.rows(owner.run_id, "window_state"),
+        timers_pending=owner.timers_pending - left.rows(owner.run_id, "timers"),
     )
 
 

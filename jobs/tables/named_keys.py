@@ -23,15 +23,19 @@ def is_key(rows: pa.Table, columns: Sequence[str], text: str) -> pa.ChunkedArray
         NotAKey: it has another number of values than there are columns.
     """
     same = pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
-    for name, value in zip(columns, _values(columns, text), strict=True):
+    for name, value in zip(columns, values_of_key(columns, text), strict=True):
         column = rows.column(name)
         wanted = value.lower() if pa.types.is_boolean(column.type) else value
         same = pc.and_(same, pc.equal(column.cast(pa.string()), wanted))
     return same
 
 
-def _values(columns: Sequence[str], text: str) -> list[str]:
-    """The values as text. A whole text that is no JSON list is the value of a single column, commas and all."""
+def values_of_key(columns: Sequence[str], text: str) -> list[str]:
+    """The values of the key `columns`, as text. A whole text that is no JSON list is the value of a single column, commas and all.
+
+    Raises:
+        NotAKey: there is another number of values than of columns.
+    """
     values = _of_json(text)
     if values is None:
         values = [text] if len(columns) == 1 else text.split(",")

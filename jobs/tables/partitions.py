@@ -16,6 +16,12 @@ def folder_of(columns: Sequence[str], value: str | None) -> str:
     return "".join(f"{name}={_NULL if value is None else value}/" for name in columns)
 
 
+def partition_of(path: str) -> dict[str, str | None]:
+    """Partition column → value as text of the file at `path`, relative to the table's folder; the inverse of `folder_of`."""
+    found = (part.split("=", 1) for part in path.split("/")[:-1])
+    return {name: None if value == _NULL else value for name, value in found}
+
+
 def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str | None, pa.Table]]:
     """(partition value as text, its rows in their order, without the partition column); nothing where there are no rows."""
     if not rows.num_rows:

@@ -23,6 +23,17 @@ INPUT = pa.struct(
         pa.field("bytes", LONG),
     ]
 )
+# What an erasure takes out of a table, or of one run's rows of it; see `jobs.tables.erasures.Erased`.
+ERASED = pa.struct(
+    [
+        pa.field("table", TEXT),
+        pa.field("run_id", TEXT),
+        pa.field("rows", LONG),
+        pa.field("hash", TEXT),
+        pa.field("removed", pa.list_(TEXT)),
+        pa.field("files", pa.list_(TEXT)),
+    ]
+)
 WINDOW = pa.struct([pa.field("start", TIME), pa.field("end", TIME)])
 
 Columns = tuple[tuple[str, pa.DataType], ...]
@@ -69,6 +80,7 @@ RUNS: Columns = (
     ("phase_seconds", pa.map_(TEXT, pa.float64())),
     ("version", TEXT),
     ("table_versions", pa.map_(TEXT, LONG)),
+    ("erased", pa.list_(ERASED)),
 )
 
 ATTEMPTS: Columns = (
@@ -138,7 +150,7 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
 }
 
 # The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows of that format.
-ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"runs": ("table_versions",), "source_progress": ("collected",)}
+ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"runs": ("table_versions", "erased"), "source_progress": ("collected",)}
 # The tables that lack fields inside of columns in an earlier format. Where they were added, they stand behind the others.
 ADDED_FIELDS: frozenset[str] = frozenset({"runs"})
 

@@ -8,17 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from urllib.parse import unquote
 
-import pyarrow as pa
 from pyarrow.fs import FileType
 
-from jobs.tables.delta import Folder, WrittenFile, filesystem
+from jobs.tables.delta import Folder, filesystem
 from jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from jobs.tables.ledger import LedgerRow
-from jobs.tables.parquet import is_sealed_by_name, opened
+from jobs.tables.parquet import is_sealed_by_name
 from jobs.tables.reading import Within
+from jobs.tables.rewriting import described
 from jobs.tables.schemas import SNAPSHOT_TABLES
 from jobs.tables.staging import read_staged
-from jobs.tables.statistics import Statistics
 from jobs.tables.warehouse import Tables
 from windowing.state.snapshot import ContentHash
 
@@ -177,7 +176,7 @@ def _put_back_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tupl
         if folder.files(Within.only("run_id", run_id), table=table).actions.num_rows:
             continue  # somebody else was quicker
         try:
-            folder.commit_files([_described(folder, path, run_id) for path in recorded], expected=table)
+            folder.commit_files([described(folder, path) for path in recorded], expected=table)
         except CommitConflict:
             continue
     return in_log if recorded else ()
@@ -190,12 +189,3 @@ def _lie_there(folder: Folder, paths: Sequence[str]) -> bool:
     vacuum = folder.open().vacuum
     going = vacuum(retention_hours=_NOT_DELETED_SOON_HOURS, dry_run=True, enforce_retention_duration=False, full=True)
     return not set(paths) & set(map(unquote, going))
-
-
-def _described(folder: Folder, path: str, run_id: str) -> WrittenFile:
-    """A file that lies in the partition of a run already."""
-    files, statistics = filesystem(folder.uri), Statistics()
-    with opened(folder.uri, files, path) as file:
-        for batch in file.iter_batches():
-            statistics.add(pa.Table.from_batches([batch]))
-    return WrittenFile(path, {"run_id": run_id}, statistics.rows, files.get_file_info(path).size, statistics.to_json())

@@ -1,6 +1,7 @@
 """What a source's log says of its rows, after any history of appends, deletes, updates, compactions and restores, with deletion vectors and
 without: held by the rows themselves."""
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from jobs.engines.coverage import Stretch
 from jobs.engines.inputs import PinnedSource, SourceRewritten
+from jobs.engines.source_changes import commits
 from tests.jobs.engines.source_logs import File, Log, hour
 
 
@@ -266,6 +268,31 @@ def test_no_row_that_was_read_changes_unnoticed_and_new_ones_are_new_once(data: 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
+def test_rows_whose_deletion_counts_as_an_erasure_were_never_there(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        log = Log(Path(folder) / "t", PERIOD, has_statistics=data.draw(st.booleans()))
+        log.append(PERIOD * 1000 + 1, PERIOD * 1000 + 30)
+        erasing: set[int] = set()
+        for number in range(data.draw(st.integers(1, 7))):
+            if data.draw(st.booleans()):
+                log.append(*(number * PERIOD + arrival for arrival in data.draw(st.sets(st.integers(0, PERIOD - 1), min_size=1))))
+            elif files := sorted(log.files, key=repr):
+                file = data.draw(st.sampled_from(files))
+                rows = data.draw(st.sets(st.sampled_from(sorted(log.files[file])), min_size=1)) if log.files[file] else set()
+                (log.hide if data.draw(st.booleans()) else log.copy_without)(file, *rows)
+                erasing.add(log.version)
+        read_at = data.draw(st.integers(1, log.version))
+        if not log.rows(read_at) or not log.files:
+            return  # an empty source is refused
+        before, now = log.pin(read_at), log.pin().without(frozenset(erasing))
+        now.check_kept(before, hour(COVERED), "a")
+        if now.is_certain_since(before):
+            found = [row for row in new_rows(log, now, before, COVERED) if log.arrival(row) < COVERED]
+            assert found == sorted(row for row in log.rows(log.version) - log.rows(read_at) if log.arrival(row) < COVERED)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
 def test_changes_of_files_that_nobody_has_read_are_never_refused(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         log = Log(Path(folder) / "t")
@@ -286,3 +313,23 @@ def test_changes_of_files_that_nobody_has_read_are_never_refused(data: st.DataOb
                 gone = data.draw(st.sets(st.sampled_from(sorted(log.files[file])), max_size=2)) if log.files[file] else set()
                 (log.hide if kind == "hide" else log.copy_without)(file, *gone)
         log.pin().check_kept(before, hour(24), "a")
+
+
+@pytest.mark.parametrize(
+    "said, is_deletion",
+    [
+        ({"operation": "DELETE"}, True),
+        ({"operation": "UPDATE"}, False),
+        ({"operation": "MERGE"}, False),
+        ({"operation": "MERGE", "operationMetrics": {"numTargetRowsInserted": "0", "numTargetRowsUpdated": "0"}}, True),
+        ({"operation": "MERGE", "operationMetrics": {"num_target_rows_inserted": 0, "num_target_rows_updated": 2}}, False),
+        ({}, False),
+    ],
+)
+def test_only_what_says_that_it_deletes_and_nothing_else_can_be_an_erasure(log: Log, said: dict[str, object], is_deletion: bool) -> None:
+    log.append(1, 2)
+    path = log.folder / "_delta_log" / f"{log.version:020d}.json"
+    lines = path.read_text().splitlines()[1:]
+    path.write_text("\n".join([json.dumps({"commitInfo": said}), *lines]))
+    [commit] = commits(str(log.folder), log.version, log.version) or []
+    assert commit.only_deletes is is_deletion

@@ -25,7 +25,7 @@ DOCUMENTED = {
         format_version rows_read rows_filtered rows_accepted rows_late rows_unassigned rows_quarantined rows_folded assignments_missed
         elements_never_fired windows_opened windows_fired windows_refired windows_merged windows_cleaned windows_open timers_pending
         verdict state_hash output_hash files started_at committed_at phase_seconds version
-        table_versions""",
+        table_versions erased""",
     "attempts": """
         run_id parent_seq slice_start slice_end attempt owner claimed_at expires_at outcome verdict ledger_row exit_code step error at""",
     "window_state": """

@@ -56,6 +56,10 @@ class ContentHash:
         """Add the rows of another hash."""
         self._add(other.rows, other.high, other.low)
 
+    def remove(self, other: ContentHash) -> None:
+        """Take away the rows of another hash, which were added before."""
+        self._add(-other.rows, -other.high, -other.low)
+
     def _add(self, rows: int, high: int, low: int) -> None:
         self.rows += rows
         self.high = (self.high + high) & _MASK

@@ -1,0 +1,61 @@
+"""`slackwater erase`: takes somebody's rows out of a pipeline's tables for good. Starts no JVM."""
+
+import click
+
+from jobs.commands import options
+
+
+@click.command("erase")
+@click.argument("pipeline")
+@click.option("--key", "keys", multiple=True, metavar="K", help="a key, as in `state windows --key`; give it again for more")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="late and unusable rows whose column NAME of the source is VALUE, for who is no key; give it again for more",
+)
+@click.option("--reason", metavar="TEXT", help="why, for the record; name nobody in it")
+@click.option("--dry-run", is_flag=True, help="say how many rows would go, and change nothing")
+@options.warehouse
+@options.pipelines
+@options.output
+@options.log_format
+def command(
+    pipeline: str,
+    keys: tuple[str, ...],
+    columns: tuple[str, ...],
+    reason: str | None,
+    dry_run: bool,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
+    log_format: str,
+) -> None:
+    """Take everything of the keys out of every table of PIPELINE, parked state and its older snapshots included, record that it was done,
+    and delete the files. Delete the rows in the source first; runs then go on with it.
+
+    Exit codes: 0 done or nothing to do, 2 the source still has such rows, 3 a run is at work, 5 somebody else was first.
+    """
+    from jobs.pipelines import registry
+    from jobs.protocol.catch_up import erasing
+    from jobs.protocol.erasure import Person, erasure_told, of_key
+
+    if not keys and not columns:
+        raise click.UsageError("say whose rows: --key K, or --column NAME=VALUE")
+    if reason is None and not dry_run:
+        raise click.UsageError("say why, for the record: --reason TEXT (without naming anybody)")
+    persons = [of_key(registry.load(pipelines)[pipeline], key) for key in keys]
+    for column in columns:
+        name, equals, value = column.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--column {column!r}: write it as NAME=VALUE")
+        persons.append(Person(((name, value),)))
+    options.log_to_stderr(log_format)
+    work = erasing(pipeline, warehouse, pipelines)
+    planned = [{"table": table, "rows": rows} for table, rows in work.plan(persons).items()]
+    row = None if dry_run or reason is None else work.run(persons, reason)
+    title = "what would be erased; nothing was" if dry_run else None
+    options.show(planned, ["table", "rows"], output, empty=f"{pipeline}: none of its tables has such rows.", title=title)
+    if row is not None:
+        click.echo(f"{pipeline}: {erasure_told(row)}.", err=True)

@@ -55,7 +55,8 @@ def command(
     work = erasing(pipeline, warehouse, pipelines)
     planned = [{"table": table, "rows": rows} for table, rows in work.plan(persons).items()]
     row = None if dry_run or reason is None else work.run(persons, reason)
-    title = "what would be erased; nothing was" if dry_run else None
-    options.show(planned, ["table", "rows"], output, empty=f"{pipeline}: none of its tables has such rows.", title=title)
+    options.show(planned, ["table", "rows"], output, empty=f"{pipeline}: none of its tables has such rows.")
+    if dry_run and planned:
+        click.echo(f"{pipeline}: nothing was changed; these rows would go, those of attempts and validations lose a text.", err=True)
     if row is not None:
         click.echo(f"{pipeline}: {erasure_told(row)}.", err=True)

@@ -294,7 +294,7 @@ def erasure_told(row: LedgerRow) -> str:
     counts: Counter[str] = Counter()
     for item in row.erased:
         counts[item.table] += item.rows if item.removed else 0
-    told = ", ".join(f"{rows:,} of {table}" for table, rows in sorted(counts.items())) or "none of the tables"
+    tables = ", ".join(f"{rows:,} of {table}" for table, rows in sorted(counts.items())) or "none"
     versions = ", ".join(str(item.version) for item in row.inputs)
-    source = f"; the source's version {versions} had deleted theirs" if versions else ""
-    return f"row {row.seq} of {row.committed_at:%Y-%m-%dT%H:%M:%SZ} has {row.verdict}; rows: {told}{source}"
+    source = f"; the source had deleted theirs by version {versions}" if versions else ""
+    return f"row {row.seq} ({row.committed_at:%Y-%m-%dT%H:%M:%SZ}, {row.verdict}) took rows out: {tables}{source}"

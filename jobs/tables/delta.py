@@ -368,6 +368,12 @@ class Folder:
             actions = self._actions(table)
         return StoredFiles(files_within(actions, *bounds), self.uri, filesystem(self.uri), self.schema)
 
+    def files_as_listed(self, *bounds: Within) -> StoredFiles:
+        """As `files`, of the version that was looked at last; storage is asked only where none was."""
+        if not self._listed:
+            return self.files(*bounds)
+        return StoredFiles(files_within(self._listed[0][1], *bounds), self.uri, filesystem(self.uri), self.schema)
+
     def _actions(self, table: DeltaTable) -> pa.Table:
         version = table.version()
         for listed, actions in self._listed:

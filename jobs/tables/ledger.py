@@ -30,6 +30,8 @@ ADOPT = "adopt"
 # A row that takes rows out of the tables: they count as never written from then on. Its inputs are the versions of the source that deleted
 # theirs, which count as if these had never been there.
 ERASE = "erase"
+# Folder → (files that may hold rows of that kind, these rows).
+_ERASURES: "dict[str, tuple[tuple[str, ...], list[LedgerRow]]]" = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,8 +252,16 @@ class LedgerReader:
 
     def erasures(self) -> list[LedgerRow]:
         """The rows that have taken rows out of the tables, oldest first."""
-        files = self.folder.files(Within.only("kind", ERASE))
-        return _rows(files.read(self.folder.schema.names, pc.field("kind") == ERASE)) if files.actions.num_rows else []
+        return self._erasures_in(self.folder.files(Within.only("kind", ERASE)))
+
+    def _erasures_in(self, files: StoredFiles) -> list[LedgerRow]:
+        if not files.actions.num_rows:
+            return []
+        # Every read of the ledger asks for them; a file that it names never changes.
+        paths = tuple(files.actions.column("path").to_pylist())
+        if _ERASURES.get(self.folder.uri, ((), []))[0] != paths:
+            _ERASURES[self.folder.uri] = paths, _rows(files.read(self.folder.schema.names, pc.field("kind") == ERASE))
+        return _ERASURES[self.folder.uri][1]
 
     def left(self) -> Left:
         """What erasures have left of each run."""
@@ -264,7 +274,11 @@ class LedgerReader:
 
     def _rows(self, table: pa.Table) -> list[LedgerRow]:
         """The rows of `table`; of a run of which rows were erased, what it says of them is what is left."""
-        rows, left = _rows(table), self.left()
+        rows = _rows(table)
+        erasures = self._erasures_in(self.folder.files_as_listed(Within.only("kind", ERASE)))
+        if not erasures:
+            return rows
+        left = Left.after(row.erased for row in erasures)
         return [
             replace(
                 row,

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 # A user's own settings must change no result; only where downloads come from and go to is theirs.
 _KEPT = {"SLACKWATER_CACHE", "SLACKWATER_IVY_SETTINGS", "SLACKWATER_SPARK_LOG"}
+# Where a test takes seconds: begun first, so that no process is left alone with a long file at the end.
+_COSTLY = ("tests/jobs/commands/", "tests/jobs/protocol/", "tests/integration/", "tests/properties/", "tests/conformance/")
+# Files with fast tests that ask for the fixture `spark`.
+_ON_SPARK = {
+    "tests/integration/test_replays_of_flights.py",
+    "tests/integration/test_turnarounds.py",
+    "tests/jobs/engines/test_transport.py",
+    "tests/jobs/runtime/test_session.py",
+    "tests/jobs/runtime/test_user_code.py",
+}
 
 hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("repeat", parent=hypothesis.settings.get_profile("search"), derandomize=True)
@@ -39,10 +49,28 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", r"ignore:module 'sre_\w+' is deprecated:DeprecationWarning")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not item.nodeid.startswith(_COSTLY))
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist=loadfile a file's tests stay together as ever, and those that share the Spark session are for one process."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSession(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "spark" if file in _ON_SPARK else file
+
+    config.option.loadscopereorder = False  # what costs most has been put first
+    return OneSession(config, log)
 
 
 @pytest.fixture(scope="session")

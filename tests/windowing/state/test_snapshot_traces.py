@@ -48,8 +48,18 @@ def test_every_case_that_restores_is_listed() -> None:
     assert {name: len(cases) for name in sorted(found) if (cases := restoring_cases(name))} == RESTORING
 
 
-@pytest.mark.parametrize("back_end", [*BACK_ENDS[:-1], pytest.param(BACK_ENDS[-1], marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", RESTORING)
+# The longest trace and the last back end are played in all pairs by the slow tests; each other has its turn in the fast ones.
+FAST = {(name, back_end) for name in RESTORING for back_end in BACK_ENDS[:-1]} - {("window_restore", BACK_ENDS[0])}
+
+
+@pytest.mark.parametrize(
+    ("name", "back_end"),
+    [
+        pytest.param(name, back_end, marks=() if (name, back_end) in FAST else pytest.mark.slow)
+        for name in RESTORING
+        for back_end in BACK_ENDS
+    ],
+)
 def test_a_snapshot_in_files_is_the_snapshot(name: str, back_end: BackEnd) -> None:
     for case in restoring_cases(name):
         carry = Counting()

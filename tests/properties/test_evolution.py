@@ -102,7 +102,7 @@ def _ms(number: int) -> timedelta:
 
 
 @given(pasts(), st.data())
-@settings(max_examples=15)
+@settings(max_examples=6)
 def test_changed_settings_count_from_their_cut_on_for_what_is_parked_as_the_model_says(past: Past, data: st.DataObject) -> None:
     check_past(past, data)
 

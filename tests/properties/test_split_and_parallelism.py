@@ -95,8 +95,19 @@ def left(replayed):
 
 
 @given(replays(), st.data())
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_cuts_and_parallelism_do_not_show(replay, data):
+    check_cuts_and_parallelism(replay, data)
+
+
+@pytest.mark.slow
+@given(replays(), st.data())
+@settings(max_examples=40)
+def test_cuts_and_parallelism_do_not_show_in_many_more_replays(replay, data):
+    check_cuts_and_parallelism(replay, data)
+
+
+def check_cuts_and_parallelism(replay, data):
     rules, events = replay
     purging = data.draw(st.booleans(), label="purging")
     once = left(replay_slices(events, rules, [], [1], purging))

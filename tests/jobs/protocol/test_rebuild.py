@@ -104,9 +104,23 @@ def test_a_double_that_a_run_touches_is_noticed_though_the_log_does_not_tell(rol
     assert rolling.tables["corrections"].open().transaction_version(APPLICATION) == 4
 
 
-@settings(max_examples=12)
-@given(st.sampled_from([Identity.WINDOW, Identity.FIRING, Identity.RUN]), st.data())
+IDENTITIES = st.sampled_from([Identity.WINDOW, Identity.FIRING, Identity.RUN])
+
+
+@settings(max_examples=4)
+@given(IDENTITIES, st.data())
 def test_over_random_lineages_no_right_table_is_refused_and_every_double_is_mended(identity: Identity, data: st.DataObject) -> None:
+    check_lineage(identity, data)
+
+
+@pytest.mark.slow
+@settings(max_examples=24)
+@given(IDENTITIES, st.data())
+def test_over_many_more_lineages_no_right_table_is_refused_and_every_double_is_mended(identity: Identity, data: st.DataObject) -> None:
+    check_lineage(identity, data)
+
+
+def check_lineage(identity: Identity, data: st.DataObject) -> None:
     past = data.draw(histories(identity, most=3))
     cut = data.draw(st.integers(1, len(past.rows)))
     with TemporaryDirectory() as root:

@@ -234,6 +234,11 @@ class Erasure:
 
     def _refuse_rows_left(self, now: PinnedSource, persons: Sequence[Person]) -> None:
         known = [person for person in persons if set(now.schema.names).issuperset(person.columns)]
+        if now.why_not_direct is not None:
+            log.warning(
+                f"{self.pipeline.name}: whether the source {self.pipeline.source.table!r} still has such rows was not looked at: it can't "
+                f"be read without Spark ({now.why_not_direct})"
+            )
         if now.why_not_direct is not None or not known:
             return
         where = reduce(lambda one, other: one | other, _expressions(known, now.schema))

@@ -13,6 +13,8 @@ import pytest
 
 from jobs.engines.inputs import SourceRewritten, pin
 from jobs.engines.transport import OnSpark
+from jobs.protocol.erasure import Erasure, of_key
+from jobs.protocol.roll_forward import RollForward
 from jobs.protocol.run import Runner
 from tests.jobs.protocol.restating import SCHEMA, START, Event, World, every_hour, moment
 
@@ -85,6 +87,29 @@ def test_what_is_published_of_a_source_with_deletion_vectors_is_what_spark_reads
     world.sql("UPDATE SOURCE SET x = 5 WHERE row = 31")
     with pytest.raises(SourceRewritten, match="slackwater backfill daily --from 2013-01-02T07:30:00Z --to 2013-01-03"):
         world.run(72)
+
+
+@pytest.mark.parametrize("has_vectors", [True, False])
+def test_a_deletion_that_is_recorded_as_an_erasure_is_no_change_and_brings_nothing_back(world: SparkWorld, has_vectors: bool) -> None:
+    world.sql(
+        "CREATE TABLE SOURCE (e timestamp, a timestamp, row bigint, k string, x bigint) USING delta "
+        f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(has_vectors).lower()}')"
+    )
+    theirs = [Event(hour, hour + 0.5, 100 + hour, "b") for hour in range(24)]
+    world.insert([*every_hour(0, 24), *theirs])
+    world.run(24)
+    world.sql("MERGE INTO SOURCE s USING (SELECT 'b' AS k) gone ON s.k = gone.k WHEN MATCHED THEN DELETE")
+    world.insert([Event(23, 23.6, 99), *every_hour(24, 48)])
+    with pytest.raises(SourceRewritten, match="slackwater erase daily"):
+        world.run(48)
+    tables = world.warehouse.stored("daily")
+    forward = RollForward.of_stored(world.pipeline, tables)
+    row = Erasure(world.warehouse, world.pipeline, tables, forward, "test").run([of_key(world.pipeline, "b")], "asked for")
+    assert row is not None and [item.version for item in row.inputs] == [2]
+    world.run(48)
+    assert world.published_until(44) == world.read_by_spark_until(44)
+    assert [(row.rows_read, row.rows_folded) for row in world.ledger.rows() if row.kind == "run"] == [(48, 0), (24 + 1, 1)]
+    assert {row["k"] for row in world.published()} == {"a"}
 
 
 def test_what_is_published_of_a_source_whose_columns_are_renamed_dropped_and_added_is_what_spark_reads(world: SparkWorld) -> None:

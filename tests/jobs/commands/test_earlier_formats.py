@@ -145,13 +145,18 @@ def test_its_runs_repeat_after_it_is_gone_on_with(continued: Path, said: Callabl
     assert _runs_that_repeat(continued, {1, 2, 6, 8, 10, 12}, said) > 8
 
 
-def test_upkeep_puts_runs_together_that_stood_apart(earlier: Path, of_today: Path) -> None:
+def test_upkeep_puts_runs_together_that_stood_apart(earlier: Path) -> None:
     tables = ("panes", "late_events", "quarantine", "side_records")
     before = {table: Counter(map(repr, Stored(earlier, "peaks").rows(table))) for table in tables}
     _done(earlier, "maintain", "peaks")
     for table, rows in before.items():
         assert Counter(map(repr, Stored(earlier, "peaks").rows(table))) == rows
         assert len(DeltaTable(Stored(earlier, "peaks").uri(table)).file_uris()) == 1
+
+
+@pytest.mark.slow
+def test_going_on_behind_upkeep_comes_to_the_same(earlier: Path, of_today: Path) -> None:
+    _done(earlier, "maintain", "peaks")
     _go_on(earlier)
     assert _facts(Stored(earlier, "peaks")) == _facts(Stored(of_today, "peaks"))
 

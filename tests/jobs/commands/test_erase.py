@@ -81,7 +81,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("kind", SETTINGS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "sessions" else ()) for kind in SETTINGS])
 def test_what_is_left_is_what_would_be_there_without_them_and_the_lineage_goes_on(tmp_path: Path, kind: str) -> None:
     engine = ("--engine", "operator") if kind == "operator" else ()
     own, twin = made(tmp_path / "own", SETTINGS[kind], KEY, OTHER), made(tmp_path / "twin", SETTINGS[kind], OTHER)

@@ -49,7 +49,7 @@ class StillInSource(UsageError):
 
 
 class RowsCameBack(RunAtWork):
-    """While rows were erased somebody has written more of them, or has rewritten their files."""
+    """While rows were erased a run has begun, or somebody has written more of them, or has rewritten their files."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +163,12 @@ class Erasure:
                 raise RowsCameBack(f"{self.pipeline.name}: somebody has written meanwhile; run the same command again for what is left.")
             return row
 
-    def _refuse_runs(self, attempts: AttemptsWriter) -> None:
+    def _refuse_runs(self, attempts: AttemptsWriter, refusal: type[RunAtWork] = RunAtWork, what: str = "Nothing was changed") -> None:
         at_work = [holder for holder in attempts.holders(self.clock()) if not holder.is_upkeep]
         if at_work:
-            raise RunAtWork(
+            raise refusal(
                 f"{self.pipeline.name}: {at_work[0].owner} has claimed a run until {at_work[0].expires_at:%Y-%m-%dT%H:%M:%SZ}, which may "
-                "write rows that are to be erased. Nothing was changed; run the same command again when that run has ended."
+                f"write rows that are to be erased. {what}; run the same command again when that run has ended."
             )
 
     def _commit(self, head: LedgerRow, deletions: Sequence[Input], erased: tuple[Erased, ...], reason: str) -> LedgerRow:
@@ -253,7 +253,7 @@ class Erasure:
 
     def _delete(self, attempts: AttemptsWriter, erased: Iterable[Erased], began: datetime) -> None:
         """Delete the files that held the rows, and all others that no log names: what upkeep has dropped may hold such rows, too."""
-        self._refuse_runs(attempts)
+        self._refuse_runs(attempts, RowsCameBack, "The rows are erased, and the files that held them are not deleted yet")
         removed: dict[str, list[str]] = {}
         for item in erased:
             removed.setdefault(item.table, []).extend(item.removed)

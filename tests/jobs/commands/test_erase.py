@@ -5,7 +5,9 @@ watermark, so that both have the same one.
 """
 
 import json
+import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +15,8 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.protocol.roll_forward import RollForward
+from jobs.tables.attempts import Attempt, AttemptsWriter
+from jobs.tables.warehouse import Warehouse
 from tests.jobs.commands.own_source import Own, every_hour, moment
 
 pytestmark = pytest.mark.usefixtures("without_spark")
@@ -111,6 +115,27 @@ def own(tmp_path: Path) -> Own:
     made_here = made(tmp_path / "own", "", KEY, OTHER)
     assert made_here("run", "own", "--to", day(3)) == 0
     return made_here
+
+
+def test_it_waits_for_a_run_and_deletes_no_file_that_a_run_may_be_writing(own: Own, said: Callable[[], str]) -> None:
+    delete_in_source(own)
+    attempts = AttemptsWriter(Warehouse(str(own.warehouse)).stored("own")["attempts"])
+    wanted = Attempt(run_id="other", parent_seq=2, slice_start=moment(48), slice_end=moment(72), at=moment(72))
+    before = {table: own.stored(table) for table in COMPARED}
+    claimed = attempts.claim(wanted, lambda: datetime.now(UTC))
+    assert claimed is not None
+    assert own("erase", "own", "--key", KEY, "--reason", REASON) == 3
+    assert "Nothing was changed" in said() and {table: own.stored(table) for table in COMPARED} == before
+    attempts.record(claimed, datetime.now(UTC), outcome="failed")
+    folder = own.warehouse / "own" / "panes"
+    spared, dead = folder / "0-silent-1.parquet", folder / "0-other-1.parquet"
+    for path in (spared, dead):
+        path.write_bytes(b"written by a task")
+        os.utime(path, (1, 1))
+    # Of this one nobody knows whether it lives: its claim has expired, and it is of another place.
+    attempts.record(claimed, datetime.now(UTC), run_id="silent", owner="elsewhere", expires_at=moment(0))
+    assert own("erase", "own", "--key", KEY, "--reason", REASON) == 0
+    assert spared.exists() and not dead.exists()
 
 
 def test_it_is_refused_while_the_source_has_such_rows_and_nothing_changes(own: Own, said: Callable[[], str]) -> None:

@@ -68,14 +68,14 @@ class Person:
         Raises:
             NotAKey: a value is none of its column's.
         """
-        found = []
+        scalars = []
         for name, text in self.values:
             kind = schema.field(name).type
             try:
-                found.append((name, pa.scalar(text).cast(kind)))
+                scalars.append((name, pa.scalar(text).cast(kind)))
             except pa.ArrowException as error:
                 raise NotAKey(f"{text!r} is no value of the column {name}, which is a {kind}.") from error
-        return found
+        return scalars
 
     def is_in(self, rows: pa.Table) -> pa.ChunkedArray:
         """For each of `rows`, whether it is one of theirs."""
@@ -186,20 +186,20 @@ class Erasure:
         if unknown:
             raise NotAKey(f"{self.pipeline.name}: the source has no column {', '.join(unknown)}.")
         keyed = [person for person in persons if keys.issuperset(person.columns)]
-        found = []
+        selections = []
         for name, folder in self.tables.folders.items():
             if keyed and (name in _KEYED or name.startswith(SIDE)):
                 is_hashed = name in _HASHED or name.startswith(SIDE)
-                found.append(Selection(folder, _columns_of(keyed), partial(_is_of_any, keyed), is_hashed))
-        known = [person for person in persons if set(late.schema.names).issuperset(person.columns)]
-        if known:
-            found.append(Selection(late, _columns_of(known), partial(_is_of_any, known)))
-        found.append(Selection(self.tables["quarantine"], ("row_json",), partial(_is_told_of_any, persons)))
+                selections.append(Selection(folder, _columns_of(keyed), partial(_is_of_any, keyed), is_hashed))
+        of_source = [person for person in persons if set(late.schema.names).issuperset(person.columns)]
+        if of_source:
+            selections.append(Selection(late, _columns_of(of_source), partial(_is_of_any, of_source)))
+        selections.append(Selection(self.tables["quarantine"], ("row_json",), partial(_is_told_of_any, persons)))
         texts = [text for person in persons for _, text in person.values]
-        found.append(Selection(self.tables["attempts"], ("error",), partial(_names_any, texts), blanked=("error",)))
+        selections.append(Selection(self.tables["attempts"], ("error",), partial(_names_any, texts), blanked=("error",)))
         if keyed:
-            found.append(self._samples(keyed))
-        return found
+            selections.append(self._samples(keyed))
+        return selections
 
     def _samples(self, keyed: Sequence[Person]) -> Selection:
         """What checks have seen of the columns of runs that have emitted rows of theirs: it does not say whose values they are."""
@@ -226,22 +226,22 @@ class Erasure:
             item.version for row in live if (item := input_of(row, declared.table)) is not None and item.table_id in (None, now.table_id)
         }
         recorded = self.tables.ledger.erasing_versions(declared.table, now.table_id)
-        found = [item for item in _newest_commits(now, read) if item.removed and item.only_deletes and item.version not in recorded]
+        unrecorded = [item for item in _newest_commits(now, read) if item.removed and item.only_deletes and item.version not in recorded]
         return [
             Input(table=declared.table, table_id=now.table_id, version=item.version, files=len(item.removed), rows=0, bytes=0)
-            for item in found
+            for item in unrecorded
         ]
 
     def _refuse_rows_left(self, now: PinnedSource, persons: Sequence[Person]) -> None:
-        known = [person for person in persons if set(now.schema.names).issuperset(person.columns)]
+        of_source = [person for person in persons if set(now.schema.names).issuperset(person.columns)]
         if now.why_not_direct is not None:
             log.warning(
                 f"{self.pipeline.name}: whether the source {self.pipeline.source.table!r} still has such rows was not looked at: it can't "
                 f"be read without Spark ({now.why_not_direct})"
             )
-        if now.why_not_direct is not None or not known:
+        if now.why_not_direct is not None or not of_source:
             return
-        where = reduce(lambda one, other: one | other, _expressions(known, now.schema))
+        where = reduce(lambda one, other: one | other, _expressions(of_source, now.schema))
         rows = DeltaTable(now.uri, version=now.version).to_pyarrow_dataset().count_rows(filter=where)
         if rows:
             raise StillInSource(
@@ -265,9 +265,9 @@ class Erasure:
 def _newest_commits(now: PinnedSource, read: Iterable[int]) -> list[Commit]:
     """The commits since the oldest of the versions `read` from which on the log is whole."""
     for version in sorted(set(read)):
-        found = commits(now.uri, version + 1, now.version)
-        if found is not None:
-            return found
+        history = commits(now.uri, version + 1, now.version)
+        if history is not None:
+            return history
     return []
 
 

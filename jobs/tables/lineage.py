@@ -151,20 +151,7 @@ def adopt_row(
     main: LedgerRow, owner: LedgerRow | None, start: datetime, same: Input, *, verdict: str, version: str | None = None
 ) -> LedgerRow:
     """The row that declares `same` the source that main's live runs have read; what is live stays. `verdict` says what was compared."""
-    return LedgerRow(
-        seq=0,
-        run_id=_run_id(ADOPT),
-        kind=ADOPT,
-        branch=MAIN,
-        parent_seq=main.seq,
-        live=main.live,
-        slice_start=start,
-        slice_end=start if owner is None else owner.slice_end,
-        inputs=(same,),
-        verdict=verdict,
-        version=version,
-        **_as_of(owner),
-    )
+    return replace(_unmoved(ADOPT, main, owner, start, version), inputs=(same,), verdict=verdict)
 
 
 def erase_row(
@@ -179,21 +166,7 @@ def erase_row(
 ) -> LedgerRow:
     """The row that takes rows out of the tables; what is live stays. `inputs` are the versions of the source that have deleted theirs."""
     left = Left.after([erased])
-    row = LedgerRow(
-        seq=0,
-        run_id=_run_id(ERASE),
-        kind=ERASE,
-        branch=MAIN,
-        parent_seq=main.seq,
-        live=main.live,
-        slice_start=start,
-        slice_end=start if owner is None else owner.slice_end,
-        inputs=inputs,
-        erased=erased,
-        verdict=f"erased: {reason}",
-        version=version,
-        **_as_of(owner),
-    )
+    row = replace(_unmoved(ERASE, main, owner, start, version), inputs=inputs, erased=erased, verdict=f"erased: {reason}")
     if owner is None:
         return row
     return replace(
@@ -214,6 +187,22 @@ def cause_of(row: LedgerRow) -> str | None:
     if row.kind == "publish":
         return "redrive" if row.run_id.startswith(f"{_REDRIVE}-") else "restatement"
     return "restore" if row.kind == "restore" else None
+
+
+def _unmoved(kind: str, main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None) -> LedgerRow:
+    """A row behind main's head `main` after which the same is live."""
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id(kind),
+        kind=kind,
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=main.live,
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        version=version,
+        **_as_of(owner),
+    )
 
 
 def _run_id(what: str) -> str:

@@ -1,15 +1,17 @@
-"""One more DAG per registered pipeline, started by hand alone: restates a range of what has been run, and publishes it at once.
+"""One more DAG per registered pipeline, started by hand alone: restates a range of what has been run, and
+publishes it at once.
 
-Declares only. The branch in the ledger is the truth: a run that is repeated or killed goes on at its last finished slice.
+Declares only. The branch in the ledger is the truth: a run that is repeated or killed goes on at its last
+finished slice.
 """
 
 from airflow.sdk import DAG, Asset, Param
 
-from dags.settings import Settings, read
-from dags.tasks.announce import AnnounceOperator
-from dags.tasks.restate import ConcludeOperator, manifest, restate
-from jobs.pipelines import Pipeline
-from jobs.pipelines.registry import load
+from slackwater.dags.settings import Settings, read
+from slackwater.dags.tasks.announce import AnnounceOperator
+from slackwater.dags.tasks.restate import ConcludeOperator, manifest, restate
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.registry import load
 
 DOC = """\
 Replays a range of `{name}` that was run before: after rows were corrected or came late, or after the pipeline was changed.
@@ -35,29 +37,38 @@ def restatement(pipeline: Pipeline, settings: Settings) -> DAG:
         description=f"A range of {pipeline.name}, replayed and published anew",
         doc_md=DOC.format(name=pipeline.name, published=settings.published(pipeline.name)),
         schedule=None,
-        start_date=pipeline.start,
+        start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
         max_active_runs=1,
         params={
-            "from": _time("From", "First arrival to restate, ISO 8601, UTC; moves back to the boundary of a slice."),
+            "from": _time(
+                "From", "First arrival to restate, ISO 8601, UTC; moves back to the boundary of a slice."
+            ),
             "to": _time("To", "End of the arrivals to restate; moves on to the boundary of a slice."),
             "until": Param(
                 "state and code",
                 enum=["state and code", "state"],
                 title="Stop behind the range when",
-                description="The open windows are those that are live, and the same code made what follows; or whatever code did.",
+                description="The open windows are those that are live, and the same code made what follows; "
+                "or whatever code did.",
             ),
-            "publish": Param(True, type="boolean", title="Publish", description="Otherwise the range stays a branch."),
+            "publish": Param(
+                True, type="boolean", title="Publish", description="Otherwise the range stays a branch."
+            ),
             "reason": Param("", type="string", title="Reason", description="Recorded with the publication."),
         },
         tags=["slackwater"],
         default_args={"retries": settings.retries, "retry_delay": settings.retry_delay_of(pipeline)},
     ) as dag:
-        published = Asset(f"{pipeline.name}.published", uri=settings.published(pipeline.name), group="slackwater")
+        published = Asset(
+            f"{pipeline.name}.published", uri=settings.published(pipeline.name), group="slackwater"
+        )
         (
             restate(pipeline, settings)
             >> ConcludeOperator(task_id="conclude", manifest=manifest(pipeline, settings), retries=0)
-            >> AnnounceOperator(task_id="announce", pipeline=pipeline.name, asset=published, settings=settings)
+            >> AnnounceOperator(
+                task_id="announce", pipeline=pipeline.name, asset=published, settings=settings
+            )
         )
     return dag
 

@@ -1,17 +1,19 @@
-"""One DAG per registered pipeline: each interval replays what has arrived, and a missed one is made up for by the next.
+"""One DAG per registered pipeline: each interval replays what has arrived, and a missed one is made up for by
+the next.
 
-Declares only. The ledger is the truth: a run that is repeated, killed or started twice finds its work done or does it.
+Declares only. The ledger is the truth: a run that is repeated, killed or started twice finds its work done or
+does it.
 """
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param
 
-from dags.settings import Settings, read
-from dags.tasks.announce import AnnounceOperator
-from dags.tasks.publish import PublishOperator
-from dags.tasks.replay import manifest, replay
-from dags.tasks.validate import ValidateOperator
-from jobs.pipelines import Pipeline
-from jobs.pipelines.registry import load
+from slackwater.dags.settings import Settings, read
+from slackwater.dags.tasks.announce import AnnounceOperator
+from slackwater.dags.tasks.publish import PublishOperator
+from slackwater.dags.tasks.replay import manifest, replay
+from slackwater.dags.tasks.validate import ValidateOperator
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.registry import load
 
 DOC = """\
 Replays what has arrived up to the end of the data interval, validates it and publishes it to `{published}`.
@@ -26,7 +28,8 @@ TO = Param(
     type=["null", "string"],
     format="date-time",
     title="Replay up to",
-    description="End of the range, ISO 8601, UTC. Runs started by hand need it; others cover their data interval.",
+    description="End of the range, ISO 8601, UTC. Runs started by hand need it; others cover their data "
+    "interval.",
 )
 
 
@@ -37,14 +40,16 @@ def scheduled(pipeline: Pipeline, settings: Settings) -> DAG:
         description=f"Windows of {pipeline.name}, replayed each interval",
         doc_md=DOC.format(name=pipeline.name, published=settings.published(pipeline.name)),
         schedule=CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None,
-        start_date=pipeline.start,
+        start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
         max_active_runs=1,
         params={"to": TO},
         tags=["slackwater"],
         default_args={"retries": settings.retries, "retry_delay": settings.retry_delay_of(pipeline)},
     ) as dag:
-        published = Asset(f"{pipeline.name}.published", uri=settings.published(pipeline.name), group="slackwater")
+        published = Asset(
+            f"{pipeline.name}.published", uri=settings.published(pipeline.name), group="slackwater"
+        )
         replayed = replay(pipeline, settings)
         validated = ValidateOperator(
             task_id="validate",
@@ -53,12 +58,16 @@ def scheduled(pipeline: Pipeline, settings: Settings) -> DAG:
             asks=pipeline.approve_warnings,
             retries=0,  # the verdict stands
         )
-        made_live = PublishOperator(task_id="publish", pipeline=pipeline.name, run_id=validated.output, settings=settings)
+        made_live = PublishOperator(
+            task_id="publish", pipeline=pipeline.name, run_id=validated.output, settings=settings
+        )
         (
             replayed
             >> validated
             >> made_live
-            >> AnnounceOperator(task_id="announce", pipeline=pipeline.name, asset=published, settings=settings)
+            >> AnnounceOperator(
+                task_id="announce", pipeline=pipeline.name, asset=published, settings=settings
+            )
         )
     return dag
 

@@ -1,6 +1,8 @@
-"""Every parameter of the DAGs, in one place: environment variables of Airflow's processes, read at each parse.
+"""Every parameter of the DAGs, in one place: environment variables of Airflow's processes, read at each
+parse.
 
-Not Airflow Variables, which would cost each parse a query. No credentials: those are in the environment or in Airflow's connections.
+Not Airflow Variables, which would cost each parse a query. No credentials: those are in the environment or in
+Airflow's connections.
 """
 
 import json
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,12 +29,15 @@ class Settings:
     Args:
         warehouse: SLACKWATER_WAREHOUSE, a folder or a URI.
         pipelines: SLACKWATER_PIPELINES, the user's own file or module; None for the examples alone.
-        spark_bin: SLACKWATER_SPARK_BIN, the bin folder of the environment that holds Spark and slackwater; Airflow's own by default.
-        spark_connection: SLACKWATER_SPARK_CONNECTION, the id of the Airflow connection that names the Spark master.
+        spark_bin: SLACKWATER_SPARK_BIN, the bin folder of the environment that holds Spark and slackwater;
+            Airflow's own by default.
+        spark_connection: SLACKWATER_SPARK_CONNECTION, the id of the Airflow connection that names the Spark
+            master.
         spark_conf: SLACKWATER_SPARK_CONF, a JSON object of Spark properties; they win over ours.
         pool: SLACKWATER_POOL, the Airflow pool of the tasks that start Spark.
         manifests: SLACKWATER_MANIFESTS, a folder that all workers share.
-        retries: SLACKWATER_RETRIES, at least 3: a run that comes before its source has settled is tried again.
+        retries: SLACKWATER_RETRIES, at least 3: a run that comes before its source has settled is tried
+            again.
         retry_delay: SLACKWATER_RETRY_MINUTES; a pipeline that settles more slowly waits longer.
     """
 
@@ -69,13 +74,19 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
         pool=environment.get("SLACKWATER_POOL") or "default_pool",
         manifests=Path(environment.get("SLACKWATER_MANIFESTS") or home / "manifests"),
         retries=_number("SLACKWATER_RETRIES", environment.get("SLACKWATER_RETRIES") or "3", least=3),
-        retry_delay=timedelta(minutes=_number("SLACKWATER_RETRY_MINUTES", environment.get("SLACKWATER_RETRY_MINUTES") or "10", least=0)),
+        retry_delay=timedelta(
+            minutes=_number(
+                "SLACKWATER_RETRY_MINUTES", environment.get("SLACKWATER_RETRY_MINUTES") or "10", least=0
+            )
+        ),
     )
 
 
 def _place(pipelines: str | None) -> str | None:
     """A file by its absolute path, since tasks run in folders of their own; a module as it is."""
-    return str(Path(pipelines).expanduser().absolute()) if pipelines and pipelines.endswith(".py") else pipelines
+    return (
+        str(Path(pipelines).expanduser().absolute()) if pipelines and pipelines.endswith(".py") else pipelines
+    )
 
 
 def _number(name: str, text: str, *, least: int) -> int:
@@ -88,7 +99,12 @@ def _properties(text: str) -> Mapping[str, str]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise SettingsError(f'SLACKWATER_SPARK_CONF is no JSON ({error}); write {{"spark.executor.memory": "4g"}}.') from error
+        raise SettingsError(
+            f'SLACKWATER_SPARK_CONF is no JSON ({error}); write {{"spark.executor.memory": "4g"}}.'
+        ) from error
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise SettingsError(f'SLACKWATER_SPARK_CONF is {text!r}; it is a JSON object of strings: {{"spark.executor.memory": "4g"}}.')
+        raise SettingsError(
+            f'SLACKWATER_SPARK_CONF is {text!r}; it is a JSON object of strings: {{"spark.executor.memory": '
+            '"4g"}.'
+        )
     return found

@@ -109,7 +109,7 @@ usable || python=$(find_python)
 "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
 usable || python=$(find_python) # another set-up may have finished, or failed, in the meantime
 locks=(requirements.lock)
-"$python" -c 'from jobs.runtime.java import installed; raise SystemExit(installed() is None)' || locks+=(requirements-jre.lock)
+"$python" -c 'from slackwater.jobs.runtime.java import installed; raise SystemExit(installed() is None)' || locks+=(requirements-jre.lock)
 wanted=$(fingerprint)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     say "installing the locked packages into .venv (about a minute the first time)"
@@ -117,4 +117,4 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
 fi
 exec 9>&-
 
-.venv/bin/python -m jobs.runtime
+.venv/bin/python -m slackwater.jobs.runtime

@@ -1,6 +1,8 @@
-"""The command lines with which a DAG starts jobs, and the outcome that `run --manifest` leaves for the next task.
+"""The command lines with which a DAG starts jobs, and the outcome that `run --manifest` leaves for the next
+task.
 
-Standard library only: both ends of the border import this file. It knows no verb's meaning, only its spelling.
+Standard library only: both ends of the border import this file. It knows no verb's meaning, only its
+spelling.
 """
 
 import json
@@ -10,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from jobs.errors import PermanentError
+from slackwater.jobs.errors import PermanentError
 
 Outcome = Literal["staged", "nothing", "published", "kept", "rejected", "refused", "failed", "lost"]
 Verdict = Literal["passed", "warned", "failed"]
@@ -37,13 +39,15 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a `run --no-publish` or a `backfill` ended with; the process itself exits 0 because Spark's launcher hides other codes.
+    """What a `run --no-publish` or a `backfill` ended with; the process itself exits 0 because Spark's
+    launcher hides other codes.
 
     Args:
         pipeline: its name.
-        outcome: ``staged`` (run_ids wait for `publish`), ``nothing`` (the range is covered already), ``published`` (a restatement is
-            live) or ``kept`` (it stays a branch), ``rejected`` by validation, ``refused`` (a gap, too many missed slices, no such source:
-            a person must decide), ``failed`` (and would fail again), or ``lost`` (another run was first).
+        outcome: ``staged`` (run_ids wait for `publish`), ``nothing`` (the range is covered already),
+            ``published`` (a restatement is live) or ``kept`` (it stays a branch), ``rejected`` by validation,
+            ``refused`` (a gap, too many missed slices, no such source: a person must decide), ``failed`` (and
+            would fail again), or ``lost`` (another run was first).
         exit_code: what the process would have exited with: 0, 1, 2, 4 or 5.
         run_id: the last staged run, for `publish`; None when nothing was staged.
         run_ids: all staged runs, in slice order.
@@ -66,7 +70,16 @@ class Manifest:
 
 def run(pipeline: str, *, to: str, manifest: str, warehouse: str, pipelines: str | None = None) -> list[str]:
     """Arguments that stage every slice up to `to` (ISO 8601; an Airflow template before it is rendered)."""
-    return ["run", pipeline, "--to", to, "--no-publish", "--manifest", manifest, *_where(warehouse, pipelines)]
+    return [
+        "run",
+        pipeline,
+        "--to",
+        to,
+        "--no-publish",
+        "--manifest",
+        manifest,
+        *_where(warehouse, pipelines),
+    ]
 
 
 def backfill(
@@ -81,8 +94,8 @@ def backfill(
     warehouse: str,
     pipelines: str | None = None,
 ) -> list[str]:
-    """Arguments that restate [from, to); all may be templates. `until` is --until-converged or --until-same-code, `publish` is --publish or
-    --no-publish."""
+    """Arguments that restate [from, to); all may be templates. `until` is --until-converged or
+    --until-same-code, `publish` is --publish or --no-publish."""
     asked = ["--from", from_, "--to", to, until, publish, "--reason", reason, "--manifest", manifest]
     return ["backfill", pipeline, *asked, *_where(warehouse, pipelines)]
 
@@ -98,7 +111,9 @@ def runs(pipeline: str, *, since: int, warehouse: str, pipelines: str | None = N
 
 
 def write_manifest(manifest: Manifest, file: Path) -> None:
-    """Puts the manifest in place whole, over that of an earlier try; makes the folder. Called by `run`, never by a DAG."""
+    """Puts the manifest in place whole, over that of an earlier try; makes the folder. Called by `run`, never
+    by a DAG.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.write_text(json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1) + "\n", encoding="utf-8")
@@ -111,16 +126,20 @@ def read_manifest(file: Path) -> Manifest:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise ManifestError(
-            f"{file}: the outcome of the replay cannot be read ({error.strerror}). Clear the task `replay` or `restate`; if Airflow's "
-            "workers run on several machines, SLACKWATER_MANIFESTS must name a folder that all of them share.",
+            f"{file}: the outcome of the replay cannot be read ({error.strerror}). Clear the task `replay` "
+            "or `restate`; if Airflow's "
+            "workers run on several machines, SLACKWATER_MANIFESTS must name a folder that all of them "
+            "share.",
             file=file,
         ) from error
     try:
         return _manifest(json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
         raise ManifestError(
-            f"{file}: not a manifest of format {FORMAT}: {error}. The task `replay` was run by another version of slackwater than this "
-            "one, or the file was changed; install one version on both sides and clear `replay` or `restate`.",
+            f"{file}: not a manifest of format {FORMAT}: {error}. The task `replay` was run by another "
+            "version of slackwater than this "
+            "one, or the file was changed; install one version on both sides and clear `replay` or "
+            "`restate`.",
             file=file,
         ) from error
 
@@ -156,5 +175,8 @@ def _exactly(kind: type[Manifest | Failure], found: Mapping[str, Any]) -> dict[s
     """`found` when its keys are the fields of `kind`; more or fewer would be the format of another version."""
     expected = {field.name for field in fields(kind)}
     if set(found) != expected:
-        raise ValueError(f"{kind.__name__} has {sorted(set(found) - expected)} too much and lacks {sorted(expected - set(found))}")
+        raise ValueError(
+            f"{kind.__name__} has {sorted(set(found) - expected)} too much and lacks "
+            f"{sorted(expected - set(found))}"
+        )
     return dict(found)

@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 import click
 
-from jobs.errors import SlackwaterError, without_credentials
-from jobs.runtime.heap import keep_heap
-from jobs.tables.errors import DamagedFile
-from jobs.tables.storage_errors import unforeseen
-from windowing.errors import ConfigurationError, WindowingError
+from slackwater.jobs.errors import SlackwaterError, without_credentials
+from slackwater.jobs.runtime.heap import keep_heap
+from slackwater.jobs.tables.errors import DamagedFile
+from slackwater.jobs.tables.storage_errors import unforeseen
+from slackwater.windowing.errors import ConfigurationError, WindowingError
 
 VERBS = {
     "pipelines": "what is registered: source, window, lateness, engine",
@@ -41,7 +41,9 @@ VERBS = {
 
 
 # Verbs that only look: they start no JVM and answer in well under a second.
-INSPECTION = frozenset({"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor"})
+INSPECTION = frozenset(
+    {"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor"}
+)
 # Of these, what runs windows after all.
 WORK = (frozenset({"state", "close"}), frozenset({"late", "redrive"}), frozenset({"plan", "--calibrate"}))
 
@@ -56,7 +58,9 @@ class _Refusal:
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """Arrow imports pandas, where it is installed, at the first Python value that it converts, and that takes longer than our answers."""
+    """Arrow imports pandas, where it is installed, at the first Python value that it converts, and that takes
+    longer than our answers.
+    """
     refusal = _Refusal()
     sys.meta_path.insert(0, refusal)
     try:
@@ -74,10 +78,12 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"jobs.commands.{name}").command
+        command: click.Command = importlib.import_module(f"slackwater.jobs.commands.{name}").command
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         # Before the verb's file is loaded: that may be enough for Arrow.
         if args[0] in INSPECTION and not any(words <= set(args) for words in WORK):
             ctx.with_resource(without_pandas())
@@ -90,11 +96,15 @@ class Verbs(click.Group):
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 def slackwater() -> None:
-    """Replays historical events through Flink's windows, slice after slice, and keeps what is open in Delta tables."""
+    """Replays historical events through Flink's windows, slice after slice, and keeps what is open in Delta
+    tables.
+    """
 
 
 def run(work: Callable[[], Any]) -> int:
-    """Do `work` and return its exit code: 0 done, 1 failed for good, 2 usage, 3 try again, 4 rejected, 5 lost the race."""
+    """Do `work` and return its exit code: 0 done, 1 failed for good, 2 usage, 3 try again, 4 rejected, 5 lost
+    the race.
+    """
     try:
         code = work()
     except click.exceptions.Exit as exit_:
@@ -106,7 +116,7 @@ def run(work: Callable[[], Any]) -> int:
         click.echo("interrupted; nothing that was not committed counts", err=True)
         return 1
     except DamagedFile as error:
-        from jobs.tables.damaged_tables import explained
+        from slackwater.jobs.tables.damaged_tables import explained
 
         click.echo(f"slackwater: {explained(error)}", err=True)
         return error.exit_code
@@ -124,9 +134,13 @@ def run(work: Callable[[], Any]) -> int:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        click.echo(f'slackwater: {error.name} is not installed here. Install it: pip install "slackwater[{extra}]".', err=True)
+        click.echo(
+            f'slackwater: {error.name} is not installed here. Install it: pip install "slackwater[{extra}]".',
+            err=True,
+        )
         return 1
-    except SystemExit as exit_:  # whoever reads our output has gone: click and rich end the process so; or code of the user has ended it
+    # whoever reads our output has gone: click and rich end the process so; or code of the user has ended it
+    except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
     return code if isinstance(code, int) else 0
 
@@ -143,7 +157,8 @@ def _storage_errors() -> tuple[type[Exception], ...]:
 def finish(work: Callable[[], Any]) -> NoReturn:
     """Do `work` and end the process with its exit code.
 
-    The interpreter's own clean-up is left out: delta-rs may abort in it, after all work is done, and would change the exit code.
+    The interpreter's own clean-up is left out: delta-rs may abort in it, after all work is done, and would
+    change the exit code.
     """
     keep_heap()
     try:

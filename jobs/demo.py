@@ -1,4 +1,5 @@
-"""`python -m jobs.demo`, started by infra/demo: a month of real flights, replayed day by day into a published Delta table.
+"""`python -m slackwater.jobs.demo`, started by infra/demo: a month of real flights, replayed day by day into
+a published Delta table.
 
 Uses the same pieces as `slackwater run`; nothing here is part of the product's contract.
 """
@@ -12,20 +13,32 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jobs import command_line
-from jobs.commands.options import Time, show
-from jobs.engines.inputs import to_datetime
-from jobs.examples import find_example
-from jobs.protocol.catch_up import CatchUp, Request
-from jobs.tables.inspection import Inspection
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs import command_line
+from slackwater.jobs.commands.options import Time, show
+from slackwater.jobs.engines.inputs import to_datetime
+from slackwater.jobs.examples import find_example
+from slackwater.jobs.protocol.catch_up import CatchUp, Request
+from slackwater.jobs.tables.inspection import Inspection
+from slackwater.jobs.tables.warehouse import Warehouse
 
 PIPELINE = "departures"
 
 
 @click.command()
-@click.option("--to", "to_ms", type=Time(), default="2013-02-01", show_default=True, help="replay January 2013 up to here")
-@click.option("--warehouse", default="var/demo", show_default=True, help="where the tables go; what stands there is replaced")
+@click.option(
+    "--to",
+    "to_ms",
+    type=Time(),
+    default="2013-02-01",
+    show_default=True,
+    help="replay January 2013 up to here",
+)
+@click.option(
+    "--warehouse",
+    default="var/demo",
+    show_default=True,
+    help="where the tables go; what stands there is replaced",
+)
 def demo(to_ms: int, warehouse: str) -> None:
     """Load January 2013, replay it in daily slices, and show what came out."""
     console = Console(stderr=False, highlight=False, soft_wrap=True)
@@ -35,10 +48,17 @@ def demo(to_ms: int, warehouse: str) -> None:
     start = Time().convert("2013-01-01", None, None)
     loaded = find_example(PIPELINE).load(root, to_datetime(start), to_datetime(to_ms))
     console.print(
-        f"Loaded {loaded.rows_written:,} flights that arrived from 2013-01-01 to {to_datetime(to_ms):%Y-%m-%d} into {loaded.path}\n"
+        f"Loaded {loaded.rows_written:,} flights that arrived from 2013-01-01 to "
+        f"{to_datetime(to_ms):%Y-%m-%d} into {loaded.path}\n"
     )
     days = -(-(to_ms - start) // 86_400_000)
-    columns = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("days"), TimeElapsedColumn())
+    columns = (
+        TextColumn("replaying"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("days"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("replay", total=days)
 
@@ -51,23 +71,58 @@ def demo(to_ms: int, warehouse: str) -> None:
 
 
 def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
-    published = tables.tables["published"].read().sort_by([("window_start", "ascending"), ("origin", "ascending")])
+    published = (
+        tables.tables["published"].read().sort_by([("window_start", "ascending"), ("origin", "ascending")])
+    )
     console.print()
     head = published.slice(0, 8).to_pylist()
-    names = ["origin", "window_start", "window_end", "flights", "mean_dep_delay", "max_dep_delay", "kind", "firing", "revision", "run_seq"]
-    show(head, names, "table", empty="nothing was published", title=f"published, the first of {published.num_rows:,} rows")
-    open_windows = tables.snapshot("window_state", None).sort_by([("window_start", "ascending"), ("origin", "ascending")]).to_pylist()
+    names = [
+        "origin",
+        "window_start",
+        "window_end",
+        "flights",
+        "mean_dep_delay",
+        "max_dep_delay",
+        "kind",
+        "firing",
+        "revision",
+        "run_seq",
+    ]
+    show(
+        head,
+        names,
+        "table",
+        empty="nothing was published",
+        title=f"published, the first of {published.num_rows:,} rows",
+    )
+    open_windows = (
+        tables.snapshot("window_state", None)
+        .sort_by([("window_start", "ascending"), ("origin", "ascending")])
+        .to_pylist()
+    )
     names = ["origin", "window_start", "elements", "firings", "next_firing", "cleanup_time", "last_arrival"]
     console.print()
-    show(open_windows, names, "table", empty="no window is open", title=f"parked, waiting for the next run: {len(open_windows)} windows")
+    show(
+        open_windows,
+        names,
+        "table",
+        empty="no window is open",
+        title=f"parked, waiting for the next run: {len(open_windows)} windows",
+    )
     kinds: dict[tuple[object, object], set[str]] = {}
     for pane in tables.live("panes").rows.select(["origin", "window_start", "kind"]).to_pylist():
         kinds.setdefault((pane["origin"], pane["window_start"]), set()).add(pane["kind"])
     changed = sum(found == {"on_time", "late"} for found in kinds.values())
     created = sum(found == {"late"} for found in kinds.values())
-    later = tables.tables["corrections"].read(["op", "cause"]).to_pylist().count({"op": "update", "cause": "late"})
+    later = (
+        tables.tables["corrections"]
+        .read(["op", "cause"])
+        .to_pylist()
+        .count({"op": "update", "cause": "late"})
+    )
     console.print(
-        f"\nLate rows changed {changed:,} windows after they had fired and created {created:,} that nothing on time had opened; "
+        f"\nLate rows changed {changed:,} windows after they had fired and created {created:,} that nothing "
+        "on time had opened; "
         f"{later:,} of those changes reopened a window that an earlier run had published."
     )
     last = tables.run(None).seq

@@ -1,23 +1,30 @@
 """The one root of all errors of jobs, and the five ways in which a command can fail.
 
-Standard library only. Whether to try again is a type, and each type is an exit code; 0 means done, or nothing to do.
+Standard library only. Whether to try again is a type, and each type is an exit code; 0 means done, or nothing
+to do.
 """
 
 import re
 
 _PASSWORD = re.compile(r"(?<=://)([^/\s\"':@]*):[^/\s\"']*@")
-_SECRET = re.compile(r"([?&;](?:sig|signature|token|password|accountkey|x-amz-[a-z-]+)=)[^&;\s\"']+", re.IGNORECASE)
+_SECRET = re.compile(
+    r"([?&;](?:sig|signature|token|password|accountkey|x-amz-[a-z-]+)=)[^&;\s\"']+", re.IGNORECASE
+)
 
 
 def without_credentials(text: str) -> str:
-    """`text` with *** for the passwords and signatures of URLs in it: whatever is printed or recorded goes through here."""
+    """`text` with *** for the passwords and signatures of URLs in it: whatever is printed or recorded goes
+    through here.
+    """
     return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
 
 
 class SlackwaterError(Exception):
-    """What went wrong, where, and the next step. Facts are given by keyword and become attributes of the error.
+    """What went wrong, where, and the next step. Facts are given by keyword and become attributes of the
+    error.
 
-    `exit_code` is that of the process that this error ends. Raise one of the five classes below or a subclass, never this one.
+    `exit_code` is that of the process that this error ends. Raise one of the five classes below or a
+    subclass, never this one.
     """
 
     exit_code: int = 1

@@ -1,6 +1,8 @@
-"""`python -m jobs.spark_submit ARGUMENTS`: the spark-submit of this environment, told what our jobs need before the caller's own arguments.
+"""`python -m slackwater.jobs.spark_submit ARGUMENTS`: the spark-submit of this environment, told what our
+jobs need before the caller's own arguments.
 
-So that who starts a job (Airflow, a shell) needs to know one path and nothing of jars, Java or Spark's settings.
+So that who starts a job (Airflow, a shell) needs to know one path and nothing of jars, Java or Spark's
+settings.
 """
 
 import os
@@ -8,11 +10,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from jobs.errors import SlackwaterError
-from jobs.runtime.jars import jars, spark_home
-from jobs.runtime.java import java_home
-from jobs.runtime.packaging import SubmitSettings, submit_settings
-from jobs.runtime.settings import LOCAL_SETTINGS, is_local
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.runtime.jars import jars, spark_home
+from slackwater.jobs.runtime.java import java_home
+from slackwater.jobs.runtime.packaging import SubmitSettings, submit_settings
+from slackwater.jobs.runtime.settings import LOCAL_SETTINGS, is_local
 
 
 def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:
@@ -22,9 +24,11 @@ def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:
     return [settings.spark_binary, "--jars", settings.jars, *told, *arguments]
 
 
-def environment(arguments: Sequence[str], settings: SubmitSettings, inherited: Mapping[str, str]) -> dict[str, str]:
-    """What spark-submit inherits: this environment's Spark, Python and Java. A PYSPARK_PYTHON of the caller is a path of the cluster's
-    nodes: it stays, unless there is no cluster.
+def environment(
+    arguments: Sequence[str], settings: SubmitSettings, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """What spark-submit inherits: this environment's Spark, Python and Java. A PYSPARK_PYTHON of the caller
+    is a path of the cluster's nodes: it stays, unless there is no cluster.
     """
     ours = {**settings.env_vars, "SPARK_HOME": str(spark_home())}
     if _is_local(arguments):
@@ -38,7 +42,9 @@ def _is_local(arguments: Sequence[str]) -> bool:
 
 
 def main() -> None:
-    """Becomes spark-submit: the process keeps its id, so whoever kills it kills the JVM. Exits 1 or 3 when Java or the jars are missing."""
+    """Becomes spark-submit: the process keeps its id, so whoever kills it kills the JVM. Exits 1 or 3 when
+    Java or the jars are missing.
+    """
     arguments = sys.argv[1:]
     try:
         jars()
@@ -47,7 +53,9 @@ def main() -> None:
         print(error, file=sys.stderr)
         raise SystemExit(error.exit_code) from error
     settings = submit_settings()
-    os.execve(settings.spark_binary, command(arguments, settings), environment(arguments, settings, os.environ))
+    os.execve(
+        settings.spark_binary, command(arguments, settings), environment(arguments, settings, os.environ)
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 # A user's own settings must change no result; only where downloads come from and go to is theirs.
 _KEPT = {"SLACKWATER_CACHE", "SLACKWATER_IVY_SETTINGS", "SLACKWATER_SPARK_LOG"}
 # Where a test takes seconds: begun first, so that no process is left alone with a long file at the end.
-_COSTLY = ("tests/jobs/commands/", "tests/jobs/protocol/", "tests/integration/", "tests/properties/", "tests/conformance/")
+_COSTLY = (
+    "tests/jobs/commands/",
+    "tests/jobs/protocol/",
+    "tests/integration/",
+    "tests/properties/",
+    "tests/conformance/",
+)
 # Files with fast tests that ask for the fixture `spark`.
 _ON_SPARK = {
     "tests/integration/test_replays_of_flights.py",
@@ -30,7 +36,9 @@ _ON_SPARK = {
 }
 
 hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
-hypothesis.settings.register_profile("repeat", parent=hypothesis.settings.get_profile("search"), derandomize=True)
+hypothesis.settings.register_profile(
+    "repeat", parent=hypothesis.settings.get_profile("search"), derandomize=True
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,9 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     main = sys.modules["__main__"]
     if hasattr(config, "workerinput") and not hasattr(main, "__file__"):
-        main.__file__ = (
-            __file__  # a worker of pytest-xdist has none, and pyspark.sql.connect takes such a process for a doctest and ends it
-        )
+        # a worker of pytest-xdist has none, and pyspark.sql.connect takes such a process for a doctest and
+        # ends it
+        main.__file__ = __file__
     # Importing Airflow writes into its home.
     os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="slackwater-airflow-")
     config.add_cleanup(lambda: shutil.rmtree(os.environ["AIRFLOW_HOME"], ignore_errors=True))
@@ -59,7 +67,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With --dist=loadfile a file's tests stay together as ever, and those that share the Spark session are for one process."""
+    """With --dist=loadfile a file's tests stay together as ever, and those that share the Spark session are
+    for one process.
+    """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -76,7 +86,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """The product's own session on two cores, started by the first test that asks for it."""
-    from jobs.runtime.session import session
+    from slackwater.jobs.runtime.session import session
 
     started = session("tests", "local[2]")
     yield started

@@ -1,9 +1,17 @@
 """Windows with the exact semantics of Apache Flink 2.3.0, without an engine.
 
-The user's vocabulary; the machine that runs it is in `windowing.runtime`, what it remembers in `windowing.state`.
+The user's vocabulary; the machine that runs it is in `slackwater.windowing.runtime`, what it remembers in
+`slackwater.windowing.state`.
 """
 
-from windowing.assigners import (
+if __name__ != "slackwater.windowing":
+    raise ImportError(
+        "this folder is the package slackwater.windowing: write `from slackwater import …`, or "
+        "`slackwater.windowing` for `windowing`",
+        name="windowing",
+    )
+
+from slackwater.windowing.assigners import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
@@ -16,8 +24,8 @@ from windowing.assigners import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
-from windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
-from windowing.functions import (
+from slackwater.windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
+from slackwater.windowing.functions import (
     AggregateFunction,
     AllWindowFunction,
     KeyedProcessFunction,
@@ -26,15 +34,15 @@ from windowing.functions import (
     ReduceFunction,
     WindowFunction,
 )
-from windowing.order_modes import OrderMode
-from windowing.state.descriptors import (
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.triggers import (
+from slackwater.windowing.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
@@ -48,8 +56,8 @@ from windowing.triggers import (
     Trigger,
     TriggerResult,
 )
-from windowing.watermarks import WatermarkStrategy
-from windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+from slackwater.windowing.watermarks import WatermarkStrategy
+from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
 
 __all__ = [
     "GLOBAL_WINDOW",

@@ -1,6 +1,7 @@
 """Window assigners: which windows an element falls into.
 
-Frozen values that a user declares and executors receive. Operators call what `bind` returns, which may remember its last answers.
+Frozen values that a user declares and executors receive. Operators call what `bind` returns, which may
+remember its last answers.
 """
 
 from __future__ import annotations
@@ -10,11 +11,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-from windowing.durations import milliseconds
-from windowing.errors import ConfigurationError, MissingTimestampError, SessionGapError
-from windowing.java import LONG_MIN, absolute, quotient, wrap_long
-from windowing.triggers import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger, Trigger
-from windowing.windows import GLOBAL_WINDOW, GlobalWindow, MergeCallback, TimeWindow, Window, merge_time_windows, window_start
+from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.errors import ConfigurationError, MissingTimestampError, SessionGapError
+from slackwater.windowing.java import LONG_MIN, absolute, quotient, wrap_long
+from slackwater.windowing.triggers import (
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    Trigger,
+)
+from slackwater.windowing.windows import (
+    GLOBAL_WINDOW,
+    GlobalWindow,
+    MergeCallback,
+    TimeWindow,
+    Window,
+    merge_time_windows,
+    window_start,
+)
 
 MAX_WINDOWS_PER_ELEMENT = 10_000_000
 
@@ -33,10 +48,12 @@ Assign: TypeAlias = Callable[[Any, int], Sequence[Window]]
 
 
 class WindowAssigner:
-    """Gives each element its windows (Flink: WindowAssigner). A subclass is a value: comparable, picklable, without state.
+    """Gives each element its windows (Flink: WindowAssigner). A subclass is a value: comparable, picklable,
+    without state.
 
     Attributes:
-        is_event_time: whether windows pass with the watermark; otherwise with the clock, and nothing is ever late.
+        is_event_time: whether windows pass with the watermark; otherwise with the clock, and nothing is ever
+            late.
         window_type: class of its windows.
     """
 
@@ -44,7 +61,9 @@ class WindowAssigner:
     window_type: ClassVar[type] = TimeWindow
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> Sequence[Window]:
-        """The windows, in the order in which the operator takes them. `timestamp` is Long.MIN for an element without one."""
+        """The windows, in the order in which the operator takes them. `timestamp` is Long.MIN for an element
+        without one.
+        """
         raise NotImplementedError
 
     def get_default_trigger(self) -> Trigger:
@@ -74,7 +93,8 @@ class _Aligned(WindowAssigner):
     def __post_init__(self) -> None:
         if absolute(self.offset_ms) >= self.size_ms:
             raise ConfigurationError(
-                f"{type(self).__name__} needs abs(offset) < size and size > 0, got size {self.size_ms} and offset {self.offset_ms} ms."
+                f"{type(self).__name__} needs abs(offset) < size and size > 0, got size {self.size_ms} and "
+                f"offset {self.offset_ms} ms."
             )
 
     @property
@@ -92,7 +112,9 @@ class _Aligned(WindowAssigner):
         return windows
 
     def remembering(self, assign: Assign) -> Assign:
-        """`assign`, which depends on time alone, but with the same windows again, as the same objects, for times that have the same."""
+        """`assign`, which depends on time alone, but with the same windows again, as the same objects, for
+        times that have the same.
+        """
         size, slide, offset = self.size_ms, self.slide_ms, self.offset_ms
         if size % slide or size >= _UNWRAPPED:
             return assign
@@ -125,7 +147,8 @@ class _AlignedEventTime(_Aligned):
 def _check_timestamp(assigner: Any, timestamp: int) -> None:
     if timestamp == LONG_MIN:
         raise MissingTimestampError(
-            f"{type(assigner).__name__} needs a timestamp, but the element has none (Long.MIN means none); assign timestamps first."
+            f"{type(assigner).__name__} needs a timestamp, but the element has none (Long.MIN means none); "
+            "assign timestamps first."
         )
 
 
@@ -149,11 +172,15 @@ class _Tumbling(_Aligned):
 
 
 class TumblingEventTimeWindows(_Tumbling, _AlignedEventTime):
-    """Windows of equal size that follow each other in event time (Flink: TumblingEventTimeWindows, without staggering)."""
+    """Windows of equal size that follow each other in event time (Flink: TumblingEventTimeWindows, without
+    staggering).
+    """
 
     @classmethod
     def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingEventTimeWindows:
-        return cls(size_ms=milliseconds("The window size", size), offset_ms=milliseconds("The offset", offset))
+        return cls(
+            size_ms=milliseconds("The window size", size), offset_ms=milliseconds("The offset", offset)
+        )
 
 
 class TumblingProcessingTimeWindows(_Tumbling, _AlignedProcessingTime):
@@ -161,14 +188,18 @@ class TumblingProcessingTimeWindows(_Tumbling, _AlignedProcessingTime):
 
     @classmethod
     def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingProcessingTimeWindows:
-        return cls(size_ms=milliseconds("The window size", size), offset_ms=milliseconds("The offset", offset))
+        return cls(
+            size_ms=milliseconds("The window size", size), offset_ms=milliseconds("The offset", offset)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingEventTimeWindows(_AlignedEventTime):
-    """Overlapping windows in event time, newest first: every [s, s + size) that holds the timestamp, s = offset + k·slide.
+    """Overlapping windows in event time, newest first: every [s, s + size) that holds the timestamp, s =
+    offset + k·slide.
 
-    With slide > size there are gaps: an element in one has no window. At most ten million windows for an element.
+    With slide > size there are gaps: an element in one has no window. At most ten million windows for an
+    element.
     Flink: SlidingEventTimeWindows.
     """
 
@@ -178,11 +209,14 @@ class SlidingEventTimeWindows(_AlignedEventTime):
         _check_sliding(self)
         if quotient(self.size_ms, self.slide_ms) > MAX_WINDOWS_PER_ELEMENT:
             raise ConfigurationError(
-                f"SlidingEventTimeWindows needs size / slide <= {MAX_WINDOWS_PER_ELEMENT}, got {self.size_ms} ms / {self.slide_ms} ms."
+                f"SlidingEventTimeWindows needs size / slide <= {MAX_WINDOWS_PER_ELEMENT}, got "
+                f"{self.size_ms} ms / {self.slide_ms} ms."
             )
 
     @classmethod
-    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)) -> SlidingEventTimeWindows:
+    def of(
+        cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)
+    ) -> SlidingEventTimeWindows:
         return cls(**_sliding(size, slide, offset))
 
 
@@ -196,14 +230,17 @@ class SlidingProcessingTimeWindows(_AlignedProcessingTime):
         _check_sliding(self)
 
     @classmethod
-    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)) -> SlidingProcessingTimeWindows:
+    def of(
+        cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)
+    ) -> SlidingProcessingTimeWindows:
         return cls(**_sliding(size, slide, offset))
 
 
 def _check_sliding(assigner: _Aligned) -> None:
     if absolute(assigner.offset_ms) >= assigner.slide_ms or assigner.size_ms <= 0:
         raise ConfigurationError(
-            f"{type(assigner).__name__} needs abs(offset) < slide and size > 0, got size {assigner.size_ms}, slide {assigner.slide_ms}"
+            f"{type(assigner).__name__} needs abs(offset) < slide and size > 0, got size {assigner.size_ms}, "
+            f"slide {assigner.slide_ms}"
             f" and offset {assigner.offset_ms} ms."
         )
 
@@ -233,7 +270,9 @@ class _FixedGap(_Sessions):
 
 
 class EventTimeSessionWindows(_FixedGap):
-    """Sessions in event time: each element opens [t, t + gap), and windows that touch merge (Flink: EventTimeSessionWindows)."""
+    """Sessions in event time: each element opens [t, t + gap), and windows that touch merge (Flink:
+    EventTimeSessionWindows).
+    """
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
@@ -306,7 +345,8 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap):
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalWindows(WindowAssigner):
-    """One window for all elements (Flink: GlobalWindows). Nothing is ever late, and nothing fires unless a trigger says so.
+    """One window for all elements (Flink: GlobalWindows). Nothing is ever late, and nothing fires unless a
+    trigger says so.
 
     Attributes:
         fires_at_end_of_stream: whether the default trigger fires at the final watermark instead of never.
@@ -325,7 +365,9 @@ class GlobalWindows(WindowAssigner):
     def create_with_end_of_stream_trigger(cls) -> GlobalWindows:
         return cls(fires_at_end_of_stream=True)
 
-    def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> Sequence[GlobalWindow]:
+    def assign_windows(
+        self, element: Any, timestamp: int, context: AssignerContext
+    ) -> Sequence[GlobalWindow]:
         return _GLOBAL
 
     def get_default_trigger(self) -> Trigger:

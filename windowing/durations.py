@@ -1,16 +1,20 @@
-"""Durations: the one step from a user's timedelta to the integer milliseconds that everything inside works with."""
+"""Durations: the one step from a user's timedelta to the integer milliseconds that everything inside works
+with.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from windowing.errors import ConfigurationError
+from slackwater.windowing.errors import ConfigurationError
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def milliseconds(what: str, duration: timedelta) -> int:
-    """`duration` in milliseconds. Raises ConfigurationError naming `what` for a bare number or a fraction of a millisecond."""
+    """`duration` in milliseconds. Raises ConfigurationError naming `what` for a bare number or a fraction of
+    a millisecond.
+    """
     if not isinstance(duration, timedelta):
         raise ConfigurationError(f"{what} must be a timedelta, e.g. timedelta(minutes=5), got {duration!r}.")
     if duration % _MILLISECOND:

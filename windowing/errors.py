@@ -1,6 +1,7 @@
 """What can go wrong in windowing, by whose fault.
 
-One root; facts are attributes; a message says what, where and what to do. Knows nothing of the rest of the package.
+One root; facts are attributes; a message says what, where and what to do. Knows nothing of the rest of the
+package.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ class WindowingError(Exception):
     """Root of all errors of this package.
 
     Attributes:
-        fault: whose it is: "user" (declarations and functions), "data" (an element), "environment", or "bug" (ours).
+        fault: whose it is: "user" (declarations and functions), "data" (an element), "environment", or "bug"
+            (ours).
         retryable: whether the same call may succeed later without a change.
-        flink: simple name of the Java exception that Flink 2.3.0 throws in the same place; empty where Flink has none.
-        key, window, timestamp: where it happened, as far as known; None otherwise. The operator fills them in.
+        flink: simple name of the Java exception that Flink 2.3.0 throws in the same place; empty where Flink
+            has none.
+        key, window, timestamp: where it happened, as far as known; None otherwise. The operator fills them
+            in.
         undone: whether what the element had changed was taken back, so that the operator can go on.
     """
 
@@ -45,7 +49,9 @@ class WindowingError(Exception):
 
 
 class ConfigurationError(WindowingError, ValueError):
-    """A declaration that cannot work: a size, an offset, a gap, a count out of its range, or a duration without a unit."""
+    """A declaration that cannot work: a size, an offset, a gap, a count out of its range, or a duration
+    without a unit.
+    """
 
     fault = "user"
     flink = "IllegalArgumentException"
@@ -113,7 +119,9 @@ class UnknownWindowError(WindowingError, LookupError):
 
 
 class TriggerStateError(WindowingError):
-    """A trigger was called back for a timer that is not its own, without the state that it keeps for its timers."""
+    """A trigger was called back for a timer that is not its own, without the state that it keeps for its
+    timers.
+    """
 
     fault = "user"
     flink = "NullPointerException"
@@ -127,7 +135,9 @@ class EmptyViewError(WindowingError, LookupError):
 
 
 class StateAccessError(WindowingError):
-    """State was asked for where it does not exist: per-window state of merging windows, or one name for two kinds of state."""
+    """State was asked for where it does not exist: per-window state of merging windows, or one name for two
+    kinds of state.
+    """
 
     fault = "user"
     flink = "UnsupportedOperationException"
@@ -140,7 +150,8 @@ class StateMergeError(StateAccessError):
 
 
 class StateSerializationError(WindowingError, TypeError):
-    """State in RocksDB was given an object that has no bytes: neither a plain value nor one of the types that have a tag.
+    """State in RocksDB was given an object that has no bytes: neither a plain value nor one of the types that
+    have a tag.
 
     Attributes:
         state_name: the state's name.
@@ -154,7 +165,8 @@ class StateSerializationError(WindowingError, TypeError):
 
 
 class StateStorageError(WindowingError):
-    """The disk below RocksDB failed: a directory that cannot be made or opened, or a write that did not succeed.
+    """The disk below RocksDB failed: a directory that cannot be made or opened, or a write that did not
+    succeed.
 
     Attributes:
         path: where.
@@ -190,7 +202,9 @@ class UserCodeError(WindowingError):
 
 
 class WatermarkStateError(WindowingError):
-    """A watermark class was used out of turn: closed already, not paused, a split registered twice or not at all."""
+    """A watermark class was used out of turn: closed already, not paused, a split registered twice or not at
+    all.
+    """
 
     fault = "bug"
     flink = "IllegalStateException"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
-from windowing.durations import milliseconds
-from windowing.errors import EmptyViewError, UntimedElementError
-from windowing.java import wrap_long
-from windowing.windows import Window
+from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.errors import EmptyViewError, UntimedElementError
+from slackwater.windowing.java import wrap_long
+from slackwater.windowing.windows import Window
 
 
 class TimestampedValue(NamedTuple):
@@ -35,7 +35,9 @@ class TimestampedValue(NamedTuple):
     def timestamp(self) -> int:
         """Raises UntimedElementError when there is none."""
         if self.timestamp_or_none is None:
-            raise UntimedElementError("An evictor asked for the timestamp of an element that has none; assign timestamps first.")
+            raise UntimedElementError(
+                "An evictor asked for the timestamp of an element that has none; assign timestamps first."
+            )
         return self.timestamp_or_none
 
 
@@ -50,14 +52,22 @@ class EvictorContext(Protocol):
 
 
 class Evictor:
-    """Removes elements from a window (Flink: Evictor). A subclass is a value: comparable, picklable, without state."""
+    """Removes elements from a window (Flink: Evictor). A subclass is a value: comparable, picklable, without
+    state.
+    """
 
-    def evict_before(self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext) -> None:
+    def evict_before(
+        self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext
+    ) -> None:
         """Remove from `elements` in place, before the window function sees them. `size` is their number."""
         raise NotImplementedError
 
-    def evict_after(self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext) -> None:
-        """Remove from `elements` in place, after the window function; what is left is the window's new contents."""
+    def evict_after(
+        self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext
+    ) -> None:
+        """Remove from `elements` in place, after the window function; what is left is the window's new
+        contents.
+        """
         raise NotImplementedError
 
 
@@ -70,11 +80,15 @@ class _OneSidedEvictor(Evictor):
     def evict(self, elements: list[TimestampedValue], size: int) -> None:
         raise NotImplementedError
 
-    def evict_before(self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext) -> None:
+    def evict_before(
+        self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext
+    ) -> None:
         if not self.do_evict_after:
             self.evict(elements, size)
 
-    def evict_after(self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext) -> None:
+    def evict_after(
+        self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext
+    ) -> None:
         if self.do_evict_after:
             self.evict(elements, size)
 
@@ -96,7 +110,9 @@ class CountEvictor(_OneSidedEvictor):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeEvictor(_OneSidedEvictor):
-    """Keeps elements with timestamp > greatest timestamp - size; nothing leaves when the first has no timestamp (Flink: TimeEvictor)."""
+    """Keeps elements with timestamp > greatest timestamp - size; nothing leaves when the first has no
+    timestamp (Flink: TimeEvictor).
+    """
 
     size_ms: int
 
@@ -118,11 +134,15 @@ class DeltaEvictor(_OneSidedEvictor):
     delta: Callable[[Any, Any], float]
 
     @classmethod
-    def of(cls, threshold: float, delta: Callable[[Any, Any], float], do_evict_after: bool = False) -> DeltaEvictor:
+    def of(
+        cls, threshold: float, delta: Callable[[Any, Any], float], do_evict_after: bool = False
+    ) -> DeltaEvictor:
         return cls(threshold=threshold, delta=delta, do_evict_after=do_evict_after)
 
     def evict(self, elements: list[TimestampedValue], size: int) -> None:
         if not elements:
             raise EmptyViewError("DeltaEvictor measures from the last element, but the window holds none.")
         last = elements[-1].value
-        elements[:] = [element for element in elements if not self.delta(element.value, last) >= self.threshold]
+        elements[:] = [
+            element for element in elements if not self.delta(element.value, last) >= self.threshold
+        ]

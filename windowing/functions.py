@@ -1,4 +1,5 @@
-"""What users write: functions on elements, on the contents of windows, and on timers; and what those functions are given.
+"""What users write: functions on elements, on the contents of windows, and on timers; and what those
+functions are given.
 
 Signatures are Flink's in snake case; as in PyFlink, results are returned or yielded. No runtime here.
 """
@@ -8,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from windowing.state.descriptors import (
+from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.state.handles import AggregatingState, ListState, MapState, ReducingState, ValueState
-from windowing.windows import Window
+from slackwater.windowing.state.handles import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from slackwater.windowing.windows import Window
 
 Results: TypeAlias = Iterable[Any] | None
 
@@ -39,7 +46,9 @@ RuntimeContext: TypeAlias = KeyedStateStore
 
 
 class Function:
-    """Base of what users write. An operator opens its own copy once before the first element and closes it once at the end."""
+    """Base of what users write. An operator opens its own copy once before the first element and closes it
+    once at the end.
+    """
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called once per operator. State got here is the same as the context's `global_state()`."""
@@ -49,7 +58,9 @@ class Function:
 
 
 class ReduceFunction:
-    """Folds two values of one type into one (Flink: ReduceFunction). It must not change its arguments, and has no state of its own."""
+    """Folds two values of one type into one (Flink: ReduceFunction). It must not change its arguments, and
+    has no state of its own.
+    """
 
     def reduce(self, a: Any, b: Any) -> Any:
         """`a` is what there is, `b` the newer element or, in a merge, the other window's value."""
@@ -57,9 +68,11 @@ class ReduceFunction:
 
 
 class AggregateFunction:
-    """Folds elements into an accumulator (Flink: AggregateFunction). It has no state of its own: it lives inside state.
+    """Folds elements into an accumulator (Flink: AggregateFunction). It has no state of its own: it lives
+    inside state.
 
-    `get_result` is called at every firing on the same accumulator and must not change it; a result of None emits nothing.
+    `get_result` is called at every firing on the same accumulator and must not change it; a result of None
+    emits nothing.
     """
 
     def create_accumulator(self) -> Any:
@@ -122,7 +135,9 @@ class AllWindowContext(Protocol):
     window: Window
 
     def window_state(self) -> KeyedStateStore:
-        """State of this key and window. Whoever uses it clears it in `clear`. Raises StateAccessError when windows merge."""
+        """State of this key and window. Whoever uses it clears it in `clear`. Raises StateAccessError when
+        windows merge.
+        """
 
     def global_state(self) -> KeyedStateStore:
         """State of this key, over all windows. Nothing removes it but the function itself."""
@@ -145,7 +160,9 @@ class ProcessWindowFunction(Function):
     """Turns the contents of one key's window into rows (Flink: ProcessWindowFunction)."""
 
     def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Results:
-        """Called at each firing of a window that has contents. Yield or return rows; each is stamped with the window's last instant."""
+        """Called at each firing of a window that has contents. Yield or return rows; each is stamped with the
+        window's last instant.
+        """
         raise NotImplementedError
 
     def clear(self, context: WindowContext) -> None:
@@ -160,7 +177,9 @@ class WindowFunction(Function):
 
 
 class ProcessAllWindowFunction(Function):
-    """ProcessWindowFunction for windows over all elements, whatever their key (Flink: ProcessAllWindowFunction)."""
+    """ProcessWindowFunction for windows over all elements, whatever their key (Flink:
+    ProcessAllWindowFunction).
+    """
 
     def process(self, context: AllWindowContext, elements: Iterable[Any]) -> Results:
         raise NotImplementedError
@@ -177,7 +196,9 @@ class AllWindowFunction(Function):
 
 
 class TimerService(Protocol):
-    """Time and timers of the current key (Flink: TimerService). A timer is its domain, time and key; it exists once."""
+    """Time and timers of the current key (Flink: TimerService). A timer is its domain, time and key; it
+    exists once.
+    """
 
     @property
     def current_watermark(self) -> int: ...
@@ -235,4 +256,6 @@ class KeyedProcessFunction(Function):
         raise NotImplementedError
 
     def on_timer(self, timestamp: int, context: OnTimerContext) -> Results:
-        """Called for each timer that is due. Rows of an event-time timer carry its timestamp, those of a processing-time timer none."""
+        """Called for each timer that is due. Rows of an event-time timer carry its timestamp, those of a
+        processing-time timer none.
+        """

@@ -1,4 +1,5 @@
-"""Java's integers and hash order: wrapping 64-bit and 32-bit arithmetic, truncated remainder, hash codes, HashMap iteration order.
+"""Java's integers and hash order: wrapping 64-bit and 32-bit arithmetic, truncated remainder, hash codes,
+HashMap iteration order.
 
 Pure functions on Python integers. Nothing here knows what a window, a key or a timer is.
 """
@@ -31,7 +32,9 @@ def wrap_int(value: int) -> int:
 
 
 def remainder(dividend: int, divisor: int) -> int:
-    """Java's `%`: truncates toward zero, so the result has the dividend's sign. Raises ZeroDivisionError as Java does."""
+    """Java's `%`: truncates toward zero, so the result has the dividend's sign. Raises ZeroDivisionError as
+    Java does.
+    """
     left_over = abs(dividend) % abs(divisor)
     return -left_over if dividend < 0 else left_over
 
@@ -86,27 +89,33 @@ def table_size_for(capacity: int) -> int:
 
 
 def expected_size_capacity(expected: int) -> int:
-    """Table size of a hash map or set made for `expected` entries (Flink: CollectionUtil.newHashMapWithExpectedSize)."""
+    """Table size of a hash map or set made for `expected` entries (Flink:
+    CollectionUtil.newHashMapWithExpectedSize).
+    """
     return table_size_for(expected + 1 if expected <= 2 else -(-expected * 4 // 3))
 
 
 def grown_table(table: int, entries: int) -> int:
-    """Table size after the insertion that made `entries` entries: doubled when they exceed three quarters of it."""
+    """Table size after the insertion that made `entries` entries: doubled when they exceed three quarters of
+    it.
+    """
     while entries * 4 > table * 3:
         table *= 2
     return table
 
 
 def hash_order(items: Iterable[T], hash_code: Callable[[T], int], table: int | None = None) -> list[T]:
-    """`items` (distinct, in order of insertion) as a `java.util.HashSet` or the keys of a `HashMap` iterate them.
+    """`items` (distinct, in order of insertion) as a `java.util.HashSet` or the keys of a `HashMap` iterate
+    them.
 
-    By bucket, and inside a bucket by insertion, which growing the table keeps. Buckets that Java turns into trees (8 colliding entries
-    in a table of 64 or more) are not modelled.
+    By bucket, and inside a bucket by insertion, which growing the table keeps. Buckets that Java turns into
+    trees (8 colliding entries in a table of 64 or more) are not modelled.
 
     Args:
         items: what was inserted and not removed since.
         hash_code: Java's `hashCode` of an item, signed 32 bits.
-        table: the table's size, when it differs from that of a new map that was only added to; it never shrinks.
+        table: the table's size, when it differs from that of a new map that was only added to; it never
+            shrinks.
     """
     entries = list(items)
     if len(entries) < 2:

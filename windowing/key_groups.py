@@ -1,4 +1,5 @@
-"""Key groups: the unit in which keyed state and timers are divided among parallel operators (Flink: KeyGroupRangeAssignment).
+"""Key groups: the unit in which keyed state and timers are divided among parallel operators (Flink:
+KeyGroupRangeAssignment).
 
 Pure arithmetic. The number of key groups (max_parallelism) is fixed for the life of the state.
 """
@@ -8,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windowing.errors import KeyGroupError
-from windowing.java import INT_MIN, wrap_int
-from windowing.key_types import Key, KeyType
+from slackwater.windowing.errors import KeyGroupError
+from slackwater.windowing.java import INT_MIN, wrap_int
+from slackwater.windowing.key_types import Key, KeyType
 
 MAX_KEY_GROUPS = 32768
 DEFAULT_LOWER_BOUND = 128
@@ -45,7 +46,9 @@ def operator_index(key_group: int, parallelism: int, max_parallelism: int) -> in
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Flink's default: the power of two at or above 1.5 × parallelism, at least 128, at most 32768. Raises KeyGroupError."""
+    """Flink's default: the power of two at or above 1.5 × parallelism, at least 128, at most 32768. Raises
+    KeyGroupError.
+    """
     check_parallelism(parallelism)
     rounded = 1 << (parallelism + parallelism // 2 - 1).bit_length()
     return min(max(rounded, DEFAULT_LOWER_BOUND), MAX_KEY_GROUPS)
@@ -66,14 +69,20 @@ class KeyGroupRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.first <= self.last:
-            raise KeyGroupError(f"A range of key groups needs 0 <= first <= last, got {self.first} to {self.last}.")
+            raise KeyGroupError(
+                f"A range of key groups needs 0 <= first <= last, got {self.first} to {self.last}."
+            )
 
     @classmethod
     def of_operator(cls, index: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
-        """The range of the operator `index` of `parallelism`. Raises KeyGroupError when an operator would own none."""
+        """The range of the operator `index` of `parallelism`. Raises KeyGroupError when an operator would own
+        none.
+        """
         check_parallelism(parallelism)
         if max_parallelism < parallelism:
-            raise KeyGroupError(f"{parallelism} operators cannot share {max_parallelism} key groups; lower the parallelism.")
+            raise KeyGroupError(
+                f"{parallelism} operators cannot share {max_parallelism} key groups; lower the parallelism."
+            )
         first = (index * max_parallelism + parallelism - 1) // parallelism
         return cls(first, ((index + 1) * max_parallelism - 1) // parallelism)
 

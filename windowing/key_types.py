@@ -1,4 +1,5 @@
-"""Key types: Java's hash code and Flink's serialized bytes of a key, which decide its key group and the order of equal timers.
+"""Key types: Java's hash code and Flink's serialized bytes of a key, which decide its key group and the order
+of equal timers.
 
 One class a kind of key, without state. Null keys do not exist.
 """
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from windowing.errors import KeyTypeError
-from windowing.java import long_hash, string_hash, utf16_units, wrap_int
+from slackwater.windowing.errors import KeyTypeError
+from slackwater.windowing.java import long_hash, string_hash, utf16_units, wrap_int
 
 Key = Any  # a value of the declared key type: str, int, bool, float, date, or a tuple of those
 
@@ -32,7 +33,9 @@ class KeyType:
         raise NotImplementedError
 
     def serialize(self, key: Key) -> bytes:
-        """The bytes that Flink's serializer of the type writes; timers of one key group and timestamp fire in their unsigned order."""
+        """The bytes that Flink's serializer of the type writes; timers of one key group and timestamp fire in
+        their unsigned order.
+        """
         raise NotImplementedError
 
     def check(self, key: Key) -> None:
@@ -42,7 +45,9 @@ class KeyType:
 
 @dataclass(frozen=True)
 class _IntegerKey(KeyType):
-    """A Java integer of 1, 2, 4 or 8 bytes, written big-endian in two's complement: negative keys come after positive ones."""
+    """A Java integer of 1, 2, 4 or 8 bytes, written big-endian in two's complement: negative keys come after
+    positive ones.
+    """
 
     java_name: str
     size: int
@@ -65,7 +70,9 @@ class _IntegerKey(KeyType):
 
 @dataclass(frozen=True)
 class _StringKey(KeyType):
-    """Length + 1, then each UTF-16 unit, as base-128 numbers with the low digit first: shorter strings come first."""
+    """Length + 1, then each UTF-16 unit, as base-128 numbers with the low digit first: shorter strings come
+    first.
+    """
 
     @property
     def name(self) -> str:
@@ -110,7 +117,9 @@ class _BooleanKey(KeyType):
 
 @dataclass(frozen=True)
 class _DoubleKey(KeyType):
-    """Bits of the number, big-endian. Python takes 0.0 and -0.0 for one key and Java for two, so pipelines refuse doubles as keys."""
+    """Bits of the number, big-endian. Python takes 0.0 and -0.0 for one key and Java for two, so pipelines
+    refuse doubles as keys.
+    """
 
     @property
     def name(self) -> str:
@@ -188,7 +197,9 @@ _BY_NAME = {key_type.name: key_type for key_type in (BYTE, SHORT, INT, LONG, STR
 
 
 def key_type(name: str) -> KeyType:
-    """The key type of a name such as "string" or "tuple(string,long)". Raises KeyTypeError that lists the known names."""
+    """The key type of a name such as "string" or "tuple(string,long)". Raises KeyTypeError that lists the
+    known names.
+    """
     if name.startswith("tuple(") and name.endswith(")"):
         return TupleKey(tuple(key_type(field.strip()) for field in name[6:-1].split(",")))
     if name not in _BY_NAME:

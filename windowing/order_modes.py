@@ -1,4 +1,5 @@
-"""In which order equal timers fire, and which argument comes first when windows merge: the choices that Flink leaves to its state back end.
+"""In which order equal timers fire, and which argument comes first when windows merge: the choices that Flink
+leaves to its state back end.
 
 A setting of its own here, independent of where state lives.
 """
@@ -11,9 +12,11 @@ from enum import Enum
 class OrderMode(Enum):
     """Whose order results have.
 
-    ROCKSDB: inside a key group equal timers fire by serialized key, then window; merges call f(merged sources, target). A function of
+    ROCKSDB: inside a key group equal timers fire by serialized key, then window; merges call f(merged
+    sources, target). A function of
         content alone, so it survives restore and rescaling. The default.
-    HEAP: as Flink's hashmap back end: equal timers by the history of one binary heap; merges call f(target, merged sources).
+    HEAP: as Flink's hashmap back end: equal timers by the history of one binary heap; merges call f(target,
+    merged sources).
     ROCKSDB_HEAP_TIMERS: the heap's timers with RocksDB's merges.
     """
 

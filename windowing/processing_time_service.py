@@ -1,4 +1,5 @@
-"""Processing time: what a clock with timers promises, and the two clocks that are moved from outside. No wall clock is read here.
+"""Processing time: what a clock with timers promises, and the two clocks that are moved from outside. No wall
+clock is read here.
 
 Two rules of "due": a test harness's and a production job's. No element, key or window here.
 """
@@ -9,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from typing import Protocol
 
-from windowing.errors import ConfigurationError, WindowingError
+from slackwater.windowing.errors import ConfigurationError, WindowingError
 
 TimerCallback = Callable[[int], None]
 
@@ -50,7 +51,9 @@ class _PeriodicTimer(ScheduledTimer):
 
     def __init__(self, timestamp: int, callback: TimerCallback, period_ms: int) -> None:
         if period_ms <= 0:
-            raise ConfigurationError(f"The period of a processing-time task must be at least 1 ms, got {period_ms} ms.")
+            raise ConfigurationError(
+                f"The period of a processing-time task must be at least 1 ms, got {period_ms} ms."
+            )
         super().__init__(timestamp, callback)
         self.period_ms = period_ms
 
@@ -76,8 +79,8 @@ class FixedDelayTimer(_PeriodicTimer):
 class ProcessingTimeService(Protocol):
     """A clock with timers (Flink: ProcessingTimeService). Times are milliseconds.
 
-    No callback is called inside a registration, two due at the same moment are called in order of registration, and a callback may
-    register, cancel, quiesce and shut down.
+    No callback is called inside a registration, two due at the same moment are called in order of
+    registration, and a callback may register, cancel, quiesce and shut down.
     """
 
     @property
@@ -86,14 +89,20 @@ class ProcessingTimeService(Protocol):
     def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
         """Have `callback(timestamp)` called once when the timer is due, by the clock's own rule."""
 
-    def schedule_at_fixed_rate(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
-        """Have `callback(t)` called at each t = now + initial delay + k·period, k = 0, 1, …, whatever the rule for single timers.
+    def schedule_at_fixed_rate(
+        self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
+    ) -> ScheduledTimer:
+        """Have `callback(t)` called at each t = now + initial delay + k·period, k = 0, 1, …, whatever the
+        rule for single timers.
 
         Raises ConfigurationError for a period below 1 ms.
         """
 
-    def schedule_with_fixed_delay(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
-        """Have `callback(t)` called at t = now + initial delay, then at each t = end of the call before + period.
+    def schedule_with_fixed_delay(
+        self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
+    ) -> ScheduledTimer:
+        """Have `callback(t)` called at t = now + initial delay, then at each t = end of the call before +
+        period.
 
         Raises ConfigurationError for a period below 1 ms.
         """
@@ -102,17 +111,23 @@ class ProcessingTimeService(Protocol):
         """Registrations that wait for a call, cancelled ones left out."""
 
     def quiesce(self) -> None:
-        """Call nothing back from now on, as at the end of a Flink job's input; a callback that is running comes to its end.
+        """Call nothing back from now on, as at the end of a Flink job's input; a callback that is running
+        comes to its end.
 
-        What is pending stays so. Later registrations give a timer that is never due and not counted (Flink: NeverCompleteFuture).
+        What is pending stays so. Later registrations give a timer that is never due and not counted (Flink:
+        NeverCompleteFuture).
         """
 
     def shutdown(self) -> None:
-        """Quiesce and drop what is pending. Later registrations raise ClockStoppedError. Again: nothing happens."""
+        """Quiesce and drop what is pending. Later registrations raise ClockStoppedError. Again: nothing
+        happens.
+        """
 
 
 class TimerSchedule:
-    """A clock's timers in the order in which they are due, and whether any are to be called still. It does not know what time it is."""
+    """A clock's timers in the order in which they are due, and whether any are to be called still. It does
+    not know what time it is.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, ScheduledTimer]] = []
@@ -125,14 +140,17 @@ class TimerSchedule:
         """A new registration. Raises ClockStoppedError after `shutdown`."""
         if self._is_shut_down:
             raise ClockStoppedError(
-                f"The clock is shut down and takes no timer for {timer.timestamp}; close what registers timers before its clock."
+                f"The clock is shut down and takes no timer for {timer.timestamp}; close what registers "
+                "timers before its clock."
             )
         if self.is_alive:
             self._push(due, timer)
         return timer
 
     def repeat(self, timer: ScheduledTimer, now: int) -> None:
-        """Take back a timer whose call has ended at `now`, if it is due again; a cancelled one is dropped like all others."""
+        """Take back a timer whose call has ended at `now`, if it is due again; a cancelled one is dropped
+        like all others.
+        """
         timestamp = timer.next_timestamp(now)
         if timestamp is not None and self.is_alive:
             timer.timestamp = timestamp
@@ -160,7 +178,8 @@ class TimerSchedule:
         self._heap.clear()
 
     def _push(self, due: int, timer: ScheduledTimer) -> None:
-        # A timer service that moves its physical timer forward again and again would else keep every cancelled one until it is due.
+        # A timer service that moves its physical timer forward again and again would else keep every
+        # cancelled one until it is due.
         if len(self._heap) >= self._sweep_at:
             self._heap = [entry for entry in self._heap if entry[2].callback is not None]
             heapq.heapify(self._heap)
@@ -171,13 +190,17 @@ class TimerSchedule:
 
 
 class _ManualClock:
-    """A clock that stands still between two moves. What a callback raises goes to whoever moved it; a periodic one is not due again."""
+    """A clock that stands still between two moves. What a callback raises goes to whoever moved it; a
+    periodic one is not due again.
+    """
 
     def __init__(self, start_ms: int) -> None:
         self.current_processing_time = start_ms
         self._timers = TimerSchedule()
 
-    def schedule_at_fixed_rate(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+    def schedule_at_fixed_rate(
+        self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
+    ) -> ScheduledTimer:
         timestamp = self.current_processing_time + initial_delay_ms
         return self._timers.add(timestamp, FixedRateTimer(timestamp, callback, period_ms))
 
@@ -199,7 +222,8 @@ class _ManualClock:
 class HarnessProcessingTimeService(_ManualClock):
     """The clock of Flink's test harness: a timer for t is due at t (Flink: TestProcessingTimeService).
 
-    The clock jumps: while timers are called back it reads the time it was moved to. A timer for the past waits for the next move.
+    The clock jumps: while timers are called back it reads the time it was moved to. A timer for the past
+    waits for the next move.
     """
 
     def __init__(self, start_ms: int = 0) -> None:
@@ -208,7 +232,9 @@ class HarnessProcessingTimeService(_ManualClock):
     def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
         return self._timers.add(timestamp, ScheduledTimer(timestamp, callback))
 
-    def schedule_with_fixed_delay(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+    def schedule_with_fixed_delay(
+        self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
+    ) -> ScheduledTimer:
         """As `schedule_at_fixed_rate`: the harness knows no difference."""
         return self.schedule_at_fixed_rate(callback, initial_delay_ms, period_ms)
 
@@ -222,25 +248,33 @@ class HarnessProcessingTimeService(_ManualClock):
 class ReplayProcessingTimeService(_ManualClock):
     """The clock of a replay: a timer for t, registered when the clock read c, is due at max(t, c) + 1 ms.
 
-    That is Flink's production rule, but that a live job calls a timer for the past (t < c) at once. Here the clock moves on
-    between a registration and its call, or a callback that registers for the past would hold it forever.
+    That is Flink's production rule, but that a live job calls a timer for the past (t < c) at once. Here the
+    clock moves on between a registration and its call, or a callback that registers for the past would hold
+    it forever.
 
-    The clock stops at each due moment m on its way, and callbacks see it. The callback of a single timer is handed m - 1, the newest time
-    that has passed completely: all timers up to it are due, so what one key sees does not depend on the timers of another.
+    The clock stops at each due moment m on its way, and callbacks see it. The callback of a single timer is
+    handed m - 1, the newest time that has passed completely: all timers up to it are due, so what one key
+    sees does not depend on the timers of another.
     """
 
     def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
         passed = max(timestamp, self.current_processing_time)
         return self._timers.add(passed + 1, ScheduledTimer(passed, callback))
 
-    def schedule_with_fixed_delay(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+    def schedule_with_fixed_delay(
+        self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
+    ) -> ScheduledTimer:
         timestamp = self.current_processing_time + initial_delay_ms
         return self._timers.add(timestamp, FixedDelayTimer(timestamp, callback, period_ms))
 
     def advance_to(self, timestamp: int) -> None:
-        """Move the clock on to `timestamp`, calling back on the way. Raises ConfigurationError when it would go back."""
+        """Move the clock on to `timestamp`, calling back on the way. Raises ConfigurationError when it would
+        go back.
+        """
         if timestamp < self.current_processing_time:
-            raise ConfigurationError(f"The clock of a replay cannot go back from {self.current_processing_time} to {timestamp}.")
+            raise ConfigurationError(
+                f"The clock of a replay cannot go back from {self.current_processing_time} to {timestamp}."
+            )
         while (timer := self._timers.pop_due(timestamp)) is not None:
             self.current_processing_time = max(timer.due, self.current_processing_time)
             self._call(timer)

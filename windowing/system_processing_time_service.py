@@ -1,7 +1,9 @@
-"""Processing time of the machine: the wall clock, with timers that are called back in a thread of the caller's choice.
+"""Processing time of the machine: the wall clock, with timers that are called back in a thread of the
+caller's choice.
 
-The one file of windowing that may read a wall clock or start a thread. It lies apart, imported by nothing else in windowing: the rest is
-a function of its input, and what must replay cannot come to depend on the hour by accident.
+The one file of windowing that may read a wall clock or start a thread. It lies apart, imported by nothing
+else in windowing: the rest is a function of its input, and what must replay cannot come to depend on the hour
+by accident.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Protocol
 
-from windowing.processing_time_service import (
+from slackwater.windowing.processing_time_service import (
     FixedDelayTimer,
     FixedRateTimer,
     ProcessingTimeService,
@@ -34,14 +36,18 @@ class TimeSource(Protocol):
         """Milliseconds since 1970 UTC."""
 
     def wake_at(self, moment: int, wake: Callable[[], None]) -> None:
-        """Have `wake()` called once the clock reads `moment` or more, never inside this call. Takes the place of an earlier request."""
+        """Have `wake()` called once the clock reads `moment` or more, never inside this call. Takes the place
+        of an earlier request.
+        """
 
     def close(self) -> None:
         """No `wake()` begins any more. Waits for one that is under way, unless it is called from there."""
 
 
 class WallClock:
-    """The machine's clock. Its alarm is one daemon thread, started by the first request and gone after `close`."""
+    """The machine's clock. Its alarm is one daemon thread, started by the first request and gone after
+    `close`.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -89,26 +95,33 @@ class WallClock:
 
 
 class SystemProcessingTimeService(ProcessingTimeService):
-    """The clock of a live job: a timer for t is due when the clock has passed t, at t + 1 ms, and one for the past at once.
+    """The clock of a live job: a timer for t is due when the clock has passed t, at t + 1 ms, and one for the
+    past at once.
 
-    Operators are single-threaded, so nothing is called back by the clock itself: it hands over a mail, and whoever runs the mail is called
-    back. A timer that was cancelled, or a clock that was quiesced, after its mail was handed over is not called all the same.
-    Every method may be called from any thread. Use it in a `with` statement, or call `shutdown`.
+    Operators are single-threaded, so nothing is called back by the clock itself: it hands over a mail, and
+    whoever runs the mail is called back. A timer that was cancelled, or a clock that was quiesced, after its
+    mail was handed over is not called all the same. Every method may be called from any thread. Use it in a
+    `with` statement, or call `shutdown`.
 
     Args:
-        execute: takes a mail to be run soon, in order, in the operator's thread: `queue.SimpleQueue().put` with a loop that gets and runs,
-            `loop.call_soon_threadsafe`, an executor's `submit`. It must not block. It is called in the clock's thread.
-        on_error: given what a callback raised, in the thread that ran it, or what `execute` raised. A periodic task goes on afterwards,
-            as in Flink; cancel it or shut the clock down to end it. It may raise only if the mail's thread can bear it.
+        execute: takes a mail to be run soon, in order, in the operator's thread: `queue.SimpleQueue().put`
+            with a loop that gets and runs, `loop.call_soon_threadsafe`, an executor's `submit`. It must not
+            block. It is called in the clock's thread.
+        on_error: given what a callback raised, in the thread that ran it, or what `execute` raised. A
+            periodic task goes on afterwards, as in Flink; cancel it or shut the clock down to end it. It may
+            raise only if the mail's thread can bear it.
         time_source: the wall clock unless given. It is closed by `shutdown`.
 
-    Mirrors Flink's SystemProcessingTimeService behind a ProcessingTimeServiceImpl and a task's mailbox. There the mails of a periodic task
-    pile up while the operator is busy; here the next one is handed over when the one before has run. A fixed rate gives as many calls
-    either way.
+    Mirrors Flink's SystemProcessingTimeService behind a ProcessingTimeServiceImpl and a task's mailbox. There
+    the mails of a periodic task pile up while the operator is busy; here the next one is handed over when the
+    one before has run. A fixed rate gives as many calls either way.
     """
 
     def __init__(
-        self, execute: Callable[[Mail], object], on_error: Callable[[Exception], object], time_source: TimeSource | None = None
+        self,
+        execute: Callable[[Mail], object],
+        on_error: Callable[[Exception], object],
+        time_source: TimeSource | None = None,
     ) -> None:
         self._execute, self._on_error = execute, on_error
         self._time_source: TimeSource = WallClock() if time_source is None else time_source
@@ -122,13 +135,19 @@ class SystemProcessingTimeService(ProcessingTimeService):
         return self._time_source.now_ms()
 
     def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
-        return self._add(max(timestamp + 1, self.current_processing_time), ScheduledTimer(timestamp, callback))
+        return self._add(
+            max(timestamp + 1, self.current_processing_time), ScheduledTimer(timestamp, callback)
+        )
 
-    def schedule_at_fixed_rate(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+    def schedule_at_fixed_rate(
+        self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
+    ) -> ScheduledTimer:
         timestamp = self.current_processing_time + initial_delay_ms
         return self._add(timestamp, FixedRateTimer(timestamp, callback, period_ms))
 
-    def schedule_with_fixed_delay(self, callback: TimerCallback, initial_delay_ms: int, period_ms: int) -> ScheduledTimer:
+    def schedule_with_fixed_delay(
+        self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
+    ) -> ScheduledTimer:
         timestamp = self.current_processing_time + initial_delay_ms
         return self._add(timestamp, FixedDelayTimer(timestamp, callback, period_ms))
 
@@ -138,7 +157,9 @@ class SystemProcessingTimeService(ProcessingTimeService):
             return self._timers.pending() + sum(timer.callback is not None for timer in self._handed_over)
 
     def quiesce(self) -> None:
-        """Call nothing back from now on. Waits for a callback that another thread is running, unless called by a callback itself."""
+        """Call nothing back from now on. Waits for a callback that another thread is running, unless called
+        by a callback itself.
+        """
         with self._state:
             self._timers.quiesce()
             self._await_callbacks()
@@ -154,7 +175,9 @@ class SystemProcessingTimeService(ProcessingTimeService):
     def __enter__(self) -> SystemProcessingTimeService:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.shutdown()
 
     def _add(self, due: int, timer: ScheduledTimer) -> ScheduledTimer:

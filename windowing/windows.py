@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from windowing.java import LONG_MAX, LONG_MIN, hash_order, mix_to_int, remainder, wrap_long
+from slackwater.windowing.java import LONG_MAX, LONG_MIN, hash_order, mix_to_int, remainder, wrap_long
 
 _TWO_LONGS = struct.Struct(">qq")
 
@@ -73,14 +73,16 @@ class GlobalWindow:
 
 GLOBAL_WINDOW: Final = GlobalWindow()
 
-# Users may bring windows of their own, with the same five methods; for the operator a window is what its assigner says.
+# Users may bring windows of their own, with the same five methods; for the operator a window is what its
+# assigner says.
 Window: TypeAlias = Any
 
 MergeCallback: TypeAlias = Callable[[Window, list[Window]], None]
 
 
 def window_start(timestamp: int, offset: int, size: int) -> int:
-    """Start of the aligned window that holds `timestamp` (Flink: TimeWindow.getWindowStartWithOffset); each step wraps.
+    """Start of the aligned window that holds `timestamp` (Flink: TimeWindow.getWindowStartWithOffset); each
+    step wraps.
 
     start = timestamp - (timestamp - offset) mod size, mod in [0, size) as long as nothing wraps.
     """
@@ -92,11 +94,13 @@ _start = itemgetter(0)
 
 
 def merge_time_windows(windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
-    """Group windows that overlap or touch, and report each group of more than one (Flink: TimeWindow.mergeWindows).
+    """Group windows that overlap or touch, and report each group of more than one (Flink:
+    TimeWindow.mergeWindows).
 
     Args:
         windows: in any order; duplicates collapse.
-        callback: called in ascending order of the groups' starts with (cover, members); members as a `java.util.HashSet` iterates them.
+        callback: called in ascending order of the groups' starts with (cover, members); members as a
+            `java.util.HashSet` iterates them.
     """
     groups: list[list[TimeWindow]] = []
     low, high = 0, 0

@@ -1,6 +1,7 @@
 """The task `announce`: tells consumers which days of the published table have changed, at least once.
 
-The ledger says what changed, Airflow's own asset events say what was told; nothing is remembered anywhere else.
+The ledger says what changed, Airflow's own asset events say what was told; nothing is remembered anywhere
+else.
 """
 
 import json
@@ -9,9 +10,9 @@ from typing import Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from dags.settings import Settings
-from dags.tasks.commands import answer
-from jobs import args
+from slackwater.dags.settings import Settings
+from slackwater.dags.tasks.commands import answer
+from slackwater.jobs import args
 
 # Under this key of the asset's state store lies the seq up to which changes are known to have been told.
 STORED = "announced_seq"
@@ -19,10 +20,12 @@ RECENT = 100  # asset events to look back on; one announcement makes an event pe
 
 
 class AnnounceOperator(BaseOperator):
-    """Emits one asset event per touched day of the ledger rows that no earlier event covers; is skipped when there is none.
+    """Emits one asset event per touched day of the ledger rows that no earlier event covers; is skipped when
+    there is none.
 
-    Airflow writes the events together with this task's success, so an event's own `seq` is the proof that everything up to it was told.
-    The state store is set from such events only, and outlives their clean-up. Where both are lost, the whole ledger is told again.
+    Airflow writes the events together with this task's success, so an event's own `seq` is the proof that
+    everything up to it was told. The state store is set from such events only, and outlives their clean-up.
+    Where both are lost, the whole ledger is told again.
     """
 
     def __init__(self, *, pipeline: str, asset: Asset, settings: Settings, **kwargs: Any) -> None:
@@ -37,7 +40,12 @@ class AnnounceOperator(BaseOperator):
         found = answer(
             [
                 str(self.settings.spark_bin / "slackwater"),
-                *args.runs(self.pipeline, since=since, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines),
+                *args.runs(
+                    self.pipeline,
+                    since=since,
+                    warehouse=self.settings.warehouse,
+                    pipelines=self.settings.pipelines,
+                ),
             ]
         )
         rows = [row for row in json.loads(found) if row["touched"]]
@@ -47,7 +55,9 @@ class AnnounceOperator(BaseOperator):
         event = context["outlet_events"][self.asset]
         event.add_partitions(days)
         event.extra = {"seq": rows[-1]["seq"], "run_ids": [row["run_id"] for row in rows]}
-        self.log.info("seq %s to %s changed %d days: %s", rows[0]["seq"], rows[-1]["seq"], len(days), ", ".join(days))
+        self.log.info(
+            "seq %s to %s changed %d days: %s", rows[0]["seq"], rows[-1]["seq"], len(days), ", ".join(days)
+        )
         return days
 
     def _told(self, context: Any) -> int:

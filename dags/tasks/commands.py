@@ -1,4 +1,5 @@
-"""Starts a `slackwater` command that needs no Spark and turns its exit code into the way in which a task ends.
+"""Starts a `slackwater` command that needs no Spark and turns its exit code into the way in which a task
+ends.
 
 Knows exit codes, not verbs.
 """
@@ -8,7 +9,8 @@ from collections.abc import Sequence
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-# Permanent failure, usage, rejected, lost race: trying again would end the same way. 3 and a killed process are worth another try.
+# Permanent failure, usage, rejected, lost race: trying again would end the same way. 3 and a killed process
+# are worth another try.
 FINAL = {
     1: "failed for good",
     2: "was asked for something that cannot be",
@@ -18,7 +20,9 @@ FINAL = {
 
 
 def end(command: Sequence[str], exit_code: int, said: str) -> None:
-    """Returns when the command succeeded. Raises AirflowFailException when a retry is useless, else AirflowException."""
+    """Returns when the command succeeded. Raises AirflowFailException when a retry is useless, else
+    AirflowException.
+    """
     if exit_code == 0:
         return
     name = " ".join(command[1:3])

@@ -9,9 +9,9 @@ from typing import Any
 from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperator
 
-from dags.settings import Settings
-from dags.tasks.commands import end
-from jobs import args
+from slackwater.dags.settings import Settings
+from slackwater.dags.tasks.commands import end
+from slackwater.jobs import args
 
 
 class PublishOperator(BaseOperator):
@@ -35,13 +35,20 @@ class PublishOperator(BaseOperator):
         return SubprocessHook()
 
     def execute(self, context: Any) -> None:
-        """Raises AirflowFailException for exit codes 1, 2, 4 and 5, AirflowException (another try) for any other but 0."""
+        """Raises AirflowFailException for exit codes 1, 2, 4 and 5, AirflowException (another try) for any
+        other but 0.
+        """
         if self.run_id is None:
             self.log.info("nothing was staged: the range is covered already")
             return
         command = [
             str(self.settings.spark_bin / "slackwater"),
-            *args.publish(self.pipeline, self.run_id, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines),
+            *args.publish(
+                self.pipeline,
+                self.run_id,
+                warehouse=self.settings.warehouse,
+                pipelines=self.settings.pipelines,
+            ),
         ]
         done = self.hook.run_command(command)
         end(command, done.exit_code, done.output)

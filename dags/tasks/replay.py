@@ -1,6 +1,7 @@
 """The task `replay`: one Spark application that stages every slice up to the run's end.
 
-It says what is submitted; what a replay is stands in jobs. Exit codes do not get through spark-submit, the manifest does.
+It says what is submitted; what a replay is stands in jobs. Exit codes do not get through spark-submit, the
+manifest does.
 """
 
 from collections.abc import Callable
@@ -11,9 +12,9 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from dags.settings import ROOT, Settings
-from jobs import args
-from jobs.pipelines import Pipeline
+from slackwater.dags.settings import ROOT, Settings
+from slackwater.jobs import args
+from slackwater.jobs.pipelines import Pipeline
 
 # A manual run has no interval of its own: it covers what its parameter says.
 END = "{{ params.to or dag_run.data_interval_end | ts }}"
@@ -26,15 +27,25 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
 
 
 def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
-    """Stages, validates and writes the manifest; fails, and is tried again, when the driver crashed or the source had not settled."""
+    """Stages, validates and writes the manifest; fails, and is tried again, when the driver crashed or the
+    source had not settled.
+    """
     arguments = args.run(
-        pipeline.name, to=END, manifest=manifest(pipeline, settings), warehouse=settings.warehouse, pipelines=settings.pipelines
+        pipeline.name,
+        to=END,
+        manifest=manifest(pipeline, settings),
+        warehouse=settings.warehouse,
+        pipelines=settings.pipelines,
     )
     return submit("replay", pipeline, settings, arguments, prepare)
 
 
 def submit(
-    task_id: str, pipeline: Pipeline, settings: Settings, arguments: list[str], pre_execute: Callable[[Any], None]
+    task_id: str,
+    pipeline: Pipeline,
+    settings: Settings,
+    arguments: list[str],
+    pre_execute: Callable[[Any], None],
 ) -> SparkSubmitOperator:
     """A task that starts `slackwater` with these (templated) arguments as a Spark application."""
     return SparkSubmitOperator(
@@ -52,12 +63,16 @@ def submit(
 
 
 def prepare(context: Any) -> None:
-    """Before each try: refuses a run that does not say how far it goes, and removes what an earlier try left to be read."""
+    """Before each try: refuses a run that does not say how far it goes, and removes what an earlier try left
+    to be read.
+    """
     to = context["params"]["to"]
     if to is None and context["dag_run"].run_type not in WITH_AN_INTERVAL:
         raise AirflowFailException(
-            "A run started by hand does not say how far to replay. Start another one with the parameter `to`, such as "
-            '{"to": "2013-01-04T00:00:00Z"}; it replays every slice between the head of the lineage and that time. '
+            "A run started by hand does not say how far to replay. Start another one with the parameter "
+            "`to`, such as "
+            '{"to": "2013-01-04T00:00:00Z"}; it replays every slice between the head of the lineage and that '
+            "time. "
             "To fill a range of intervals, use `airflow backfill create`."
         )
     if to is not None:
@@ -76,4 +91,6 @@ def check_time(name: str, value: Any) -> None:
     try:
         datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise AirflowFailException(f"The parameter `{name}` is {value!r}; it is a time such as 2013-01-04T00:00:00Z.") from error
+        raise AirflowFailException(
+            f"The parameter `{name}` is {value!r}; it is a time such as 2013-01-04T00:00:00Z."
+        ) from error

@@ -1,4 +1,5 @@
-"""The task `restate`: one Spark application that replays a range on a branch and publishes it. And `conclude`, which says how that ended.
+"""The task `restate`: one Spark application that replays a range on a branch and publishes it. And
+`conclude`, which says how that ended.
 
 What a restatement is stands in jobs. Exit codes do not get through spark-submit, the manifest does.
 """
@@ -10,11 +11,11 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from dags.settings import Settings
-from dags.tasks.replay import check_time, forget_manifest, submit
-from jobs import args
-from jobs.args import ManifestError, read_manifest
-from jobs.pipelines import Pipeline
+from slackwater.dags.settings import Settings
+from slackwater.dags.tasks.replay import check_time, forget_manifest, submit
+from slackwater.jobs import args
+from slackwater.jobs.args import ManifestError, read_manifest
+from slackwater.jobs.pipelines import Pipeline
 
 UNTIL = "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}"
 PUBLISH = "{{ '--publish' if params.publish else '--no-publish' }}"
@@ -27,8 +28,8 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
 
 
 def restate(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
-    """Restates the range of the run's parameters; fails, and goes on at the last finished slice when it is tried again, when the driver
-    crashed or main kept moving."""
+    """Restates the range of the run's parameters; fails, and goes on at the last finished slice when it is
+    tried again, when the driver crashed or main kept moving."""
     arguments = args.backfill(
         pipeline.name,
         from_="{{ params['from'] }}",
@@ -51,7 +52,8 @@ def prepare(context: Any) -> None:
 
 
 class ConcludeOperator(BaseOperator):
-    """Succeeds when the range is published, or kept as a branch as asked; fails without a retry when another try would end the same way.
+    """Succeeds when the range is published, or kept as a branch as asked; fails without a retry when another
+    try would end the same way.
 
     Args:
         manifest: the file that the restatement left (templated).

@@ -10,23 +10,27 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from jobs.args import Failure, Manifest, ManifestError, read_manifest
+from slackwater.jobs.args import Failure, Manifest, ManifestError, read_manifest
 
 ASKED = "asked_run_id"
 
 
 class ValidateOperator(ApprovalOperator):
-    """Succeeds with the run id to publish (None: nothing was staged), fails without a retry, or waits for approval of warnings.
+    """Succeeds with the run id to publish (None: nothing was staged), fails without a retry, or waits for
+    approval of warnings.
 
     Args:
         manifest: the file that the replay left (templated).
-        asks: whether a person must approve failed expectations of severity `warn`; if they reject, the task fails.
+        asks: whether a person must approve failed expectations of severity `warn`; if they reject, the task
+            fails.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "manifest")
 
     def __init__(self, *, pipeline: str, manifest: str, asks: bool, **kwargs: Any) -> None:
-        super().__init__(subject=f"Publish {pipeline} in spite of warnings?", body="", fail_on_reject=True, **kwargs)
+        super().__init__(
+            subject=f"Publish {pipeline} in spite of warnings?", body="", fail_on_reject=True, **kwargs
+        )
         self.manifest = manifest
         self.asks = asks
 
@@ -39,7 +43,9 @@ class ValidateOperator(ApprovalOperator):
         if outcome.outcome not in ("staged", "nothing"):
             raise AirflowFailException(f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}")
         if outcome.verdict == "failed":
-            raise AirflowFailException(f"{outcome.run_id} is staged and its verdict is failed: {outcome.message}")
+            raise AirflowFailException(
+                f"{outcome.run_id} is staged and its verdict is failed: {outcome.message}"
+            )
         if outcome.verdict == "warned" and self.asks:
             self.body = question(outcome)
             context["ti"].xcom_push(ASKED, outcome.run_id)
@@ -47,7 +53,9 @@ class ValidateOperator(ApprovalOperator):
         return outcome.run_id
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str | None:
-        """After the answer: the run that was asked about, whatever the manifest says by now. Raises HITLRejectException."""
+        """After the answer: the run that was asked about, whatever the manifest says by now. Raises
+        HITLRejectException.
+        """
         super().execute_complete(context, event)
         return context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
 

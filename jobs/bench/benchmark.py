@@ -1,4 +1,6 @@
-"""One benchmark from plan to results: which cases and contenders, what it will cost, and the runs, contenders taking turns."""
+"""One benchmark from plan to results: which cases and contenders, what it will cost, and the runs, contenders
+taking turns.
+"""
 
 import hashlib
 import os
@@ -9,23 +11,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jobs.bench import checks, nexmark
-from jobs.bench.cases import Case
-from jobs.bench.contenders import CONTENDERS, flink
-from jobs.bench.growth import growth_cases
-from jobs.bench.results import Key, Results
-from jobs.bench.worker import ContenderFailed, Worker
-from jobs.bench.workloads import WORKLOADS
-from jobs.errors import UsageError
-from jobs.protocol.trial import LONG_ENOUGH_S, TIMES
+from slackwater.jobs.bench import checks, nexmark
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.contenders import CONTENDERS, flink
+from slackwater.jobs.bench.growth import growth_cases
+from slackwater.jobs.bench.results import Key, Results
+from slackwater.jobs.bench.worker import ContenderFailed, Worker
+from slackwater.jobs.bench.workloads import WORKLOADS
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.protocol.trial import LONG_ENOUGH_S, TIMES
 
 REPETITIONS = 3
 OWN = ("slackwater", "slackwater_last_eighth")
 _WARM_UP = 20  # the part of a case that each contender replays first, unmeasured
 _TRANSFORM_WITH_STATE = ("a",)
 # Rows a second and core that the statement of time counts on; measured on a machine with two cores.
-_RATES = {"slackwater": 0.8e6, "slackwater_last_eighth": 0.8e6, "spark_native": 1e6, "duckdb": 4e6, "flink": 0.5e6, "operator": 0.1e6}
-_START_S = {"slackwater": 25, "slackwater_last_eighth": 25, "spark_native": 20, "duckdb": 1, "flink": 15, "transform_with_state": 150}
+_RATES = {
+    "slackwater": 0.8e6,
+    "slackwater_last_eighth": 0.8e6,
+    "spark_native": 1e6,
+    "duckdb": 4e6,
+    "flink": 0.5e6,
+    "operator": 0.1e6,
+}
+_START_S = {
+    "slackwater": 25,
+    "slackwater_last_eighth": 25,
+    "spark_native": 20,
+    "duckdb": 1,
+    "flink": 15,
+    "transform_with_state": 150,
+}
 _BYTES_A_ROW = 110  # source, its copy for Flink, and what the contenders leave
 
 
@@ -61,7 +77,9 @@ class Benchmark:
                 raise UsageError(f"no workload is called {name!r}; there are {', '.join(known)}.", name=name)
         for name in self.contenders or ():
             if name not in CONTENDERS:
-                raise UsageError(f"no contender is called {name!r}; there are {', '.join(CONTENDERS)}.", name=name)
+                raise UsageError(
+                    f"no contender is called {name!r}; there are {', '.join(CONTENDERS)}.", name=name
+                )
         if not Path("/proc/self/stat").exists():
             raise UsageError("bench reads CPU time and memory from /proc, which this system does not have.")
         self.work.mkdir(parents=True, exist_ok=True)
@@ -80,7 +98,9 @@ class Benchmark:
     def _contenders(self, name: str) -> tuple[str, ...]:
         anchors = ["spark_native", "duckdb", *(["flink"] if flink.is_possible() else [])]
         known = (*OWN, *anchors, *(["transform_with_state"] if name in _TRANSFORM_WITH_STATE else []))
-        return tuple(contender for contender in known if self.contenders is None or contender in self.contenders)
+        return tuple(
+            contender for contender in known if self.contenders is None or contender in self.contenders
+        )
 
     def missing(self) -> dict[str, int]:
         """Runs that are not in the results file, by case and contender."""
@@ -100,7 +120,9 @@ class Benchmark:
         """Bytes of disk at most at one time, and seconds, roughly, of what is still missing."""
         needed, seconds, cores = 0, 0.0, os.cpu_count() or 1
         for case, contenders in self.cases():
-            runs = {name: self.repetitions - len(self.results.runs(self.key(case, name))) for name in contenders}
+            runs = {
+                name: self.repetitions - len(self.results.runs(self.key(case, name))) for name in contenders
+            }
             if not any(count > 0 for count in runs.values()):
                 continue
             panes = case.workload.size_ms // case.workload.slide_ms if case.workload.kind == "sliding" else 1
@@ -108,9 +130,17 @@ class Benchmark:
             needed = needed + size if self.keeps else max(needed, size)
             seconds += case.rows / 1e6
             for name, count in runs.items():
-                rate = _RATES["operator"] if name in OWN and self.engine == "operator" else _RATES.get(name, float("inf"))
+                rate = (
+                    _RATES["operator"]
+                    if name in OWN and self.engine == "operator"
+                    else _RATES.get(name, float("inf"))
+                )
                 replayed = (count + 1 / _WARM_UP) * case.rows / rate / cores
-                timed = min(2 * LONG_ENOUGH_S, case.rows / rate / cores) * (1.5 * TIMES + 2) if name == "slackwater" else 0  # to predict
+                timed = (
+                    min(2 * LONG_ENOUGH_S, case.rows / rate / cores) * (1.5 * TIMES + 2)
+                    if name == "slackwater"
+                    else 0
+                )  # to predict
                 seconds += (_START_S[name] + replayed + timed) * (count > 0)
         return needed, seconds
 
@@ -119,14 +149,17 @@ class Benchmark:
         needed, free = self.cost()[0], shutil.disk_usage(self.work).free
         if needed > free:
             raise UsageError(
-                f"the benchmark needs about {needed / 1e9:.1f} GB below {self.work}, and {free / 1e9:.1f} GB are free. Give fewer --rows, "
+                f"the benchmark needs about {needed / 1e9:.1f} GB below {self.work}, and {free / 1e9:.1f} GB "
+                "are free. Give fewer --rows, "
                 "or another folder with --work.",
                 needed=needed,
                 free=free,
             )
 
     def run(self) -> list[dict[str, Any]]:
-        """Do all runs that are missing; the medians of everything asked for. A contender that ends is left out, and said."""
+        """Do all runs that are missing; the medians of everything asked for. A contender that ends is left
+        out, and said.
+        """
         for case, contenders in self.cases():
             if any(len(self.results.runs(self.key(case, name))) < self.repetitions for name in contenders):
                 self._replay(case, contenders)
@@ -134,7 +167,9 @@ class Benchmark:
 
     def summary(self) -> list[dict[str, Any]]:
         """The medians of what was measured so far."""
-        return self.results.summary(self.key(case, name) for case, contenders in self.cases() for name in contenders)
+        return self.results.summary(
+            self.key(case, name) for case, contenders in self.cases() for name in contenders
+        )
 
     def _replay(self, case: Case, contenders: Sequence[str]) -> None:
         self.lines(f"{case.label}: making {case.rows:,} rows of {case.workload.title}")
@@ -144,7 +179,11 @@ class Benchmark:
             workers = {}
             for name in contenders:
                 if len(self.results.runs(self.key(case, name))) < self.repetitions:
-                    worker = Worker(name, self.engine if name in OWN else None, self.work / "logs" / f"{case.label}-{name}.txt")
+                    worker = Worker(
+                        name,
+                        self.engine if name in OWN else None,
+                        self.work / "logs" / f"{case.label}-{name}.txt",
+                    )
                     stack.callback(worker.stop)
                     workers[name] = worker
             for name in list(workers):
@@ -156,7 +195,10 @@ class Benchmark:
                     if len(done) < self.repetitions and (run := self._try(workers, name, case)) is not None:
                         run["check"] = done[0]["check"] if done else checks.check(case, name, run)
                         self.results.add(key, run)
-                        self.lines(f"{case.label}: {name} {run['wall_s']:.2f} s, CPU {run['cpu_s']:.1f} s ({run['check']})")
+                        self.lines(
+                            f"{case.label}: {name} {run['wall_s']:.2f} s, CPU {run['cpu_s']:.1f} s "
+                            f"({run['check']})"
+                        )
         if not self.keeps:
             case.remove()
             warm_up.remove()

@@ -1,4 +1,6 @@
-"""One case of a benchmark: a workload with a number of rows, and the folder where its source stands for all contenders."""
+"""One case of a benchmark: a workload with a number of rows, and the folder where its source stands for all
+contenders.
+"""
 
 import json
 import shutil
@@ -10,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.bench.workloads import TICK_MS, Workload, parts_of
-from jobs.tables.delta import Folder, write_file
+from slackwater.jobs.bench.workloads import TICK_MS, Workload, parts_of
+from slackwater.jobs.tables.delta import Folder, write_file
 
 FILES = 8
 
@@ -41,7 +43,9 @@ class Case:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """rows (that there really are), from_ms, to_ms (slice bounds), cuts_ms (of arrivals, between them: into eighths of the rows)."""
+        """rows (that there really are), from_ms, to_ms (slice bounds), cuts_ms (of arrivals, between them:
+        into eighths of the rows).
+        """
         facts: dict[str, Any] = json.loads((self.folder / "facts.json").read_text())
         return facts
 
@@ -71,7 +75,9 @@ class Case:
 
     def read(self, columns: list[str]) -> pa.Table:
         """The source's rows in order of arrival."""
-        return pa.concat_tables(pq.read_table(path, columns=columns, partitioning=None) for path in self.files())
+        return pa.concat_tables(
+            pq.read_table(path, columns=columns, partitioning=None) for path in self.files()
+        )
 
     def files(self) -> list[str]:
         """The source's Parquet files in order of arrival."""

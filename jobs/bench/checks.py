@@ -1,25 +1,28 @@
-"""Whether contenders agree: every row of the source stands in exactly the windows that the others put it into, once.
+"""Whether contenders agree: every row of the source stands in exactly the windows that the others put it
+into, once.
 
-The project drops late rows and keeps windows open, the anchors do neither. So its newest panes and its parked windows are compared with a
-group-by over the source that leaves out what Flink's rule calls late; of sessions, whose borders move with each such row, its late rows
-are counted in.
+The project drops late rows and keeps windows open, the anchors do neither. So its newest panes and its parked
+windows are compared with a group-by over the source that leaves out what Flink's rule calls late; of
+sessions, whose borders move with each such row, its late rows are counted in.
 """
 
 from typing import Any
 
 import duckdb
 
-from jobs.bench import nexmark
-from jobs.bench.cases import Case
-from jobs.bench.contenders.duckdb_group_by import query
-from jobs.bench.contenders.transform_with_state import ROWS
-from jobs.bench.workloads import BOUND_MS, TICK_MS, Workload
-from jobs.errors import PermanentError
-from jobs.tables.errors import NoRuns
-from jobs.tables.inspection import Inspection
+from slackwater.jobs.bench import nexmark
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.contenders.duckdb_group_by import query
+from slackwater.jobs.bench.contenders.transform_with_state import ROWS
+from slackwater.jobs.bench.workloads import BOUND_MS, TICK_MS, Workload
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.tables.errors import NoRuns
+from slackwater.jobs.tables.inspection import Inspection
 
 _FLINK_TOLERANCE = 0.02  # two live sources judge lateness by their own pace,
-_FLINK_LATE_TOLERANCE = 0.5  # and how many late rows still find their window fired, and not gone, depends on it most
+_FLINK_LATE_TOLERANCE = (
+    0.5  # and how many late rows still find their window fired, and not gone, depends on it most
+)
 _STREAM_TOLERANCE = 0.02  # rows later than the stream's own watermark
 
 
@@ -28,7 +31,8 @@ class ResultsDiffer(PermanentError):
 
 
 def check(case: Case, contender: str, run: dict[str, Any]) -> str:
-    """Compare what `contender` has left with the source, or, for Flink, its number of panes with that of the project, which ran before it.
+    """Compare what `contender` has left with the source, or, for Flink, its number of panes with that of the
+    project, which ran before it.
 
     Returns what was found equal, in a few words. Raises ResultsDiffer.
     """
@@ -36,7 +40,9 @@ def check(case: Case, contender: str, run: dict[str, Any]) -> str:
         if contender == "flink":
             return _check_flink(case, run["panes"], connection)
         columns, rows = nexmark.columns(case.workload), nexmark.rows(case.workload)
-        connection.execute(f"CREATE VIEW source AS SELECT {columns} FROM read_parquet({case.files()!r}) WHERE {rows}")
+        connection.execute(
+            f"CREATE VIEW source AS SELECT {columns} FROM read_parquet({case.files()!r}) WHERE {rows}"
+        )
         if contender == "transform_with_state":
             return _check_stream(case, connection)
         if not contender.startswith("slackwater"):
@@ -52,7 +58,9 @@ def check(case: Case, contender: str, run: dict[str, Any]) -> str:
 
 
 def _compare(case: Case, contender: str, connection: Any, found: str) -> str:
-    """For each window, or each key of sessions (whose borders move with each row that is dropped), count and sum must be equal."""
+    """For each window, or each key of sessions (whose borders move with each row that is dropped), count and
+    sum must be equal.
+    """
     where = "key" if case.workload.kind == "session" else "key, window_start_us"
     totals = f"SELECT {where}, sum(n) AS n, sum(total) AS total FROM"
     difference = f"""
@@ -62,7 +70,8 @@ def _compare(case: Case, contender: str, connection: Any, found: str) -> str:
     differing, compared = connection.execute(difference).fetchone()
     if differing:
         raise ResultsDiffer(
-            f"{case.label}: {contender} has other counts or sums than a group-by over the source in {differing:,} of {compared:,} places. "
+            f"{case.label}: {contender} has other counts or sums than a group-by over the source in "
+            f"{differing:,} of {compared:,} places. "
             f"What it wrote stands below {case.folder}.",
             workload=case.label,
             contender=contender,
@@ -90,15 +99,20 @@ _ACCOUNTED_SESSIONS = f"""
 
 
 def _on_time(workload: Workload) -> str:
-    """SQL over `source`: as `query`, without the rows that came when their window was gone. The watermark that judges a row follows the
-    greatest event time of all ticks before its own; a window is gone when it has reached the window's end and the allowed lateness."""
+    """SQL over `source`: as `query`, without the rows that came when their window was gone. The watermark
+    that judges a row follows the greatest event time of all ticks before its own; a window is gone when it
+    has reached the window's end and the allowed lateness."""
     judged = f"""(
         SELECT source.*, before_us FROM source JOIN (
             SELECT tick, max(max(epoch_us(event_time))) OVER (ORDER BY tick ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_us
             FROM (SELECT *, epoch_ms(arrival_time) // {TICK_MS} AS tick FROM source) GROUP BY tick
         ) ticks ON epoch_ms(arrival_time) // {TICK_MS} = tick)"""
     stays_us = (workload.size_ms - 1 + workload.lateness_ms) * 1000
-    return query(workload, judged, f"before_us IS NULL OR window_start_us + {stays_us} > before_us - {(BOUND_MS + 1) * 1000}")
+    return query(
+        workload,
+        judged,
+        f"before_us IS NULL OR window_start_us + {stays_us} > before_us - {(BOUND_MS + 1) * 1000}",
+    )
 
 
 def _register(case: Case, connection: Any) -> None:
@@ -110,7 +124,9 @@ def _register(case: Case, connection: Any) -> None:
         ("late", tables.live("late_events").rows),
     ):
         connection.register(f"{name}_left", rows)
-        connection.execute(f"CREATE VIEW {name} AS SELECT {nexmark.columns_left(case.workload, name)} FROM {name}_left")
+        connection.execute(
+            f"CREATE VIEW {name} AS SELECT {nexmark.columns_left(case.workload, name)} FROM {name}_left"
+        )
 
 
 def _check_flink(case: Case, found: int, connection: Any) -> str:
@@ -134,7 +150,9 @@ def _check_flink(case: Case, found: int, connection: Any) -> str:
 
 
 def _check_stream(case: Case, connection: Any) -> str:
-    """The stream's windows against all of the same prefix: none holds more rows than it should, and together few are missing."""
+    """The stream's windows against all of the same prefix: none holds more rows than it should, and together
+    few are missing.
+    """
     prefix = query(case.workload, f"(SELECT * FROM source ORDER BY row LIMIT {ROWS})")
     found = f"read_parquet('{case.folder}/transform_with_state/out/*.parquet')"
     totals = f"""

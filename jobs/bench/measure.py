@@ -1,4 +1,6 @@
-"""Seconds, CPU seconds and memory of a piece of work, over this process and all that it has started. Linux: reads /proc."""
+"""Seconds, CPU seconds and memory of a piece of work, over this process and all that it has started. Linux:
+reads /proc.
+"""
 
 import os
 import threading
@@ -26,8 +28,10 @@ class Measured:
     Attributes:
         wall_s: seconds by the clock.
         cpu_s: user and system seconds of the process tree, ended processes included.
-        peak_mb: most memory of the tree at any look, two a second; pages that processes share are counted once (PSS).
-        looks: of each look, the first and the last included, seconds since the start and CPU seconds until then.
+        peak_mb: most memory of the tree at any look, two a second; pages that processes share are counted
+            once (PSS).
+        looks: of each look, the first and the last included, seconds since the start and CPU seconds until
+            then.
     """
 
     wall_s: float
@@ -61,12 +65,15 @@ def measured(work: Callable[[], Result]) -> tuple[Result, Measured]:
         done.set()
         watcher.join()
     looks = [look for look in looks if look[0] < wall]
-    return result, Measured(round(wall, 3), round(used, 2), round(max(*peak, _memory_mb()), 1), (*looks, (wall, used)))
+    return result, Measured(
+        round(wall, 3), round(used, 2), round(max(*peak, _memory_mb()), 1), (*looks, (wall, used))
+    )
 
 
 def settle() -> None:
-    """Wait until this process and all that it has started rest: what they still do for work that is over, a JVM's compilation and garbage
-    collection, would be measured with the next. Not longer than `_SETTLED_BY_S`."""
+    """Wait until this process and all that it has started rest: what they still do for work that is over, a
+    JVM's compilation and garbage collection, would be measured with the next. Not longer than
+    `_SETTLED_BY_S`."""
     by, cpu = time.monotonic() + _SETTLED_BY_S, _cpu_seconds()
     while time.monotonic() < by:
         time.sleep(_SAMPLED_EVERY_S)
@@ -96,7 +103,9 @@ def _tree() -> dict[int, list[str]]:
 
 
 def _cpu_seconds() -> float:
-    return sum(int(field) for fields in _tree().values() for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return sum(int(field) for fields in _tree().values() for field in fields[11:15]) / os.sysconf(
+        "SC_CLK_TCK"
+    )
 
 
 def _memory_mb() -> float:

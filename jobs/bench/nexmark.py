@@ -1,14 +1,15 @@
 """Queries 5, 7, 11 and 12 of Nexmark as workloads of the project alone, beside what was published of Flink.
 
-The published figures are of another machine and another job (see README): they stand there to be read, nothing is divided by them.
+The published figures are of another machine and another job (see README): they stand there to be read,
+nothing is divided by them.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from jobs.bench.cases import Case
-from jobs.bench.workloads import Workload
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.workloads import Workload
 
 NAME = "nexmark"
 # Thousands of events a second and core of Flink 1.13 with RocksDB, as its Nexmark repository reports them.
@@ -17,7 +18,19 @@ _KEYS = {"q5": "auction", "q7": "event", "q11": "bidder", "q12": "bidder"}
 
 
 def _query(name: str, title: str, kind: str, slide_ms: int, lateness_ms: int = 10_000) -> Workload:
-    return Workload(f"nexmark-{name}", title, f"nexmark_{name}", 0, 0, kind, 10_000, slide_ms, lateness_ms, (0, 0), query=name)  # type: ignore[arg-type]
+    return Workload(
+        f"nexmark-{name}",
+        title,
+        f"nexmark_{name}",
+        0,
+        0,
+        kind,  # type: ignore[arg-type]
+        10_000,
+        slide_ms,
+        lateness_ms,
+        (0, 0),
+        query=name,
+    )
 
 
 QUERIES = (
@@ -35,7 +48,9 @@ def nexmark_cases(rows: int, work: Path) -> Iterator[Case]:
 
 
 def columns(workload: Workload) -> str:
-    """SQL: the columns of a source that the checks look at; of Nexmark's events the bids, with the time by which a query takes them."""
+    """SQL: the columns of a source that the checks look at; of Nexmark's events the bids, with the time by
+    which a query takes them.
+    """
     if not workload.query:
         return "*"
     time = "arrival_time" if workload.query == "q12" else "event_time"
@@ -48,7 +63,9 @@ def rows(workload: Workload) -> str:
 
 
 def columns_left(workload: Workload, table: str) -> str:
-    """SQL: the columns of one of our tables that the checks look at. What is counted are elements: q7 has no count of its own."""
+    """SQL: the columns of one of our tables that the checks look at. What is counted are elements: q7 has no
+    count of its own.
+    """
     if not workload.query:
         return "*"
     also = {
@@ -60,5 +77,7 @@ def columns_left(workload: Workload, table: str) -> str:
 
 
 def published_flink(label: str) -> float | None:
-    """Thousands of events a second and core that were published for Flink; None for a workload that is no query of Nexmark."""
+    """Thousands of events a second and core that were published for Flink; None for a workload that is no
+    query of Nexmark.
+    """
     return PUBLISHED_FLINK.get(label.removeprefix("nexmark-"))

@@ -1,11 +1,26 @@
-"""The pipelines that replay the workloads: one for each sort of window and key. Declarations only; `--pipelines jobs.bench.pipelines`."""
+"""The pipelines that replay the workloads: one for each sort of window and key. Declarations only;
+`--pipelines slackwater.jobs.bench.pipelines`.
+"""
 
 from datetime import UTC, datetime, timedelta
 
-from jobs.bench.workloads import BOUND_MS, EVENTS, START_MS, TICK_MS, WORKLOADS, Workload, left_open
-from jobs.pipelines import DeltaSource, Pipeline, count, sum
-from windowing import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WatermarkStrategy
-from windowing.assigners import WindowAssigner
+from slackwater.jobs.bench.workloads import (
+    BOUND_MS,
+    EVENTS,
+    START_MS,
+    TICK_MS,
+    WORKLOADS,
+    Workload,
+    left_open,
+)
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.windowing import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from slackwater.windowing.assigners import WindowAssigner
 
 
 def _window(workload: Workload) -> WindowAssigner:
@@ -27,7 +42,7 @@ def _pipeline(workload: Workload) -> Pipeline:
         key_by="key",
         window=_window(workload),
         allowed_lateness=timedelta(milliseconds=workload.lateness_ms),
-        select={"n": count(), "total": sum("value")},
+        select={"n": agg.count(), "total": agg.sum("value")},
         start=datetime.fromtimestamp(START_MS / 1000, UTC),
         schedule=None,
     )

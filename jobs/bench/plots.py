@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.bench.growth import NAMES, axis_of
-from jobs.bench.results import ANCHOR
-from jobs.errors import UsageError
+from slackwater.jobs.bench.growth import NAMES, axis_of
+from slackwater.jobs.bench.results import ANCHOR
+from slackwater.jobs.errors import UsageError
 
 
 class NoMatplotlib(UsageError):
@@ -15,7 +15,8 @@ class NoMatplotlib(UsageError):
 
 
 def plot(summary: Sequence[dict[str, Any]], file: Path) -> bool:
-    """Draw wall time of each workload's contenders as bars, and growth as lines, into one PNG. False when there is nothing to draw.
+    """Draw wall time of each workload's contenders as bars, and growth as lines, into one PNG. False when
+    there is nothing to draw.
 
     Raises:
         NoMatplotlib: the extra `bench` is not installed.
@@ -23,7 +24,9 @@ def plot(summary: Sequence[dict[str, Any]], file: Path) -> bool:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise NoMatplotlib("a plot needs matplotlib: pip install 'slackwater[bench]', or leave --plot out.") from None
+        raise NoMatplotlib(
+            "a plot needs matplotlib: pip install 'slackwater[bench]', or leave --plot out."
+        ) from None
     workloads: dict[str, list[dict[str, Any]]] = defaultdict(list)
     growth: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in summary:
@@ -40,7 +43,9 @@ def plot(summary: Sequence[dict[str, Any]], file: Path) -> bool:
     for axis, name in zip(axes[len(workloads) :], (name for name in NAMES if name in growth), strict=False):
         _line(axis, name, growth[name])
     if growth:
-        figure.legend(*axes[len(workloads)].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+        figure.legend(
+            *axes[len(workloads)].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8
+        )
     for axis in axes[panels:]:
         axis.remove()
     figure.savefig(file, dpi=150)
@@ -52,7 +57,12 @@ def _bars(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
     labels = [row["contender"].replace("_", " ") for row in rows]
     places = range(len(rows))
     for shift, column, text in ((-0.2, "wall_s", "wall"), (0.2, "cpu_s", "CPU")):
-        axis.barh([place + shift for place in places], [row[column] / row["rows"] * 1e6 for row in rows], 0.38, label=text)
+        axis.barh(
+            [place + shift for place in places],
+            [row[column] / row["rows"] * 1e6 for row in rows],
+            0.38,
+            label=text,
+        )
     axis.set_yticks(list(places), labels)
     axis.invert_yaxis()
     axis.set_title(f"({name}) against {ANCHOR.replace('_', ' ')}", fontsize=10)
@@ -64,7 +74,9 @@ def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
     """Seconds by the clock and of CPU, and megabytes beside them, over what grows."""
     from matplotlib.ticker import EngFormatter, NullLocator, PercentFormatter
 
-    found = sorted((row["rows"] if name == "rows" else float(row["workload"].split("-")[2]), row) for row in rows)
+    found = sorted(
+        (row["rows"] if name == "rows" else float(row["workload"].split("-")[2]), row) for row in rows
+    )
     grown = [amount for amount, _ in found]
     memory = axis.twinx()
     for side, column, style, colour, text in (
@@ -74,7 +86,9 @@ def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
         (memory, "task_mb", "x--", "tab:green", "MB, largest task"),
     ):
         known = [(amount, row[column]) for amount, row in found if row.get(column)]
-        axis.plot([], [], style, color=colour, label=text)  # for the legend, which is one for both sides and all that grows
+        axis.plot(
+            [], [], style, color=colour, label=text
+        )  # for the legend, which is one for both sides and all that grows
         side.plot([amount for amount, _ in known], [value for _, value in known], style, color=colour)
     if name == "late":
         axis.xaxis.set_major_formatter(PercentFormatter(1.0))

@@ -1,4 +1,6 @@
-"""What was measured: one line of JSON a run, kept in the work folder so that a benchmark goes on where it was stopped; and its medians."""
+"""What was measured: one line of JSON a run, kept in the work folder so that a benchmark goes on where it was
+stopped; and its medians.
+"""
 
 import json
 from collections import defaultdict
@@ -8,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from jobs.bench.nexmark import published_flink
+from slackwater.jobs.bench.nexmark import published_flink
 
 FILE = "results.jsonl"
 OWN, PART, ANCHOR = "slackwater", "slackwater_last_eighth", "spark_native"
@@ -16,7 +18,9 @@ OWN, PART, ANCHOR = "slackwater", "slackwater_last_eighth", "spark_native"
 
 @dataclass(frozen=True)
 class Key:
-    """Which measurement a line is: what was replayed, by whom, and, for the project itself, by which code and engine."""
+    """Which measurement a line is: what was replayed, by whom, and, for the project itself, by which code and
+    engine.
+    """
 
     workload: str
     rows_asked: int
@@ -49,19 +53,24 @@ class Results:
         self._lines[Key(line["workload"], line["rows_asked"], line["contender"], line["code"])].append(line)
 
     def summary(self, keys: Iterable[Key]) -> list[dict[str, Any]]:
-        """One row a key that has runs: medians, and how they compare with Spark's own on the same rows and with Flink's rows per second.
+        """One row a key that has runs: medians, and how they compare with Spark's own on the same rows and
+        with Flink's rows per second.
 
-        `wall_ratio` is wall time by that of spark_native (less is better), `committed_ratio` the same of the time until the ledger is
-        committed, `part_ratio` that time of the last eighth by that of everything; `per_cpu_ratio` is rows per CPU second by those of
-        flink (more is better), `committed_per_cpu_ratio` the same of the CPU time until the ledger is committed; None where there is none
-        to compare with.
+        `wall_ratio` is wall time by that of spark_native (less is better), `committed_ratio` the same of the
+        time until the ledger is committed, `part_ratio` that time of the last eighth by that of everything;
+        `per_cpu_ratio` is rows per CPU second by those of flink (more is better), `committed_per_cpu_ratio`
+        the same of the CPU time until the ledger is committed; None where there is none to compare with.
         """
         rows = [self._median(key) for key in keys if self._lines[key]]
         for row in rows:
             of_case = [other for other in rows if other["workload"] == row["workload"]]
             same = {other["contender"]: other for other in of_case if other["rows"] == row["rows"]}
             anchor, flink = same.get(ANCHOR, {}), same.get("flink", {})
-            whole = next((other for other in of_case if other["contender"] == OWN), {}) if row["contender"] == PART else {}
+            whole = (
+                next((other for other in of_case if other["contender"] == OWN), {})
+                if row["contender"] == PART
+                else {}
+            )
             row["wall_ratio"] = _ratio(row["wall_s"], anchor.get("wall_s"))
             row["committed_ratio"] = _ratio(row["committed_s"], anchor.get("wall_s"))
             row["part_ratio"] = _ratio(row["committed_s"], whole.get("committed_s"))
@@ -74,7 +83,9 @@ class Results:
         middle = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
         rows, published = runs[-1]["rows"], published_flink(key.workload)
         told = ("committed_s", "committed_cpu_s", "predicted_s", "predicted_mb", "task_mb")
-        committed, committed_cpu, predicted, predicted_mb, task_mb = (_middle([run.get(name) for run in runs]) for name in told)
+        committed, committed_cpu, predicted, predicted_mb, task_mb = (
+            _middle([run.get(name) for run in runs]) for name in told
+        )
         checks = sorted({run["check"] for run in runs if run.get("check")})
         return {
             "workload": key.workload,
@@ -89,7 +100,9 @@ class Results:
             "engine": runs[-1].get("engine"),
             "phases": runs[-1].get("phases"),
             "state_share": _share([run.get("state_s") for run in runs], middle["cpu_s"]),
-            "validation_share": _share([(run.get("phases") or {}).get("validate") for run in runs], middle["wall_s"]),
+            "validation_share": _share(
+                [(run.get("phases") or {}).get("validate") for run in runs], middle["wall_s"]
+            ),
             "task_mb": task_mb,
             "predicted_s": predicted,
             "predicted_ratio": _ratio(predicted, middle["wall_s"]),

@@ -1,6 +1,8 @@
-"""One contender in a process of its own: `python -m jobs.bench.worker`, asked and answering by lines of JSON.
+"""One contender in a process of its own: `python -m slackwater.jobs.bench.worker`, asked and answering by
+lines of JSON.
 
-`Worker` is the asking side. The answering side leaves standard output to answers alone; whatever else is printed goes to standard error.
+`Worker` is the asking side. The answering side leaves standard output to answers alone; whatever else is
+printed goes to standard error.
 """
 
 import json
@@ -12,12 +14,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jobs.bench.cases import Case
-from jobs.bench.contenders import make
-from jobs.bench.measure import measured, settle
-from jobs.bench.workloads import Workload
-from jobs.errors import PermanentError
-from jobs.runtime.heap import keep_heap
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.contenders import make
+from slackwater.jobs.bench.measure import measured, settle
+from slackwater.jobs.bench.workloads import Workload
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.runtime.heap import keep_heap
 
 
 class ContenderFailed(PermanentError):
@@ -36,13 +38,26 @@ class Worker:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "jobs.bench.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                [sys.executable, "-m", "slackwater.jobs.bench.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
         self._ask({"contender": contender, "engine": engine})
 
     def run(self, case: Case) -> dict[str, Any]:
-        """One measured run: wall_s, cpu_s, peak_mb, rows and what else the contender tells. Raises ContenderFailed."""
-        return self._ask({"label": case.label, "workload": asdict(case.workload), "rows": case.rows, "work": str(case.work)})
+        """One measured run: wall_s, cpu_s, peak_mb, rows and what else the contender tells. Raises
+        ContenderFailed.
+        """
+        return self._ask(
+            {
+                "label": case.label,
+                "workload": asdict(case.workload),
+                "rows": case.rows,
+                "work": str(case.work),
+            }
+        )
 
     def stop(self) -> None:
         """End the process and what it has started."""
@@ -57,7 +72,9 @@ class Worker:
         line = self._process.stdout.readline()
         if not line:
             raise ContenderFailed(
-                f"{self._contender}: ended without an answer; what it said stands in {self._log}.", contender=self._contender, log=self._log
+                f"{self._contender}: ended without an answer; what it said stands in {self._log}.",
+                contender=self._contender,
+                log=self._log,
             )
         answer: dict[str, Any] = json.loads(line)
         return answer

@@ -1,4 +1,5 @@
-"""What is replayed: workloads (a) to (g) as rules for making rows, and the rows, a function of workload, number of rows and seed alone.
+"""What is replayed: workloads (a) to (g) as rules for making rows, and the rows, a function of workload,
+number of rows and seed alone.
 
 Whole columns of numpy and Arrow; knows no contender and no window but its length.
 """
@@ -15,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.inputs import to_ms
-from jobs.examples.auctions import EVERY_MS, events_arrived
-from jobs.examples.auctions import SOURCE as NEXMARK
-from jobs.examples.auctions import START as NEXMARK_START
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.examples.auctions import EVERY_MS, events_arrived
+from slackwater.jobs.examples.auctions import SOURCE as NEXMARK
+from slackwater.jobs.examples.auctions import START as NEXMARK_START
 
 START_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 TICK_MS, BOUND_MS = 1_000, 3_000
@@ -32,13 +33,15 @@ class Workload:
     """Rows of `keys` keys over `span_s` seconds of event time, and the windows that they go into.
 
     Attributes:
-        pipeline: which pipeline of `jobs.bench.pipelines` replays it.
+        pipeline: which pipeline of `slackwater.jobs.bench.pipelines` replays it.
         size_ms, slide_ms: of tumbling (equal) and sliding windows; for sessions `size_ms` is the gap.
         lateness_ms: allowed lateness.
-        late_share, late_by_ms: how many rows arrive late, and by how much; the others come within 2 s, in about their order.
+        late_share, late_by_ms: how many rows arrive late, and by how much; the others come within 2 s, in
+            about their order.
         hot_share: how many rows have key 0.
         text_keys: keys are strings.
-        query: which query of Nexmark it is; its rows are the events of that model, and only windows and lateness above hold.
+        query: which query of Nexmark it is; its rows are the events of that model, and only windows and
+            lateness above hold.
     """
 
     name: str
@@ -67,16 +70,62 @@ class Workload:
         return to_ms(NEXMARK_START) if self.query else START_MS
 
 
-_MINUTE = Workload("b", "1 M keys, tumbling 1 min", "bench_b", 1_000_000, 600, "tumbling", 60_000, 60_000, 60_000, (30_000, 150_000))
+_MINUTE = Workload(
+    "b",
+    "1 M keys, tumbling 1 min",
+    "bench_b",
+    1_000_000,
+    600,
+    "tumbling",
+    60_000,
+    60_000,
+    60_000,
+    (30_000, 150_000),
+)
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {
         workload.name: workload
         for workload in (
-            Workload("a", "1 k keys, tumbling 10 s", "bench_a", 1_000, 3_600, "tumbling", 10_000, 10_000, 30_000, (8_000, 60_000)),
+            Workload(
+                "a",
+                "1 k keys, tumbling 10 s",
+                "bench_a",
+                1_000,
+                3_600,
+                "tumbling",
+                10_000,
+                10_000,
+                30_000,
+                (8_000, 60_000),
+            ),
             _MINUTE,
-            Workload("c", "10 k keys, sliding 10 s / 2 s", "bench_c", 10_000, 600, "sliding", 10_000, 2_000, 30_000, (8_000, 60_000)),
-            Workload("d", "100 k keys, sessions, gap 10 s", "bench_d", 100_000, 1_000, "session", 10_000, 0, 30_000, (8_000, 60_000)),
-            replace(_MINUTE, name="e", title="1 M string keys, tumbling 1 min", pipeline="bench_e", text_keys=True),
+            Workload(
+                "c",
+                "10 k keys, sliding 10 s / 2 s",
+                "bench_c",
+                10_000,
+                600,
+                "sliding",
+                10_000,
+                2_000,
+                30_000,
+                (8_000, 60_000),
+            ),
+            Workload(
+                "d",
+                "100 k keys, sessions, gap 10 s",
+                "bench_d",
+                100_000,
+                1_000,
+                "session",
+                10_000,
+                0,
+                30_000,
+                (8_000, 60_000),
+            ),
+            replace(
+                _MINUTE, name="e", title="1 M string keys, tumbling 1 min", pipeline="bench_e", text_keys=True
+            ),
             replace(_MINUTE, name="f", title="one key with half the rows, tumbling 1 min", hot_share=0.5),
             replace(_MINUTE, name="g", title="10 M keys, tumbling 1 min", keys=10_000_000),
         )
@@ -92,7 +141,9 @@ def left_open(workload: Workload) -> Workload:
 def parts_of(workload: Workload, rows: int, parts: int) -> Iterator[pa.Table]:
     """About `rows` rows in order of arrival, in equal parts."""
     if workload.query:
-        bounds = [NEXMARK_START + timedelta(milliseconds=EVERY_MS * (rows * i // parts)) for i in range(parts + 1)]
+        bounds = [
+            NEXMARK_START + timedelta(milliseconds=EVERY_MS * (rows * i // parts)) for i in range(parts + 1)
+        ]
         yield from (events_arrived(start, end) for start, end in pairwise(bounds))
         return
     whole = rows_of(workload, rows)
@@ -101,12 +152,16 @@ def parts_of(workload: Workload, rows: int, parts: int) -> Iterator[pa.Table]:
 
 
 def rows_of(workload: Workload, rows: int, seed: int = 1) -> pa.Table:
-    """About `rows` rows in order of arrival: key, event_time, arrival_time, value (0 to 999), row (its position).
+    """About `rows` rows in order of arrival: key, event_time, arrival_time, value (0 to 999), row (its
+    position).
 
-    With fewer rows the span shrinks, so that a window holds as many rows as with 20 million; it never shrinks below five windows.
+    With fewer rows the span shrinks, so that a window holds as many rows as with 20 million; it never shrinks
+    below five windows.
     """
     random = np.random.default_rng(seed)
-    key, timestamp = _sessions(workload, rows, random) if workload.kind == "session" else _steady(workload, rows, random)
+    key, timestamp = (
+        _sessions(workload, rows, random) if workload.kind == "session" else _steady(workload, rows, random)
+    )
     rows = len(key)
     delay = random.integers(0, 2_000, rows)
     late = random.random(rows) < workload.late_share

@@ -8,28 +8,44 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.commands import options
-from jobs.commands.options import Length, Time
-from jobs.commands.plan import show as _show_plan
+from slackwater.jobs.commands import options
+from slackwater.jobs.commands.options import Length, Time
+from slackwater.jobs.commands.plan import show as _show_plan
 
 if TYPE_CHECKING:
-    from jobs.protocol.backfill import Backfill
+    from slackwater.jobs.protocol.backfill import Backfill
 
 
 @click.command("backfill")
 @click.argument("pipeline")
 @click.option("--from", "from_ms", type=Time(), required=True, metavar="A", help="first arrival to restate")
-@click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="end of the arrivals to restate (exclusive)")
+@click.option(
+    "--to",
+    "to_ms",
+    type=Time(),
+    required=True,
+    metavar="B",
+    help="end of the arrivals to restate (exclusive)",
+)
 @click.option("--dry-run", is_flag=True, help="say what it would read, touch and take, and do nothing")
 @click.option(
     "--until-converged/--until-same-code",
     default=False,
-    help="stop when the open windows are the same, whatever code made main's later runs; or only where it was the same (default)",
+    help="stop when the open windows are the same, whatever code made main's later runs; or only where it "
+    "was the same (default)",
 )
 @click.option(
-    "--no-publish/--publish", default=False, help="leave the branch at B, where it changes nothing that readers see; or publish it"
+    "--no-publish/--publish",
+    default=False,
+    help="leave the branch at B, where it changes nothing that readers see; or publish it",
 )
-@click.option("--slice", "slice_ms", type=Length(), metavar="D", help="length of the branch's slices, e.g. 6h (default: main's own cuts)")
+@click.option(
+    "--slice",
+    "slice_ms",
+    type=Length(),
+    metavar="D",
+    help="length of the branch's slices, e.g. 6h (default: main's own cuts)",
+)
 @click.option("--reason", metavar="TEXT", help="recorded with the publication")
 @options.replaying
 @options.warehouse
@@ -53,19 +69,30 @@ def command(
     output: str,
     log_format: str,
 ) -> None:
-    """Replay [A, B) from the snapshot before it, go on until the state is that of the live runs again, and publish the whole range at once.
+    """Replay [A, B) from the snapshot before it, go on until the state is that of the live runs again, and
+    publish the whole range at once.
 
-    A killed one goes on at the last finished slice when the same command is given again. Exit codes: 0 done, 2 usage, 3 try again,
-    4 rejected by validation, 5 another run was first.
+    A killed one goes on at the last finished slice when the same command is given again. Exit codes: 0 done,
+    2 usage, 3 try again, 4 rejected by validation, 5 another run was first.
     """
     if dry_run:
         _show_plan(pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, output)
         return
-    from jobs.protocol.backfill import Backfill, Request
-    from jobs.protocol.outcome import report_to
+    from slackwater.jobs.protocol.backfill import Backfill, Request
+    from slackwater.jobs.protocol.outcome import report_to
 
     options.log_to_stderr(log_format)
-    request = Request(pipeline, from_ms, to_ms, until_converged, not no_publish, slice_ms, reason or None, engine, partitions)
+    request = Request(
+        pipeline,
+        from_ms,
+        to_ms,
+        until_converged,
+        not no_publish,
+        slice_ms,
+        reason or None,
+        engine,
+        partitions,
+    )
     work = Backfill.on_spark(request, warehouse, pipelines, lines=click.echo)
     with _bar(work):
         if manifest is None:
@@ -83,8 +110,16 @@ def _bar(work: "Backfill") -> Iterator[None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("slices at most"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("slices at most"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("restating", total=None)
-        work.progress = lambda done, most, what: bar.update(task, completed=done, total=most, description=what)
+        work.progress = lambda done, most, what: bar.update(
+            task, completed=done, total=most, description=what
+        )
         yield

@@ -1,26 +1,64 @@
-"""`slackwater bench`: replays generated workloads, beside Spark's own windows, DuckDB and Flink where there are any, and compares."""
+"""`slackwater bench`: replays generated workloads, beside Spark's own windows, DuckDB and Flink where there
+are any, and compares.
+"""
 
 from pathlib import Path
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 COLUMNS = (
-    *("workload", "contender", "rows", "wall_s", "committed_s", "cpu_s", "peak_mb", "rows_per_s", "rows_per_cpu_s"),
-    *("wall_ratio", "committed_ratio", "part_ratio", "per_cpu_ratio", "committed_per_cpu_ratio", "predicted_ratio", "predicted_mb_ratio"),
+    *(
+        "workload",
+        "contender",
+        "rows",
+        "wall_s",
+        "committed_s",
+        "cpu_s",
+        "peak_mb",
+        "rows_per_s",
+        "rows_per_cpu_s",
+    ),
+    *(
+        "wall_ratio",
+        "committed_ratio",
+        "part_ratio",
+        "per_cpu_ratio",
+        "committed_per_cpu_ratio",
+        "predicted_ratio",
+        "predicted_mb_ratio",
+    ),
 )
 
 
 @click.command("bench")
-@click.option("--only", metavar="NAMES", default="a,b,c,d,e,f,g", show_default=True, help="workloads a to g, growth and nexmark, by commas")
+@click.option(
+    "--only",
+    metavar="NAMES",
+    default="a,b,c,d,e,f,g",
+    show_default=True,
+    help="workloads a to g, growth and nexmark, by commas",
+)
 @click.option("--contenders", metavar="NAMES", help="by commas; all that this machine can run, unless named")
-@click.option("--rows", type=click.IntRange(1_000), default=20_000_000, show_default=True, help="rows of each workload")
-@click.option("--repetitions", type=click.IntRange(1), default=3, show_default=True, help="runs of each contender")
+@click.option(
+    "--rows", type=click.IntRange(1_000), default=20_000_000, show_default=True, help="rows of each workload"
+)
+@click.option(
+    "--repetitions", type=click.IntRange(1), default=3, show_default=True, help="runs of each contender"
+)
 @click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice")
-@click.option("--work", type=click.Path(file_okay=False, path_type=Path), default="var/bench", show_default=True, help="folder for it all")
+@click.option(
+    "--work",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="var/bench",
+    show_default=True,
+    help="folder for it all",
+)
 @click.option("--keep", is_flag=True, help="leave sources and outputs in the work folder")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="draw the results into this PNG")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="draw the results into this PNG"
+)
 @click.option("--dry-run", is_flag=True, help="say what would be run, and its cost")
 @options.output
 def command(
@@ -35,23 +73,37 @@ def command(
     dry_run: bool,
     output: str,
 ) -> None:
-    """Generate workloads, replay each some times with every contender in turn, check that they agree, and show the medians.
+    """Generate workloads, replay each some times with every contender in turn, check that they agree, and
+    show the medians.
 
-    Run again after an interruption, it goes on with what is missing. Takes long: it says first how much disk and time it wants.
+    Run again after an interruption, it goes on with what is missing. Takes long: it says first how much disk
+    and time it wants.
     """
-    from jobs.bench.benchmark import Benchmark
+    from slackwater.jobs.bench.benchmark import Benchmark
 
     wanted = None if contenders is None else _names(contenders)
-    benchmark = Benchmark(_names(only), rows, engine, work.absolute(), keep, wanted, lambda line: click.echo(line, err=True), repetitions)
+    benchmark = Benchmark(
+        _names(only),
+        rows,
+        engine,
+        work.absolute(),
+        keep,
+        wanted,
+        lambda line: click.echo(line, err=True),
+        repetitions,
+    )
     needed, seconds = benchmark.cost()
     runs = sum(benchmark.missing().values())
-    click.echo(f"{runs} runs to do below {work}: about {needed / 1e9:.1f} GB of disk and {seconds / 60:.0f} minutes", err=True)
+    click.echo(
+        f"{runs} runs to do below {work}: about {needed / 1e9:.1f} GB of disk and {seconds / 60:.0f} minutes",
+        err=True,
+    )
     if dry_run:
         return
     benchmark.check_disk()
     summary = benchmark.run()
     if plot is not None:
-        from jobs.bench.plots import plot as draw
+        from slackwater.jobs.bench.plots import plot as draw
 
         draw(summary, plot)
     options.show(summary, COLUMNS, output, empty="nothing was measured")

@@ -4,9 +4,20 @@ from typing import Any
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
-COLUMNS = ["branch", "forked_from", "runs", "slice", "rows_read", "open", "watermark", "head", "live_in_main", "forked_at"]
+COLUMNS = [
+    "branch",
+    "forked_from",
+    "runs",
+    "slice",
+    "rows_read",
+    "open",
+    "watermark",
+    "head",
+    "live_in_main",
+    "forked_at",
+]
 
 
 @click.group("branches")
@@ -20,8 +31,10 @@ def command() -> None:
 @options.pipelines
 @options.output
 def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken it."""
-    from jobs.tables.inspection import Inspection
+    """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken
+    it.
+    """
+    from slackwater.jobs.tables.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     rows = [_facts(*found) for found in inspection.branch_runs()]
@@ -55,7 +68,7 @@ def _facts(branch: Any, runs: list[Any], is_live: bool) -> dict[str, Any]:
 @options.log_format
 def drop(pipeline: str, branch: str, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
     """End BRANCH. Its runs stay in the ledger; those that main has taken stay live."""
-    from jobs.protocol.catch_up import moves
+    from slackwater.jobs.protocol.catch_up import moves
 
     options.log_to_stderr(log_format)
     row = moves(pipeline, warehouse, pipelines).drop(branch)

@@ -6,44 +6,52 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from windowing.conformance import BackEnd
+    from slackwater.windowing.conformance import BackEnd
 
 
 @click.command("conformance")
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @click.option(
     "--engine",
     type=click.Choice(["operator", "columnar"]),
     default="operator",
-    help="what plays: the windowing core, step by step (default), or the columnar engine, each case of its windows as a slice of rows",
+    help="what plays: the windowing core, step by step (default), or the columnar engine, each case of its "
+    "windows as a slice of rows",
 )
 @click.option(
     "--back-end",
     type=click.Choice(["case", "heap", "swapped"]),
-    help="where state and timers live: as each case says (default; needs rocksdict), in memory, or the other way round",
+    help="where state and timers live: as each case says (default; needs rocksdict), in memory, or the other "
+    "way round",
 )
 @click.option(
     "--snapshots",
     type=click.Choice(["memory", "rows", "files"]),
     default="memory",
-    help="what a snapshot is between its operators: Python objects (default), rows of our tables, or files of them",
+    help="what a snapshot is between its operators: Python objects (default), rows of our tables, or files "
+    "of them",
 )
 def command(files: tuple[Path, ...], engine: str, back_end: "BackEnd | None", snapshots: str) -> None:
-    """Play .jsonl and .jsonl.gz traces; the last line is `N passed, N failed, N unplayable`. Exits 1 when a case fails.
+    """Play .jsonl and .jsonl.gz traces; the last line is `N passed, N failed, N unplayable`. Exits 1 when a
+    case fails.
 
-    The core plays every case, and one that it can't play has failed. The columnar engine plays what it is exact for, and says why not
-    the others; --back-end and --snapshots are not for it.
+    The core plays every case, and one that it can't play has failed. The columnar engine plays what it is
+    exact for, and says why not the others; --back-end and --snapshots are not for it.
     """
     if engine == "columnar":
-        from jobs.commands.recorded_cases import play as play_rows
+        from slackwater.jobs.commands.recorded_cases import play as play_rows
 
         if back_end is not None or snapshots != "memory":
-            raise click.UsageError("--back-end and --snapshots are for the windowing core; leave them out with --engine columnar")
+            raise click.UsageError(
+                "--back-end and --snapshots are for the windowing core; leave them out with --engine columnar"
+            )
         if play_rows(files, engine).failed:
             raise click.exceptions.Exit(1)
         return
-    from windowing.conformance import play
-    from windowing.conformance.carrying import CARRIERS
+    from slackwater.windowing.conformance import play
+    from slackwater.windowing.conformance.carrying import CARRIERS
 
     failed = play(files, back_end=back_end, carry=CARRIERS[snapshots])
     if failed:

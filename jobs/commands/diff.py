@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 
 @click.command("diff")
@@ -16,13 +16,22 @@ from jobs.commands import options
 def command(left: str, right: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
     """Windows that pipelines LEFT and RIGHT have published differently, or that only one of them has.
 
-    For example a pipeline and the same one with its source in order of events: what differs is what delays have changed.
+    For example a pipeline and the same one with its source in order of events: what differs is what delays
+    have changed.
     """
-    from jobs.tables.comparison import Comparison
+    from slackwater.jobs.tables.comparison import Comparison
 
     compared = Comparison.of(left, right, warehouse)
     rows = compared.differences()
-    shown = [{**row, **row["key"], **{name: _both(row, name) for name in compared.results}, "__there": row["there"]} for row in rows]
+    shown = [
+        {
+            **row,
+            **row["key"],
+            **{name: _both(row, name) for name in compared.results},
+            "__there": row["there"],
+        }
+        for row in rows
+    ]
     window = ["timestamp"] if any(row["timestamp"] is not None for row in rows) else []
     columns = [*compared.keys, "window_start", "window_end", *window, "__there", *compared.results]
     empty = f"{left} and {right} have published the same"
@@ -32,5 +41,7 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
 def _both(row: dict[str, Any], name: str) -> str:
     """One result in both, told once where it is the same."""
     told = [values[name] for values in (row["left"], row["right"]) if isinstance(values, dict)]
-    texts = [f"{value:g}" if isinstance(value, float) else "–" if value is None else str(value) for value in told]
+    texts = [
+        f"{value:g}" if isinstance(value, float) else "–" if value is None else str(value) for value in told
+    ]
     return texts[0] if len(texts) == 1 or told[0] == told[1] else " | ".join(texts)

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from jobs.commands import options
-from jobs.errors import SlackwaterError
+from slackwater.jobs.commands import options
+from slackwater.jobs.errors import SlackwaterError
 
 
 @click.command("doctor")
@@ -20,19 +20,30 @@ from jobs.errors import SlackwaterError
 @options.pipelines
 @options.output
 def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """Check Python, packages, Java, the Delta jars, the pipelines, the warehouse, and that each pipeline's tables there hold every row
-    once. Exits 1 when something is missing or wrong."""
+    """Check Python, packages, Java, the Delta jars, the pipelines, the warehouse, and that each pipeline's
+    tables there hold every row once. Exits 1 when something is missing or wrong."""
     checks = [
         _check("python", lambda: sys.version.split()[0]),
         *(
             _check(name, partial(importlib.metadata.version, name))
-            for name in ("slackwater", "deltalake", "pyarrow", "duckdb", "pyspark", "delta-spark", "great-expectations")
+            for name in (
+                "slackwater",
+                "deltalake",
+                "pyarrow",
+                "duckdb",
+                "pyspark",
+                "delta-spark",
+                "great-expectations",
+            )
         ),
         _check("java", _java),
         _check("delta jars", _jars),
         _check("pipelines", lambda: _pipelines(pipelines)),
         _check("warehouse", lambda: _warehouse(warehouse)),
-        *(_check(f"rows of {name}", partial(_rows, name, warehouse, pipelines)) for name in _stored(warehouse, pipelines)),
+        *(
+            _check(f"rows of {name}", partial(_rows, name, warehouse, pipelines))
+            for name in _stored(warehouse, pipelines)
+        ),
     ]
     options.show(checks, ["check", "ok", "found"], output, empty="")
     if not all(check["ok"] for check in checks):
@@ -49,41 +60,43 @@ def _check(name: str, look: Callable[[], str]) -> dict[str, Any]:
 
 
 def _java() -> str:
-    from jobs.runtime.java import java_home
+    from slackwater.jobs.runtime.java import java_home
 
     return str(java_home())
 
 
 def _jars() -> str:
-    from jobs.runtime.jars import jars
+    from slackwater.jobs.runtime.jars import jars
 
     return ", ".join(Path(jar).name for jar in jars())
 
 
 def _pipelines(pipelines: str | None) -> str:
-    from jobs.pipelines import registry
+    from slackwater.jobs.pipelines import registry
 
     return ", ".join(registry.load(pipelines))
 
 
 def _warehouse(warehouse: str | None) -> str:
-    from jobs.tables.errors import WarehouseNotWritable
-    from jobs.tables.warehouse import Warehouse
+    from slackwater.jobs.tables.errors import WarehouseNotWritable
+    from slackwater.jobs.tables.warehouse import Warehouse
 
     root = Warehouse.at(warehouse).root
     if "://" in root:
         return root
     nearest = next(path for path in (Path(root), *Path(root).parents) if path.exists())
     if not os.access(nearest, os.W_OK) or not nearest.is_dir():
-        raise WarehouseNotWritable(f"{root}: can't be written (permissions of {nearest}); choose another with --warehouse.")
+        raise WarehouseNotWritable(
+            f"{root}: can't be written (permissions of {nearest}); choose another with --warehouse."
+        )
     return root if Path(root).exists() else f"{root} (will be made)"
 
 
 def _stored(warehouse: str | None, pipelines: str | None) -> list[str]:
     """The registered pipelines that have tables in the warehouse."""
-    from jobs.pipelines import registry
-    from jobs.tables.errors import NoRuns
-    from jobs.tables.warehouse import Warehouse
+    from slackwater.jobs.pipelines import registry
+    from slackwater.jobs.tables.errors import NoRuns
+    from slackwater.jobs.tables.warehouse import Warehouse
 
     names = []
     try:
@@ -97,9 +110,9 @@ def _stored(warehouse: str | None, pipelines: str | None) -> list[str]:
 
 
 def _rows(name: str, warehouse: str | None, pipelines: str | None) -> str:
-    from jobs.pipelines import registry
-    from jobs.protocol.roll_forward import RollForward
-    from jobs.tables.warehouse import Warehouse
+    from slackwater.jobs.pipelines import registry
+    from slackwater.jobs.protocol.roll_forward import RollForward
+    from slackwater.jobs.tables.warehouse import Warehouse
 
     pipeline = registry.load(pipelines)[name]
     tables = Warehouse.at(warehouse).stored(name, pipeline.sides)

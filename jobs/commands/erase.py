@@ -2,18 +2,25 @@
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 
 @click.command("erase")
 @click.argument("pipeline")
-@click.option("--key", "keys", multiple=True, metavar="K", help="a key, as in `state windows --key`; give it again for more")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="K",
+    help="a key, as in `state windows --key`; give it again for more",
+)
 @click.option(
     "--column",
     "columns",
     multiple=True,
     metavar="NAME=VALUE",
-    help="late and unusable rows whose column NAME of the source is VALUE, for who is no key; give it again for more",
+    help="late and unusable rows whose column NAME of the source is VALUE, for who is no key; give it again "
+    "for more",
 )
 @click.option("--reason", metavar="TEXT", help="why, for the record; name nobody in it")
 @click.option("--dry-run", is_flag=True, help="say how many rows would go, and change nothing")
@@ -32,14 +39,16 @@ def command(
     output: str,
     log_format: str,
 ) -> None:
-    """Take everything of the keys out of every table of PIPELINE, parked state and its older snapshots included, record that it was done,
-    and delete the files. Delete the rows in the source first; runs then go on with it.
+    """Take everything of the keys out of every table of PIPELINE, parked state and its older snapshots
+    included, record that it was done, and delete the files. Delete the rows in the source first; runs then go
+    on with it.
 
-    Exit codes: 0 done or nothing to do, 2 the source still has such rows, 3 a run is at work, 5 somebody else was first.
+    Exit codes: 0 done or nothing to do, 2 the source still has such rows, 3 a run is at work, 5 somebody else
+    was first.
     """
-    from jobs.pipelines import registry
-    from jobs.protocol.catch_up import erasing
-    from jobs.protocol.erasure import Person, erasure_told, of_key
+    from slackwater.jobs.pipelines import registry
+    from slackwater.jobs.protocol.catch_up import erasing
+    from slackwater.jobs.protocol.erasure import Person, erasure_told, of_key
 
     if not keys and not columns:
         raise click.UsageError("say whose rows: --key K, or --column NAME=VALUE")
@@ -57,6 +66,10 @@ def command(
     row = None if dry_run or reason is None else work.run(persons, reason)
     options.show(planned, ["table", "rows"], output, empty=f"{pipeline}: none of its tables has such rows.")
     if dry_run and planned:
-        click.echo(f"{pipeline}: nothing was changed; these rows would go, those of attempts and validations lose a text.", err=True)
+        click.echo(
+            f"{pipeline}: nothing was changed; these rows would go, those of attempts and validations lose a "
+            "text.",
+            err=True,
+        )
     if row is not None:
         click.echo(f"{pipeline}: {erasure_told(row)}.", err=True)

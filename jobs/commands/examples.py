@@ -4,8 +4,8 @@ from datetime import UTC
 
 import click
 
-from jobs.commands import options
-from jobs.commands.options import Time
+from slackwater.jobs.commands import options
+from slackwater.jobs.commands.options import Time
 
 
 @click.group("examples")
@@ -17,10 +17,11 @@ def command() -> None:
 @options.output
 def list_examples(output: str) -> None:
     """What there is, and the pipeline that reads it."""
-    from jobs.examples import EXAMPLES
+    from slackwater.jobs.examples import EXAMPLES
 
     rows = [
-        {"name": item.name, "pipeline": item.pipeline, "source": item.source, "description": item.description} for item in EXAMPLES.values()
+        {"name": item.name, "pipeline": item.pipeline, "source": item.source, "description": item.description}
+        for item in EXAMPLES.values()
     ]
     options.show(rows, ["name", "pipeline", "description"], output, empty="there are no examples")
 
@@ -32,10 +33,15 @@ def list_examples(output: str) -> None:
 @options.warehouse
 def load(name: str, from_ms: int, to_ms: int, warehouse: str | None) -> None:
     """Write what arrived in [A, B) to the example's source. What is there already is left alone."""
-    from jobs.engines.inputs import to_datetime
-    from jobs.examples import find_example
-    from jobs.tables.warehouse import Warehouse
+    from slackwater.jobs.engines.inputs import to_datetime
+    from slackwater.jobs.examples import find_example
+    from slackwater.jobs.tables.warehouse import Warehouse
 
     root = Warehouse.at(warehouse).root
-    loaded = find_example(name).load(root, to_datetime(from_ms).astimezone(UTC), to_datetime(to_ms).astimezone(UTC))
-    click.echo(f"{loaded.path}: {loaded.rows_written:,} rows written, {loaded.rows_present:,} were there (version {loaded.version}).")
+    loaded = find_example(name).load(
+        root, to_datetime(from_ms).astimezone(UTC), to_datetime(to_ms).astimezone(UTC)
+    )
+    click.echo(
+        f"{loaded.path}: {loaded.rows_written:,} rows written, {loaded.rows_present:,} were there (version "
+        f"{loaded.version})."
+    )

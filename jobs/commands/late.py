@@ -1,4 +1,5 @@
-"""`slackwater late`: rows that no window would take any more, what would have saved them, and how to take them in after all.
+"""`slackwater late`: rows that no window would take any more, what would have saved them, and how to take
+them in after all.
 
 `list` and `report` start no JVM; `redrive` does only where a slice is large.
 """
@@ -7,7 +8,7 @@ from typing import Any
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 
 @click.group("late")
@@ -30,32 +31,54 @@ def _chosen(function: Any) -> Any:
 @command.command("list")
 @_chosen
 @options.output
-def list_late(pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
+def list_late(
+    pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
-    from jobs.tables.inspection import Inspection
+    from slackwater.jobs.tables.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
     late = inspection.late(key, seq)
-    rows = [{**_beside_seq(row), "seq": seq} for row, seq in zip(late.rows.to_pylist(), late.seqs.to_pylist(), strict=True)]
-    shown = [{**row, "late_by_minutes": row["late_by_ms"] / 60_000, "missed": _windows(row["windows"])} for row in rows]
-    columns = ["seq", *inspection.key_columns(), "event_time", "arrival_time", "late_by_minutes", "watermark", "missed"]
-    options.show(rows if output == "json" else shown, columns, output, empty=f"{pipeline}: no row was too late")
+    rows = [
+        {**_beside_seq(row), "seq": seq}
+        for row, seq in zip(late.rows.to_pylist(), late.seqs.to_pylist(), strict=True)
+    ]
+    shown = [
+        {**row, "late_by_minutes": row["late_by_ms"] / 60_000, "missed": _windows(row["windows"])}
+        for row in rows
+    ]
+    columns = [
+        "seq",
+        *inspection.key_columns(),
+        "event_time",
+        "arrival_time",
+        "late_by_minutes",
+        "watermark",
+        "missed",
+    ]
+    options.show(
+        rows if output == "json" else shown, columns, output, empty=f"{pipeline}: no row was too late"
+    )
 
 
 @command.command("report")
 @_chosen
 @options.output
-def report(pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """How many of the late rows another allowed lateness would have saved, from the windows that they missed and the watermarks then.
+def report(
+    pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
+    """How many of the late rows another allowed lateness would have saved, from the windows that they missed
+    and the watermarks then.
 
-    Their windows are collected: declaring that lateness takes them in only when the range beside it is restated.
+    Their windows are collected: declaring that lateness takes them in only when the range beside it is
+    restated.
     """
-    from jobs.engines.inputs import to_datetime, to_ms
-    from jobs.protocol.collected import LiveMarks
-    from jobs.tables.inspection import Inspection
-    from jobs.tables.lateness import MILLISECOND
-    from jobs.tables.lateness import report as saved_by
+    from slackwater.jobs.engines.inputs import to_datetime, to_ms
+    from slackwater.jobs.protocol.collected import LiveMarks
+    from slackwater.jobs.tables.inspection import Inspection
+    from slackwater.jobs.tables.lateness import MILLISECOND
+    from slackwater.jobs.tables.lateness import report as saved_by
 
     inspection = Inspection.of(pipeline, warehouse)
     late, ledger = inspection.late(key, seq).rows, inspection.tables.ledger
@@ -76,8 +99,10 @@ def report(pipeline: str, key: str | None, seq: int | None, warehouse: str | Non
     options.show(rows, columns, output, empty=f"{pipeline}: no row was too late")
     if rows:
         click.echo(
-            f"{pipeline}: a lateness that is declared now saves rows to come; the windows of these are collected. To take "
-            f"them in, declare it and run `slackwater backfill {pipeline} --from RESTATE_FROM --to RESTATE_TO`.",
+            f"{pipeline}: a lateness that is declared now saves rows to come; the windows of these are "
+            "collected. To take "
+            f"them in, declare it and run `slackwater backfill {pipeline} --from RESTATE_FROM --to "
+            "RESTATE_TO`.",
             err=True,
         )
 
@@ -99,24 +124,34 @@ def redrive(
     output: str,
     log_format: str,
 ) -> None:
-    """Let late rows arrive when their windows were open: each gets the start of the last tick at which those would have taken it.
+    """Let late rows arrive when their windows were open: each gets the start of the last tick at which those
+    would have taken it.
 
-    The rows are taken in when the range from there is restated, by the command that this prints, and by every later restatement of it.
+    The rows are taken in when the range from there is restated, by the command that this prints, and by every
+    later restatement of it.
     """
-    from jobs.engines.inputs import to_ms
-    from jobs.protocol.catch_up import redriving
-    from jobs.protocol.slices import iso
-    from jobs.tables.inspection import Inspection
+    from slackwater.jobs.engines.inputs import to_ms
+    from slackwater.jobs.protocol.catch_up import redriving
+    from slackwater.jobs.protocol.slices import iso
+    from slackwater.jobs.tables.inspection import Inspection
 
     options.log_to_stderr(log_format)
     late = Inspection.of(pipeline, warehouse).late(key, seq).rows
     done = redriving(pipeline, warehouse, pipelines).run(late, reason, is_dry=dry_run)
     rows = [vars(row) for row in done.overrides]
-    options.show(rows, ["true_arrival", "arrival_time", "row_hash"], output, empty=f"{pipeline}: no late row is to be moved.")
+    options.show(
+        rows,
+        ["true_arrival", "arrival_time", "row_hash"],
+        output,
+        empty=f"{pipeline}: no late row is to be moved.",
+    )
     for note in done.notes:
         click.echo(f"{pipeline}: {note}", err=True)
     if done.taken:
-        click.echo(f"{pipeline}: {done.taken} rows need no new arrival, by the allowed lateness declared today.", err=True)
+        click.echo(
+            f"{pipeline}: {done.taken} rows need no new arrival, by the allowed lateness declared today.",
+            err=True,
+        )
     if done.to_restate is not None:
         first, last = (iso(to_ms(moment)) for moment in done.to_restate)
         new_ones = f"{done.new} would be new" if dry_run else f"{done.new} are new"

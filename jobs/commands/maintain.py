@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 
 @click.command("maintain")
@@ -14,14 +14,18 @@ from jobs.commands import options
 @options.pipelines
 @options.output
 @options.log_format
-def command(pipeline: str, dry_run: bool, warehouse: str | None, pipelines: str | None, output: str, log_format: str) -> None:
-    """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period (keep_snapshot_every) nor needed
-    by a branch or a staged run, and history that is older than Pipeline.keep_history; compact small files; delete files that are dead for
-    a week; checkpoint the logs."""
-    from jobs.protocol.catch_up import maintenance
+def command(
+    pipeline: str, dry_run: bool, warehouse: str | None, pipelines: str | None, output: str, log_format: str
+) -> None:
+    """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period
+    (keep_snapshot_every) nor needed by a branch or a staged run, and history that is older than
+    Pipeline.keep_history; compact small files; delete files that are dead for a week; checkpoint the logs."""
+    from slackwater.jobs.protocol.catch_up import maintenance
 
     options.log_to_stderr(log_format)
     work = maintenance(pipeline, warehouse, pipelines)
     rows = [asdict(upkeep) for upkeep in (work.plan() if dry_run else work.run())]
     columns = ["table", "snapshots", "rows", "bytes", "kept", "compacted", "vacuumed", "note"]
-    options.show(rows, columns, output, empty="", title="what would be done; nothing was" if dry_run else None)
+    options.show(
+        rows, columns, output, empty="", title="what would be done; nothing was" if dry_run else None
+    )

@@ -1,25 +1,37 @@
-"""`slackwater state fork`, `restore`, `adopt`, `close`: verbs that move a lineage. Only `close` runs windows, on Spark."""
+"""`slackwater state fork`, `restore`, `adopt`, `close`: verbs that move a lineage. Only `close` runs windows,
+on Spark.
+"""
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 
 @click.command("fork")
 @click.argument("pipeline")
 @click.argument("branch")
-@click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="fork behind this run (default: main's head)")
+@click.option(
+    "--run", "seq", type=options.SEQ, metavar="SEQ", help="fork behind this run (default: main's head)"
+)
 @options.warehouse
 @options.pipelines
 @options.log_format
-def fork(pipeline: str, branch: str, seq: int | None, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
-    """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main stays as it is."""
-    from jobs.protocol.catch_up import moves
+def fork(
+    pipeline: str, branch: str, seq: int | None, warehouse: str | None, pipelines: str | None, log_format: str
+) -> None:
+    """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main
+    stays as it is.
+    """
+    from slackwater.jobs.protocol.catch_up import moves
 
     options.log_to_stderr(log_format)
     row = moves(pipeline, warehouse, pipelines).fork(branch, seq)
     behind = "at the start of the lineage" if not row.live else f"behind run {row.live[-1].last_seq}"
-    moved = "" if seq is None or not row.live or row.live[-1].last_seq == seq else f", the nearest whose snapshot is kept before {seq}"
+    moved = (
+        ""
+        if seq is None or not row.live or row.live[-1].last_seq == seq
+        else f", the nearest whose snapshot is kept before {seq}"
+    )
     click.echo(f"{pipeline}: the branch {branch} begins {behind}{moved}, at {options.cell(row.slice_end)}.")
 
 
@@ -30,36 +42,56 @@ def fork(pipeline: str, branch: str, seq: int | None, warehouse: str | None, pip
 @options.pipelines
 @options.log_format
 def restore(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
-    """Make main again what it was after SEQ: its runs, its state, and what it had published. Later runs stay in the ledger, and can be
-    restored in turn."""
-    from jobs.protocol.catch_up import moves
+    """Make main again what it was after SEQ: its runs, its state, and what it had published. Later runs stay
+    in the ledger, and can be restored in turn."""
+    from slackwater.jobs.protocol.catch_up import moves
 
     options.log_to_stderr(log_format)
     row = moves(pipeline, warehouse, pipelines).restore(seq)
     if row is None:
         click.echo(f"{pipeline}: nothing to do; what was live after {seq} is live now.")
     else:
-        click.echo(f"{pipeline}: main is what it was after {seq}, by row {row.seq}; it ends at {options.cell(row.slice_end)}.")
+        click.echo(
+            f"{pipeline}: main is what it was after {seq}, by row {row.seq}; it ends at "
+            f"{options.cell(row.slice_end)}."
+        )
 
 
 @click.command("adopt")
 @click.argument("pipeline")
-@click.option("--accept", metavar="REASON", help="why numbers of rows are enough, where the old table can't be read any more")
+@click.option(
+    "--accept",
+    metavar="REASON",
+    help="why numbers of rows are enough, where the old table can't be read any more",
+)
 @options.warehouse
 @options.pipelines
 @options.log_format
-def adopt(pipeline: str, accept: str | None, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
-    """Declare the table that stands where the source was dropped and made again the same, so that runs go on with it. It must hold the rows
-    that live runs have read, slice by slice: their values are compared where the old table can still be read, else their numbers."""
-    from jobs.protocol.catch_up import adoption
+def adopt(
+    pipeline: str, accept: str | None, warehouse: str | None, pipelines: str | None, log_format: str
+) -> None:
+    """Declare the table that stands where the source was dropped and made again the same, so that runs go on
+    with it. It must hold the rows that live runs have read, slice by slice: their values are compared where
+    the old table can still be read, else their numbers."""
+    from slackwater.jobs.protocol.catch_up import adoption
 
     options.log_to_stderr(log_format)
     result = adoption(pipeline, warehouse, pipelines).run(accept)
     if result is None:
-        click.echo(f"{pipeline}: nothing to do; the source is the table that runs have read, as far as the ledger knows.")
+        click.echo(
+            f"{pipeline}: nothing to do; the source is the table that runs have read, as far as the ledger "
+            "knows."
+        )
         return
-    compared = "the rows are the same" if result.by_values else "as many rows as were read; their values could not be compared"
-    click.echo(f"{pipeline}: the source counts as the one that runs have read, by row {result.row.seq}: {result.rows:,} rows, {compared}.")
+    compared = (
+        "the rows are the same"
+        if result.by_values
+        else "as many rows as were read; their values could not be compared"
+    )
+    click.echo(
+        f"{pipeline}: the source counts as the one that runs have read, by row {result.row.seq}: "
+        f"{result.rows:,} rows, {compared}."
+    )
 
 
 @click.command("close")
@@ -68,11 +100,12 @@ def adopt(pipeline: str, accept: str | None, warehouse: str | None, pipelines: s
 @options.pipelines
 @options.log_format
 def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
-    """End the lineage with the final watermark: every open window fires that a watermark makes fire. Timers of processing time do not; they
-    stay pending. Nothing can be run afterwards until `state restore` takes the close back. As in Flink, a function that registers a timer
-    of event time whenever one fires is never done.
+    """End the lineage with the final watermark: every open window fires that a watermark makes fire. Timers
+    of processing time do not; they stay pending. Nothing can be run afterwards until `state restore` takes
+    the close back. As in Flink, a function that registers a timer of event time whenever one fires is never
+    done.
     """
-    from jobs.protocol.catch_up import close_on_spark
+    from slackwater.jobs.protocol.catch_up import close_on_spark
 
     options.log_to_stderr(log_format)
     row = close_on_spark(pipeline, warehouse, pipelines, lines=click.echo)
@@ -80,6 +113,8 @@ def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_forma
         click.echo(f"{pipeline}: nothing to do; the lineage is closed.")
         return
     click.echo(
-        f"{pipeline}: closed at {options.cell(row.slice_end)} by row {row.seq}; {row.windows_open:,} windows stay open, "
-        f"{row.timers_pending:,} timers stay pending. `slackwater state restore {pipeline} {row.parent_seq}` reopens it."
+        f"{pipeline}: closed at {options.cell(row.slice_end)} by row {row.seq}; {row.windows_open:,} windows "
+        "stay open, "
+        f"{row.timers_pending:,} timers stay pending. `slackwater state restore {pipeline} {row.parent_seq}` "
+        "reopens it."
     )

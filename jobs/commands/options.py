@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from jobs.engines.inputs import to_ms
-from jobs.errors import without_credentials
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.errors import without_credentials
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -27,7 +27,11 @@ class Time(click.ParamType):
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is not an ISO 8601 date or time, e.g. 2013-01-02 or 2013-01-02T06:00:00Z", param, ctx)
+            self.fail(
+                f"{value!r} is not an ISO 8601 date or time, e.g. 2013-01-02 or 2013-01-02T06:00:00Z",
+                param,
+                ctx,
+            )
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         if moment.microsecond % 1000:
             self.fail(f"{value!r}: slice bounds are whole milliseconds", param, ctx)
@@ -45,7 +49,10 @@ class Length(click.ParamType):
         number, unit = value[:-1], _UNITS.get(value[-1:])
         if unit is None or not number.isdecimal() or int(number) == 0:
             self.fail(
-                f"{value!r} is no length of time; write a whole number of seconds, minutes, hours or days: 90s, 15m, 6h, 1d", param, ctx
+                f"{value!r} is no length of time; write a whole number of seconds, minutes, hours or days: "
+                "90s, 15m, 6h, 1d",
+                param,
+                ctx,
             )
         return int(number) * unit
 
@@ -58,13 +65,17 @@ _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 def warehouse(function: Function) -> Function:
     """--warehouse"""
     return click.option(
-        "--warehouse", metavar="DIR-or-URI", help="where the tables stand (default: SLACKWATER_WAREHOUSE, else ./warehouse)"
+        "--warehouse",
+        metavar="DIR-or-URI",
+        help="where the tables stand (default: SLACKWATER_WAREHOUSE, else ./warehouse)",
     )(function)
 
 
 def pipelines(function: Function) -> Function:
     """--pipelines"""
-    return click.option("--pipelines", metavar="FILE-or-MODULE", help="your own pipelines (default: SLACKWATER_PIPELINES)")(function)
+    return click.option(
+        "--pipelines", metavar="FILE-or-MODULE", help="your own pipelines (default: SLACKWATER_PIPELINES)"
+    )(function)
 
 
 def key(function: Function) -> Function:
@@ -72,21 +83,35 @@ def key(function: Function) -> Function:
     return click.option(
         "--key",
         metavar="K",
-        help="only this key; several columns: values separated by commas, or a JSON list where a value holds a comma: '[\"a,b\", 7]'",
+        help="only this key; several columns: values separated by commas, or a JSON list where a value holds "
+        "a comma: '[\"a,b\", 7]'",
     )(function)
 
 
 def output(function: Function) -> Function:
     """--output"""
-    return click.option("--output", type=click.Choice(["table", "json"]), default="table", help="a table to read, or JSON")(function)
+    return click.option(
+        "--output", type=click.Choice(["table", "json"]), default="table", help="a table to read, or JSON"
+    )(function)
 
 
 def replaying(function: Function) -> Function:
     """--engine, --partitions and --manifest: of verbs that replay slices"""
     for option in (
-        click.option("--manifest", type=click.Path(dir_okay=False, path_type=Path), help="write the outcome here as JSON (for Airflow)"),
-        click.option("--partitions", type=click.IntRange(1), metavar="N", help="key-group ranges per slice (default: by input size)"),
-        click.option("--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice"),
+        click.option(
+            "--manifest",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="write the outcome here as JSON (for Airflow)",
+        ),
+        click.option(
+            "--partitions",
+            type=click.IntRange(1),
+            metavar="N",
+            help="key-group ranges per slice (default: by input size)",
+        ),
+        click.option(
+            "--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice"
+        ),
     ):
         function = option(function)
     return function
@@ -94,9 +119,12 @@ def replaying(function: Function) -> Function:
 
 def log_format(function: Function) -> Function:
     """--log-format"""
-    return click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="how protocol steps are logged (stderr)")(
-        function
-    )
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="how protocol steps are logged (stderr)",
+    )(function)
 
 
 class _Json(logging.Formatter):
@@ -106,7 +134,9 @@ class _Json(logging.Formatter):
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{_moment(record)} {record.getMessage()} " + " ".join(f"{name}={value}" for name, value in _facts(record).items())
+        text = f"{_moment(record)} {record.getMessage()} " + " ".join(
+            f"{name}={value}" for name, value in _facts(record).items()
+        )
         return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
 
 
@@ -131,8 +161,12 @@ def log_to_stderr(kind: str, level: int = logging.INFO) -> None:
     logger.propagate = False
 
 
-def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, empty: str, title: str | None = None) -> None:
-    """Print `rows`: as JSON with all their facts, or as a table of `columns`. `empty` is said when there is none."""
+def show(
+    rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, empty: str, title: str | None = None
+) -> None:
+    """Print `rows`: as JSON with all their facts, or as a table of `columns`. `empty` is said when there is
+    none.
+    """
     if kind == "json":
         click.echo(without_credentials(json.dumps(list(rows), default=_plain, indent=1)))
         return
@@ -154,12 +188,22 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, e
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return _short(value)
-    return value.isoformat() if isinstance(value, date) else value.hex() if isinstance(value, bytes) else str(value)
+    return (
+        value.isoformat()
+        if isinstance(value, date)
+        else value.hex()
+        if isinstance(value, bytes)
+        else str(value)
+    )
 
 
 def _short(value: datetime) -> str:
     value = value.astimezone(UTC)
-    return value.strftime("%Y-%m-%dT%H:%M:%S") + (f".{value.microsecond // 1000:03d}" if value.microsecond else "") + "Z"
+    return (
+        value.strftime("%Y-%m-%dT%H:%M:%S")
+        + (f".{value.microsecond // 1000:03d}" if value.microsecond else "")
+        + "Z"
+    )
 
 
 def _brief(value: datetime) -> str:
@@ -178,4 +222,8 @@ def cell(value: Any) -> str:
         return _brief(value)
     if isinstance(value, float):
         return f"{value:.2f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else without_credentials(str(value))
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and not isinstance(value, bool)
+        else without_credentials(str(value))
+    )

@@ -2,7 +2,7 @@
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 
 @click.command("pipelines")
@@ -10,8 +10,8 @@ from jobs.commands import options
 @options.output
 def command(pipelines: str | None, output: str) -> None:
     """What is registered: source, window, lateness, engine."""
-    from jobs.engines.planner import choose
-    from jobs.pipelines import registry
+    from slackwater.jobs.engines.planner import choose
+    from slackwater.jobs.pipelines import registry
 
     found = registry.load(pipelines)
     rows = [
@@ -19,7 +19,9 @@ def command(pipelines: str | None, output: str) -> None:
             "name": name,
             "source": pipeline.source.table,
             "key": ", ".join(pipeline.keys),
-            "window": repr(pipeline.window) if pipeline.window is not None else type(pipeline.process).__name__,
+            "window": repr(pipeline.window)
+            if pipeline.window is not None
+            else type(pipeline.process).__name__,
             "lateness": str(pipeline.allowed_lateness),
             "engine": choose(pipeline).engine,
             "schedule": pipeline.schedule,
@@ -28,4 +30,9 @@ def command(pipelines: str | None, output: str) -> None:
         }
         for name, pipeline in found.items()
     ]
-    options.show(rows, ["name", "source", "key", "window", "lateness", "engine", "schedule"], output, empty="no pipeline is registered")
+    options.show(
+        rows,
+        ["name", "source", "key", "window", "lateness", "engine", "schedule"],
+        output,
+        empty="no pipeline is registered",
+    )

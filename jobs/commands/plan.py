@@ -6,27 +6,47 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.commands import options
-from jobs.commands.options import Time
+from slackwater.jobs.commands import options
+from slackwater.jobs.commands.options import Time
 
 if TYPE_CHECKING:
-    from jobs.protocol.plan import Plan
+    from slackwater.jobs.protocol.plan import Plan
 
 COLUMNS = ["from", "to", "files", "bytes", "rows_read", "rows_used", "seconds"]
 
 
 @click.command("plan")
 @click.argument("pipeline")
-@click.option("--from", "from_ms", type=Time(), metavar="A", help="first arrival (default: where the lineage ends)")
-@click.option("--to", "to_ms", type=Time(), metavar="B", help="end of the arrivals, exclusive (default: one slice on, or where it ends)")
-@click.option("--calibrate", is_flag=True, help="time the first rows of the range on this machine, with Spark, and predict from that")
+@click.option(
+    "--from", "from_ms", type=Time(), metavar="A", help="first arrival (default: where the lineage ends)"
+)
+@click.option(
+    "--to",
+    "to_ms",
+    type=Time(),
+    metavar="B",
+    help="end of the arrivals, exclusive (default: one slice on, or where it ends)",
+)
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="time the first rows of the range on this machine, with Spark, and predict from that",
+)
 @options.warehouse
 @options.pipelines
 @options.output
 def command(
-    pipeline: str, from_ms: int | None, to_ms: int | None, calibrate: bool, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str,
+    from_ms: int | None,
+    to_ms: int | None,
+    calibrate: bool,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
 ) -> None:
-    """What `run` would do, or `backfill` for a range that was run already: slices, rows, windows, stragglers, engine, seconds, memory."""
+    """What `run` would do, or `backfill` for a range that was run already: slices, rows, windows, stragglers,
+    engine, seconds, memory.
+    """
     show(pipeline, from_ms, to_ms, warehouse, pipelines, None, output, calibrate=calibrate)
 
 
@@ -42,27 +62,33 @@ def show(
     calibrate: bool = False,
 ) -> None:
     """Print the plan; `backfill --dry-run` prints it too."""
-    from jobs.protocol.plan import as_rows, plan
+    from slackwater.jobs.protocol.plan import as_rows, plan
 
-    found = plan(pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, _measuring() if calibrate else None)
+    found = plan(
+        pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, _measuring() if calibrate else None
+    )
     rows = as_rows(found)
     if output == "json":
         options.show([{**_facts(found), "slices": rows}], [], output, empty="")
         return
-    options.show(rows, COLUMNS, output, empty=f"{pipeline}: nothing to do; the lineage covers everything up to there.")
+    options.show(
+        rows, COLUMNS, output, empty=f"{pipeline}: nothing to do; the lineage covers everything up to there."
+    )
     for line in _lines(found):
         click.echo(line)
 
 
 def _measuring() -> Any:
     """What replays and times rows; it needs Spark."""
-    from jobs.protocol.trial import calibrate
+    from slackwater.jobs.protocol.trial import calibrate
 
     return partial(calibrate, lines=partial(click.echo, err=True))
 
 
 def _facts(found: "Plan") -> dict[str, Any]:
-    prediction = None if found.prediction is None else {**asdict(found.prediction), "basis": found.prediction.basis}
+    prediction = (
+        None if found.prediction is None else {**asdict(found.prediction), "basis": found.prediction.basis}
+    )
     return {
         "pipeline": found.pipeline,
         "command": "backfill" if found.restates else "run",
@@ -83,23 +109,32 @@ def _facts(found: "Plan") -> dict[str, Any]:
 
 
 def _straggler(item: Any) -> dict[str, Any]:
-    from jobs.protocol.slices import iso
+    from slackwater.jobs.protocol.slices import iso
 
     return {"from": iso(item.slice.from_ms), "to": iso(item.slice.to_ms), "rows": item.rows}
 
 
 def _lines(found: "Plan") -> list[str]:
-    begins = "begins the lineage" if found.continues is None else f"continues the snapshot of run {found.continues}"
+    begins = (
+        "begins the lineage"
+        if found.continues is None
+        else f"continues the snapshot of run {found.continues}"
+    )
     slices = len(found.slices)
-    count = f"{slices} slice{'' if slices == 1 else 's'}" + (f", at most {found.at_most}" if found.restates else "")
+    count = f"{slices} slice{'' if slices == 1 else 's'}" + (
+        f", at most {found.at_most}" if found.restates else ""
+    )
     lines = [
         f"{'restates' if found.restates else 'runs'} {count}; {begins}",
         f"engine: {found.engine}, {found.why}",
-        f"windows: {found.parked_touched:,} of {found.parked:,} parked and {found.published_touched:,} published ones are touched",
+        f"windows: {found.parked_touched:,} of {found.parked:,} parked and {found.published_touched:,} "
+        "published ones are touched",
         f"stragglers: {_stragglers(found)}",
     ]
     if found.prediction is None:
-        lines.append("seconds: not predicted, no run of this engine is recorded; --calibrate measures some rows")
+        lines.append(
+            "seconds: not predicted, no run of this engine is recorded; --calibrate measures some rows"
+        )
     elif found.seconds is None:
         lines.append("seconds: not predicted, the rows are not known")
     else:

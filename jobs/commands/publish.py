@@ -2,31 +2,47 @@
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 
 @click.command("publish")
 @click.argument("pipeline")
 @click.argument("run_id", required=False, metavar="[RUN|BRANCH]")
-@click.option("--accept", metavar="REASON", help="publish in spite of a failed validation; the reason is recorded")
-@click.option("--rebuild", is_flag=True, help="make `published` and `corrections` right again, where a verb says that they are not")
+@click.option(
+    "--accept", metavar="REASON", help="publish in spite of a failed validation; the reason is recorded"
+)
+@click.option(
+    "--rebuild",
+    is_flag=True,
+    help="make `published` and `corrections` right again, where a verb says that they are not",
+)
 @options.warehouse
 @options.pipelines
 @options.log_format
 def command(
-    pipeline: str, run_id: str | None, accept: str | None, rebuild: bool, warehouse: str | None, pipelines: str | None, log_format: str
+    pipeline: str,
+    run_id: str | None,
+    accept: str | None,
+    rebuild: bool,
+    warehouse: str | None,
+    pipelines: str | None,
+    log_format: str,
 ) -> None:
-    """Commit every staged slice up to RUN (default: the newest staged run that continues main), in one commit or not at all.
+    """Commit every staged slice up to RUN (default: the newest staged run that continues main), in one commit
+    or not at all.
 
     With BRANCH: make its runs live, and main's later runs behind them if the branch has converged with main.
 
-    With --rebuild: remove doubled rows from the ledger, `corrections` and `published`, make `published` what its corrections say, and
-    correct it where the panes of the live runs say otherwise.
+    With --rebuild: remove doubled rows from the ledger, `corrections` and `published`, make `published` what
+    its corrections say, and correct it where the panes of the live runs say otherwise.
     """
-    from jobs.protocol.catch_up import publish_branch, publisher
+    from slackwater.jobs.protocol.catch_up import publish_branch, publisher
 
     if accept is not None and (run_id is None or not accept.strip()):
-        raise click.UsageError("--accept takes the run that is accepted and a reason: slackwater publish PIPELINE RUN --accept REASON")
+        raise click.UsageError(
+            "--accept takes the run that is accepted and a reason: slackwater publish PIPELINE RUN --accept "
+            "REASON"
+        )
     if rebuild and run_id is not None:
         raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
     options.log_to_stderr(log_format)
@@ -36,9 +52,15 @@ def command(
     made = publisher(pipeline, warehouse, pipelines)
     if run_id is not None and made.tables.ledger.branch(run_id) is not None:
         if accept is not None:
-            raise click.UsageError("--accept is for staged runs; what failed its validation never becomes part of a branch")
+            raise click.UsageError(
+                "--accept is for staged runs; what failed its validation never becomes part of a branch"
+            )
         row = publish_branch(pipeline, run_id, warehouse, pipelines)
-        told = "nothing to publish; main has all its runs" if row is None else f"published by row {row.seq}, verdict {row.verdict}"
+        told = (
+            "nothing to publish; main has all its runs"
+            if row is None
+            else f"published by row {row.seq}, verdict {row.verdict}"
+        )
         click.echo(f"{pipeline}: branch {run_id}: {told}.")
         return
     rows = made.publish(run_id, accept)
@@ -50,7 +72,7 @@ def command(
 
 
 def _rebuild(pipeline: str, warehouse: str | None, pipelines: str | None) -> None:
-    from jobs.protocol.catch_up import rebuilding
+    from slackwater.jobs.protocol.catch_up import rebuilding
 
     done = rebuilding(pipeline, warehouse, pipelines).run()
     for table, count in done.doubled.items():
@@ -58,6 +80,11 @@ def _rebuild(pipeline: str, warehouse: str | None, pipelines: str | None) -> Non
     if done.is_published_anew and "published" not in done.doubled:
         click.echo(f"{pipeline}: `published` was not what its corrections make it, and is now.")
     if done.row is not None:
-        click.echo(f"{pipeline}: the panes of the live runs said otherwise than `published`; corrected by row {done.row.seq}.")
+        click.echo(
+            f"{pipeline}: the panes of the live runs said otherwise than `published`; corrected by row "
+            f"{done.row.seq}."
+        )
     if not done.doubled and not done.is_published_anew and done.row is None:
-        click.echo(f"{pipeline}: nothing to do; every row stands once and says what the panes of the live runs say.")
+        click.echo(
+            f"{pipeline}: nothing to do; every row stands once and says what the panes of the live runs say."
+        )

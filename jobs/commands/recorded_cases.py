@@ -1,6 +1,8 @@
-"""Recorded cases of Flink's window operator, played as one slice of a pipeline through a whole engine: rows in, panes and late rows out.
+"""Recorded cases of Flink's window operator, played as one slice of a pipeline through a whole engine: rows
+in, panes and late rows out.
 
-An engine of columns has no steps to look at one by one: each row of its tables is put back to the step that caused it.
+An engine of columns has no steps to look at one by one: each row of its tables is put back to the step that
+caused it.
 """
 
 import json
@@ -16,25 +18,42 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.engines.inputs import InputFile, PinnedSource, to_ms
-from jobs.engines.planner import choose, why_not_columnar
-from jobs.engines.replay import Replay
-from jobs.engines.transport import InProcess, SliceScan
-from jobs.pipelines import DeltaSource, Pipeline, count, max_, mean, min_, sum
-from jobs.pipelines.errors import PipelineError
-from jobs.protocol.shapes import shape_of
-from jobs.tables.schemas import TIME, table_schemas
-from jobs.tables.staging import stack
-from windowing import ContinuousEventTimeTrigger, CountTrigger, GlobalWindows, PurgingTrigger, WatermarkStrategy
-from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
-from windowing.conformance.declarations import assigner_from_json, trigger_from_json
-from windowing.conformance.player import Mismatch, PlayReport
-from windowing.conformance.trace import Case, Json, read_cases
-from windowing.errors import TraceError, WindowingError
-from windowing.java import LONG_MAX
+from slackwater.jobs.engines.inputs import InputFile, PinnedSource, to_ms
+from slackwater.jobs.engines.planner import choose, why_not_columnar
+from slackwater.jobs.engines.replay import Replay
+from slackwater.jobs.engines.transport import InProcess, SliceScan
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol.shapes import shape_of
+from slackwater.jobs.tables.schemas import TIME, table_schemas
+from slackwater.jobs.tables.staging import stack
+from slackwater.windowing import (
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    GlobalWindows,
+    PurgingTrigger,
+    WatermarkStrategy,
+)
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
+from slackwater.windowing.conformance.declarations import assigner_from_json, trigger_from_json
+from slackwater.windowing.conformance.player import Mismatch, PlayReport
+from slackwater.windowing.conformance.trace import Case, Json, read_cases
+from slackwater.windowing.errors import TraceError, WindowingError
+from slackwater.windowing.java import LONG_MAX
 
-_SELECT = {"n": count(), "total": sum("value"), "average": mean("value"), "least": min_("value"), "greatest": max_("value")}
-_KEYS = {"string": (pa.string(),), "long": (pa.int64(),), "int": (pa.int32(),), "tuple(string,long)": (pa.string(), pa.int64())}
+_SELECT = {
+    "n": agg.count(),
+    "total": agg.sum("value"),
+    "average": agg.mean("value"),
+    "least": agg.min("value"),
+    "greatest": agg.max("value"),
+}
+_KEYS = {
+    "string": (pa.string(),),
+    "long": (pa.int64(),),
+    "int": (pa.int32(),),
+    "tuple(string,long)": (pa.string(), pa.int64()),
+}
 
 
 def _of_numbers(numbers: list[int]) -> Json:
@@ -60,7 +79,9 @@ _FACTS: Mapping[str, Callable[[Any], Json]] = {
 
 
 def play(files: Iterable[Path], engine: str) -> PlayReport:
-    """Play every case of the files with the engine of that name; print what fails, why how many can't be played, and last the counts."""
+    """Play every case of the files with the engine of that name; print what fails, why how many can't be
+    played, and last the counts.
+    """
     report, reasons = PlayReport(), Counter[str]()
     for path in files:
         for case in read_cases(path):
@@ -82,8 +103,9 @@ def play(files: Iterable[Path], engine: str) -> PlayReport:
 
 
 def play_case(case: Case, engine: str) -> Mismatch | None:
-    """Play one case with the engine of that name. Compared are, step by step and in no order, what is emitted, what is late, and how many
-    elements are dropped; and at the end how many timers and windows with contents there are.
+    """Play one case with the engine of that name. Compared are, step by step and in no order, what is
+    emitted, what is late, and how many elements are dropped; and at the end how many timers and windows with
+    contents there are.
 
     Returns:
         The first difference.
@@ -116,7 +138,9 @@ class Step(NamedTuple):
 
     def showing(self, names: Set[str]) -> Json:
         """As `plain`, with those facts of the rows alone."""
-        return self._replace(rows=[{name: row[name] for name in row if name in names} for row in self.rows]).plain()
+        return self._replace(
+            rows=[{name: row[name] for name in row if name in names} for row in self.rows]
+        ).plain()
 
     def plain(self) -> Json:
         """As JSON that is equal where steps are."""
@@ -131,7 +155,10 @@ def _recorded(expected: Json, config: Json) -> Step:
     """A step as Flink played it."""
     facts = _FACTS.get(config["function"]["type"])
     if facts is None:
-        raise TraceError(f"what the function {config['function']['type']!r} emits depends on more than the elements of a window")
+        raise TraceError(
+            f"what the function {config['function']['type']!r} emits depends on more than the elements of a "
+            "window"
+        )
     rows, late = [], []
     for entry in expected["out"]:
         if "error" in entry:
@@ -139,7 +166,14 @@ def _recorded(expected: Json, config: Json) -> Step:
         if "late" in entry:
             late.append({name: entry["late"][name] for name in ("key", "value", "timestamp")})
         elif "value" in entry and "side" not in entry:
-            rows.append({"key": entry["key"], "window": entry["window"], "timestamp": entry["timestamp"], **facts(entry["value"])})
+            rows.append(
+                {
+                    "key": entry["key"],
+                    "window": entry["window"],
+                    "timestamp": entry["timestamp"],
+                    **facts(entry["value"]),
+                }
+            )
     return Step(rows, late, expected["late_dropped"])
 
 
@@ -156,7 +190,9 @@ class _Replaying:
             self.shape = shape_of(self.pipeline, self.schema)
         except (WindowingError, PipelineError) as error:
             raise TraceError(str(error)) from error
-        reason = why_not_columnar(self.pipeline, self.schema)  # the operator engine plays the same cases, to be compared
+        reason = why_not_columnar(
+            self.pipeline, self.schema
+        )  # the operator engine plays the same cases, to be compared
         if reason is not None:
             raise TraceError(reason)
         self.engine = choose(self.pipeline, self.schema, engine).make()
@@ -172,7 +208,17 @@ class _Replaying:
         schemas = table_schemas(self.shape)
         folders = {name: str(self.folder / name) for name in schemas}
         ranges = min(2, self.config["max_parallelism"])
-        replay = Replay(self.pipeline, self.shape, scan, self._timeline(beyond), {}, folders, "r", ranges, file_rows=1 << 40)
+        replay = Replay(
+            self.pipeline,
+            self.shape,
+            scan,
+            self._timeline(beyond),
+            {},
+            folders,
+            "r",
+            ranges,
+            file_rows=1 << 40,
+        )
         outcome = self.engine.replay(replay, InProcess())
         if outcome.counts["rows_quarantined"]:
             raise TraceError("an element has no timestamp, or one that no table can hold")
@@ -190,7 +236,9 @@ class _Replaying:
         return Pipeline(
             name="recorded",
             source=DeltaSource("steps", event_time="event_time", arrival_time="arrival_time"),
-            watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(timedelta(milliseconds=1)),
+            watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(
+                timedelta(milliseconds=1)
+            ),
             key_by=self.keys,
             window=assigner_from_json(assigner),
             trigger=trigger,
@@ -204,8 +252,11 @@ class _Replaying:
     def _elements(self) -> list[Json]:
         trigger = self.pipeline.effective_trigger
         inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
-        # The global window takes elements without a timestamp; only one trigger of those that are played looks at it.
-        is_timeless = isinstance(self.pipeline.window, GlobalWindows) and not isinstance(inner, ContinuousEventTimeTrigger)
+        # The global window takes elements without a timestamp; only one trigger of those that are played
+        # looks at it.
+        is_timeless = isinstance(self.pipeline.window, GlobalWindows) and not isinstance(
+            inner, ContinuousEventTimeTrigger
+        )
         elements = []
         for number, step in enumerate(self.steps):
             [(kind, question), *_] = step.items()
@@ -214,12 +265,18 @@ class _Replaying:
             if kind == "element":
                 key = question["key"] if len(self.keys) > 1 else [question["key"]]
                 time = 0 if is_timeless else question.get("timestamp")
-                values = {"value": question["value"], "event_time": _moment(time), "arrival_time": _moment(number + 1)}
+                values = {
+                    "value": question["value"],
+                    "event_time": _moment(time),
+                    "arrival_time": _moment(number + 1),
+                }
                 elements.append({**dict(zip(self.keys, key, strict=True)), **values})
         return elements
 
     def _timeline(self, to_ms: int) -> Timeline:
-        rises = [(number + 1, step["watermark"]) for number, step in enumerate(self.steps) if "watermark" in step]
+        rises = [
+            (number + 1, step["watermark"]) for number, step in enumerate(self.steps) if "watermark" in step
+        ]
         ends, watermarks = np.array(rises, np.int64).reshape(-1, 2).T
         return Timeline(0, to_ms, 1, INITIAL_WATERMARK, ends, watermarks)
 
@@ -230,14 +287,20 @@ class _Replaying:
                 continue
             start, end = pane["window_start"], pane["window_end"]
             window = "global" if start is None else [to_ms(start), to_ms(end)]
-            times = {"window": window, "timestamp": LONG_MAX if end is None else to_ms(end) - 1, "watermark": self._watermark(pane)}
+            times = {
+                "window": window,
+                "timestamp": LONG_MAX if end is None else to_ms(end) - 1,
+                "watermark": self._watermark(pane),
+            }
             row = {"key": self._key(pane), **times, **{name: pane[name] for name in _SELECT}}
             self._step(steps, pane["cause_arrival"] or pane["tick_end"]).rows.append(row)
         for late in left["late_events"]:
             number = to_ms(late["arrival_time"]) - 1
             step = self._step(steps, late["arrival_time"])
             if self.config["side_output_late"]:
-                step.late.append({"key": self._key(late), "value": late["value"], "timestamp": to_ms(late["event_time"])})
+                step.late.append(
+                    {"key": self._key(late), "value": late["value"], "timestamp": to_ms(late["event_time"])}
+                )
             else:
                 steps[number] = step._replace(dropped=step.dropped + 1)
         return steps
@@ -246,7 +309,9 @@ class _Replaying:
         return steps.setdefault(to_ms(at) - 1, Step([], [], 0))
 
     def _watermark(self, pane: Json) -> int:
-        """In force; a table has none for the first one and the last one, of which one is before every tick end."""
+        """In force; a table has none for the first one and the last one, of which one is before every tick
+        end.
+        """
         if pane["watermark"] is not None:
             return to_ms(pane["watermark"])
         return INITIAL_WATERMARK if pane["tick_end"] is None else LONG_MAX

@@ -4,18 +4,38 @@ from pathlib import Path
 
 import click
 
-from jobs.commands import options
-from jobs.commands.options import Time
+from slackwater.jobs.commands import options
+from slackwater.jobs.commands.options import Time
 
 
 @click.command("run")
 @click.argument("pipeline")
-@click.option("--from", "from_ms", type=Time(), metavar="A", help="run the one slice [A, B); without it: catch up from the head")
-@click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="where the last slice ends (exclusive)")
-@click.option("--start", "start_ms", type=Time(), metavar="A", help="where an empty lineage begins, instead of Pipeline.start")
-@click.option("--no-publish", is_flag=True, help="stage and validate only; `slackwater publish` makes it live")
-@click.option("--branch", default="main", metavar="NAME", help="run on a branch that `state fork` made, instead of main")
-@click.option("--all", "everything", is_flag=True, help="catch up over more slices than Pipeline.max_catch_up")
+@click.option(
+    "--from",
+    "from_ms",
+    type=Time(),
+    metavar="A",
+    help="run the one slice [A, B); without it: catch up from the head",
+)
+@click.option(
+    "--to", "to_ms", type=Time(), required=True, metavar="B", help="where the last slice ends (exclusive)"
+)
+@click.option(
+    "--start",
+    "start_ms",
+    type=Time(),
+    metavar="A",
+    help="where an empty lineage begins, instead of Pipeline.start",
+)
+@click.option(
+    "--no-publish", is_flag=True, help="stage and validate only; `slackwater publish` makes it live"
+)
+@click.option(
+    "--branch", default="main", metavar="NAME", help="run on a branch that `state fork` made, instead of main"
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="catch up over more slices than Pipeline.max_catch_up"
+)
 @options.replaying
 @options.warehouse
 @options.pipelines
@@ -37,9 +57,10 @@ def command(
 ) -> None:
     """Replay the arrivals of [A, B), or of everything from the head to B, and publish slice after slice.
 
-    Exit codes: 0 done or nothing to do, 2 usage, 3 try again, 4 rejected by validation, 5 another run was first.
+    Exit codes: 0 done or nothing to do, 2 usage, 3 try again, 4 rejected by validation, 5 another run was
+    first.
     """
-    from jobs.protocol.catch_up import CatchUp, Request
+    from slackwater.jobs.protocol.catch_up import CatchUp, Request
 
     options.log_to_stderr(log_format)
     request = Request(
@@ -57,6 +78,6 @@ def command(
     if manifest is None:
         work.run()
         return
-    from jobs.protocol.outcome import report_to
+    from slackwater.jobs.protocol.outcome import report_to
 
     report_to(manifest, work)

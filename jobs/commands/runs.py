@@ -5,26 +5,43 @@ from typing import Any
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 RAN = ("run", "close")
 COUNTS = ["rows_read", "fired", "refired", "late", "quarantined"]
-COLUMNS = ["seq", "kind", "branch", "live", "slice", *COUNTS, "open", "watermark_out", "verdict", "seconds", "run_id"]
+COLUMNS = [
+    "seq",
+    "kind",
+    "branch",
+    "live",
+    "slice",
+    *COUNTS,
+    "open",
+    "watermark_out",
+    "verdict",
+    "seconds",
+    "run_id",
+]
 
 
 @click.command("runs")
 @click.argument("pipeline")
 @click.argument("seq", type=options.SEQ, required=False)
-@click.option("--since", type=click.IntRange(0, 2**63 - 2), default=0, metavar="SEQ", help="only rows after SEQ")
+@click.option(
+    "--since", type=click.IntRange(0, 2**63 - 2), default=0, metavar="SEQ", help="only rows after SEQ"
+)
 @options.warehouse
 @options.pipelines
 @options.output
-def command(pipeline: str, seq: int | None, since: int, warehouse: str | None, pipelines: str | None, output: str) -> None:
+def command(
+    pipeline: str, seq: int | None, since: int, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
     """The ledger, oldest row first; with SEQ one run in detail: its counts, hashes, phases and checks.
 
-    Under "live" a run has the branch in which it counts now (none: it was replaced), and any other row the runs that it made live.
+    Under "live" a run has the branch in which it counts now (none: it was replaced), and any other row the
+    runs that it made live.
     """
-    from jobs.tables.inspection import Inspection
+    from slackwater.jobs.tables.inspection import Inspection
 
     tables = Inspection.of(pipeline, warehouse)
     if seq is not None:
@@ -35,7 +52,10 @@ def command(pipeline: str, seq: int | None, since: int, warehouse: str | None, p
     rows = [_summary(asdict(row), touched) for row, touched in found]
     if output == "table":
         live = tables.lineage_of([row for row, _ in found])
-        rows = [{**row, "live": live[row["seq"]], **({} if row["kind"] in RAN else dict.fromkeys(COUNTS))} for row in rows]
+        rows = [
+            {**row, "live": live[row["seq"]], **({} if row["kind"] in RAN else dict.fromkeys(COUNTS))}
+            for row in rows
+        ]
     options.show(rows, COLUMNS, output, empty=f"{pipeline}: the ledger has no rows after {since}.")
     if output == "table":
         _attempts(tables.open_attempts())
@@ -66,9 +86,16 @@ def _one(row: Any, checks: list[dict[str, Any]], output: str) -> None:
         for name, value in facts.items()
         if name not in ("checks", "files", "live", "inputs", "phase_seconds", "erased")
     ]
-    lines += [{"what": f"input {item['table']}", "value": f"version {item['version']}, {item['rows']} rows"} for item in facts["inputs"]]
-    lines += [{"what": f"seconds of {name}", "value": value} for name, value in facts["phase_seconds"].items()]
-    options.show([{**line, "value": _text(line["value"])} for line in lines], ["what", "value"], output, empty="")
+    lines += [
+        {"what": f"input {item['table']}", "value": f"version {item['version']}, {item['rows']} rows"}
+        for item in facts["inputs"]
+    ]
+    lines += [
+        {"what": f"seconds of {name}", "value": value} for name, value in facts["phase_seconds"].items()
+    ]
+    options.show(
+        [{**line, "value": _text(line["value"])} for line in lines], ["what", "value"], output, empty=""
+    )
     columns = ["expectation", "severity", "passed", "observed", "unexpected", "checked", "sample_json"]
     options.show(checks, columns, output, empty="no checks were recorded", title="\nchecks")
 

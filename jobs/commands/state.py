@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
-from jobs.commands import moves, options
+from slackwater.jobs.commands import moves, options
 
 
 @click.group("state")
 def command() -> None:
-    """Windows, timers, keyed state and watermarks as of a run (default: main's head); fork, restore and close the lineage; adopt a
-    source that was made again."""
+    """Windows, timers, keyed state and watermarks as of a run (default: main's head); fork, restore and close
+    the lineage; adopt a source that was made again."""
 
 
 def _common(function: Any) -> Any:
@@ -28,16 +28,30 @@ def _common(function: Any) -> Any:
 @command.command("windows")
 @_common
 @options.key
-def windows(pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned up."""
-    columns = ["window_start", "window_end", "elements", "firings", "next_firing", "cleanup_time", "last_arrival"]
+def windows(
+    pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
+    """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned
+    up.
+    """
+    columns = [
+        "window_start",
+        "window_end",
+        "elements",
+        "firings",
+        "next_firing",
+        "cleanup_time",
+        "last_arrival",
+    ]
     _snapshot("window_state", pipeline, seq, key, warehouse, output, columns, "no window is open")
 
 
 @command.command("timers")
 @_common
 @options.key
-def timers(pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
+def timers(
+    pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
     """Pending timers, the next ones first."""
     columns = ["time", "domain", "purpose", "window_start", "window_end", "service"]
     _snapshot("timers", pipeline, seq, key, warehouse, output, columns, "no timer is pending")
@@ -46,7 +60,9 @@ def timers(pipeline: str, seq: int | None, key: str | None, warehouse: str | Non
 @command.command("keyed")
 @_common
 @options.key
-def keyed(pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
+def keyed(
+    pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
     """State that user functions keep for each key, beside its windows."""
     columns = ["state_name", "namespace_start", "namespace_end", "map_key", "value"]
     _snapshot("keyed_state", pipeline, seq, key, warehouse, output, columns, "no key has state of its own")
@@ -60,8 +76,10 @@ def keyed(pipeline: str, seq: int | None, key: str | None, warehouse: str | None
 @options.pipelines
 @options.output
 def diff(pipeline: str, a: str, b: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a branch, or main."""
-    from jobs.tables.inspection import Inspection
+    """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a
+    branch, or main.
+    """
+    from slackwater.jobs.tables.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     rows = inspection.differences(a, b)
@@ -78,26 +96,49 @@ def _listed(named: dict[str, Any] | None) -> str | None:
 def _differs(row: dict[str, Any], a: str, b: str) -> str:
     if row["there"] != "both":
         return f"only in {a if row['there'] == 'left' else b}"
-    return ", ".join(f"{name} {options.cell(row['left'][name])} → {options.cell(row['right'][name])}" for name in row["left"])
+    return ", ".join(
+        f"{name} {options.cell(row['left'][name])} → {options.cell(row['right'][name])}"
+        for name in row["left"]
+    )
 
 
 @command.command("watermarks")
 @_common
-def watermarks(pipeline: str, seq: int | None, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """The pipeline's watermark and clock, and how far each source partition has come. The first row is the pipeline's."""
-    from jobs.tables.inspection import Inspection
+def watermarks(
+    pipeline: str, seq: int | None, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
+    """The pipeline's watermark and clock, and how far each source partition has come. The first row is the
+    pipeline's.
+    """
+    from slackwater.jobs.tables.inspection import Inspection
 
     rows = Inspection.of(pipeline, warehouse).snapshot("source_progress", seq).to_pylist()
     rows.sort(key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""))
-    columns = ["source_partition", "max_event_time", "last_arrival", "idle", "watermark", "clock", "unfinished_tick_start", "collected"]
+    columns = [
+        "source_partition",
+        "max_event_time",
+        "last_arrival",
+        "idle",
+        "watermark",
+        "clock",
+        "unfinished_tick_start",
+        "collected",
+    ]
     options.show(rows, columns, output, empty=f"{pipeline}: there is no progress yet")
 
 
 def _snapshot(
-    table: str, pipeline: str, seq: int | None, key: str | None, warehouse: str | None, output: str, columns: list[str], empty: str
+    table: str,
+    pipeline: str,
+    seq: int | None,
+    key: str | None,
+    warehouse: str | None,
+    output: str,
+    columns: list[str],
+    empty: str,
 ) -> None:
-    from jobs.tables.inspection import Inspection
-    from jobs.tables.named_keys import is_key
+    from slackwater.jobs.tables.inspection import Inspection
+    from slackwater.jobs.tables.named_keys import is_key
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()

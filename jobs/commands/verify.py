@@ -1,9 +1,9 @@
-"""`slackwater verify`: repeats a recorded run and compares hashes, or compares the tables with the ledger. Starts Spark only to repeat a
-large slice."""
+"""`slackwater verify`: repeats a recorded run and compares hashes, or compares the tables with the ledger.
+Starts Spark only to repeat a large slice."""
 
 import click
 
-from jobs.commands import options
+from slackwater.jobs.commands import options
 
 _REPEATED = ["what", "recorded", "replayed", "equal"]
 _COMPARED = ["table", "seq", "what", "recorded", "stored"]
@@ -12,46 +12,69 @@ _COMPARED = ["table", "seq", "what", "recorded", "stored"]
 @click.command("verify")
 @click.argument("pipeline")
 @click.argument("seq", type=options.SEQ, required=False)
-@click.option("--tables", "of_tables", is_flag=True, help="compare what stands in the tables with the ledger, instead of a run")
+@click.option(
+    "--tables",
+    "of_tables",
+    is_flag=True,
+    help="compare what stands in the tables with the ledger, instead of a run",
+)
 @options.warehouse
 @options.pipelines
 @options.output
-def command(pipeline: str, seq: int | None, of_tables: bool, warehouse: str | None, pipelines: str | None, output: str) -> None:
-    """Replay run SEQ from the versions and the snapshot that it was pinned to, and compare hashes and counts. Changes nothing.
+def command(
+    pipeline: str, seq: int | None, of_tables: bool, warehouse: str | None, pipelines: str | None, output: str
+) -> None:
+    """Replay run SEQ from the versions and the snapshot that it was pinned to, and compare hashes and counts.
+    Changes nothing.
 
-    With --tables instead of SEQ: compare panes, late rows, quarantine and parked state of each live run with the hashes and counts of the
-    ledger, and `published` with its corrections and the panes. Rows that somebody has deleted or edited are noticed, and damaged files.
+    With --tables instead of SEQ: compare panes, late rows, quarantine and parked state of each live run with
+    the hashes and counts of the ledger, and `published` with its corrections and the panes. Rows that
+    somebody has deleted or edited are noticed, and damaged files.
 
-    Exit codes: 0 equal, 1 different, 2 can't be repeated (what it read is gone, or it was declared otherwise).
+    Exit codes: 0 equal, 1 different, 2 can't be repeated (what it read is gone, or it was declared
+    otherwise).
     """
     if (seq is None) != of_tables:
-        raise click.UsageError("give the SEQ of a run (`slackwater runs` lists them), or --tables, and not both")
-    is_equal = _tables(pipeline, warehouse, pipelines, output) if seq is None else _run(pipeline, seq, warehouse, pipelines, output)
+        raise click.UsageError(
+            "give the SEQ of a run (`slackwater runs` lists them), or --tables, and not both"
+        )
+    is_equal = (
+        _tables(pipeline, warehouse, pipelines, output)
+        if seq is None
+        else _run(pipeline, seq, warehouse, pipelines, output)
+    )
     if not is_equal:
         raise click.exceptions.Exit(1)
 
 
 def _run(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, output: str) -> bool:
-    from jobs.protocol.catch_up import verifier
+    from slackwater.jobs.protocol.catch_up import verifier
 
     found = verifier(pipeline, warehouse, pipelines).verify(seq)
-    rows = [{"what": fact.what, "recorded": fact.recorded, "replayed": fact.replayed, "equal": fact.is_equal} for fact in found.facts]
+    rows = [
+        {"what": fact.what, "recorded": fact.recorded, "replayed": fact.replayed, "equal": fact.is_equal}
+        for fact in found.facts
+    ]
     options.show(rows, _REPEATED, output, empty="")
     for note in found.notes:
         click.echo(f"{pipeline}: {note}.", err=True)
     for table in found.tables:
         click.echo(
-            f"{table.table}: {table.only_recorded} rows only as recorded, {table.only_replayed} only as replayed, e.g. "
-            + ", ".join(f"{name}={value}" for name, value in table.example.items()),
+            f"{table.table}: {table.only_recorded} rows only as recorded, {table.only_replayed} only as "
+            "replayed, e.g. " + ", ".join(f"{name}={value}" for name, value in table.example.items()),
             err=True,
         )
-    verdict = "repeats to the same hashes and counts" if found.is_equal else "does NOT repeat: what differs is above"
+    verdict = (
+        "repeats to the same hashes and counts"
+        if found.is_equal
+        else "does NOT repeat: what differs is above"
+    )
     click.echo(f"{pipeline}: run {seq} {verdict}.", err=True)
     return found.is_equal
 
 
 def _tables(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> bool:
-    from jobs.protocol.catch_up import table_checks
+    from slackwater.jobs.protocol.catch_up import table_checks
 
     checks = table_checks(pipeline, warehouse, pipelines)
     facts = list(checks.facts())
@@ -63,6 +86,10 @@ def _tables(pipeline: str, warehouse: str | None, pipelines: str | None, output:
         click.echo(f"{row['table']}{run}: {row['what']} differ. {row['step']}", err=True)
     for note in checks.notes():
         click.echo(f"{pipeline}: {note}.", err=True)
-    verdict = f"{len(differing)} of them differ: what, and how to go on, is above" if differing else "all are as recorded"
+    verdict = (
+        f"{len(differing)} of them differ: what, and how to go on, is above"
+        if differing
+        else "all are as recorded"
+    )
     click.echo(f"{pipeline}: {len(rows)} facts of the tables were compared, {verdict}.", err=True)
     return not differing

@@ -1,7 +1,7 @@
 """Which rows meet a condition: SQL's three-valued logic on whole Arrow columns, the same for every engine.
 
-Integers and decimals compare exactly, floats as doubles (a literal is the nearest one); NaN equals itself and is greater than every
-number; text compares by its UTF-8 bytes.
+Integers and decimals compare exactly, floats as doubles (a literal is the nearest one); NaN equals itself and
+is greater than every number; text compares by its UTF-8 bytes.
 """
 
 import math
@@ -18,10 +18,29 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.pipelines.conditions import And, Column, Comparison, Holds, IsNull, Literal, Not, Or, Term, columns_of, parse_condition
-from jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.conditions import (
+    And,
+    Column,
+    Comparison,
+    Holds,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Term,
+    columns_of,
+    parse_condition,
+)
+from slackwater.jobs.pipelines.errors import PipelineError
 
-_COMPARE = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+_COMPARE = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
 _FAMILIES = {
     "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     "text": (pa.types.is_string, pa.types.is_large_string),
@@ -56,7 +75,10 @@ def bind_condition(subject: str, text: str, types: Mapping[str, pa.DataType]) ->
     term = parse_condition(subject, text)
     for name in columns_of(term):
         if name not in types:
-            raise PipelineError(subject, f"where reads {name!r}, and the source has no such column; it has {', '.join(sorted(types))}")
+            raise PipelineError(
+                subject,
+                f"where reads {name!r}, and the source has no such column; it has {', '.join(sorted(types))}",
+            )
     _check(subject, term, types)
     return Condition(term)
 
@@ -69,10 +91,15 @@ def _check(subject: str, term: Term, types: Mapping[str, pa.DataType]) -> None:
         case Not(part):
             _check(subject, part, types)
         case Holds(Column(name)) if not pa.types.is_boolean(types[name]):
-            raise PipelineError(subject, f"where has {name!r} by itself, and the column is {types[name]}; compare it with something")
+            raise PipelineError(
+                subject,
+                f"where has {name!r} by itself, and the column is {types[name]}; compare it with something",
+            )
         case Comparison(Column(name), _, Column(other)):
             if _comparable(types[name]) is None or _comparable(types[name]) != _comparable(types[other]):
-                raise PipelineError(subject, f"where compares {name!r} ({types[name]}) with {other!r} ({types[other]})")
+                raise PipelineError(
+                    subject, f"where compares {name!r} ({types[name]}) with {other!r} ({types[other]})"
+                )
         case Comparison(Column(name), _, value):
             assert not isinstance(value, Column)
             kind = types[name]
@@ -99,9 +126,17 @@ def _family(kind: pa.DataType) -> str | None:
 
 
 def _comparable(kind: pa.DataType) -> Any:
-    """What two columns must share to be compared: numbers only with numbers that are held alike, so that no side is rounded."""
+    """What two columns must share to be compared: numbers only with numbers that are held alike, so that no
+    side is rounded.
+    """
     if _family(kind) == "number":
-        return ("float",) if pa.types.is_floating(kind) else ("decimal", kind.scale) if pa.types.is_decimal(kind) else ("integer",)
+        return (
+            ("float",)
+            if pa.types.is_floating(kind)
+            else ("decimal", kind.scale)
+            if pa.types.is_decimal(kind)
+            else ("integer",)
+        )
     return _family(kind)
 
 

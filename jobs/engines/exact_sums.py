@@ -1,6 +1,7 @@
 """Sums of doubles that do not depend on the order of their terms.
 
-A finite double is an integer multiple of 2**-1074, so a sum is kept as one Python integer in that unit and rounded once, when it is read.
+A finite double is an integer multiple of 2**-1074, so a sum is kept as one Python integer in that unit and
+rounded once, when it is read.
 """
 
 import math
@@ -24,7 +25,9 @@ def add(total: ExactSum, x: float) -> ExactSum:
     """`total` + `x`, exactly."""
     if math.isfinite(x):
         numerator, denominator = x.as_integer_ratio()
-        return ExactSum(total.scaled + (numerator << (UNIT_BITS + 1 - denominator.bit_length())), total.specials)
+        return ExactSum(
+            total.scaled + (numerator << (UNIT_BITS + 1 - denominator.bit_length())), total.specials
+        )
     if math.isnan(x):
         return ExactSum(total.scaled, total.specials | _NAN)
     return ExactSum(total.scaled, total.specials | (_POSITIVE_INFINITY if x > 0 else _NEGATIVE_INFINITY))
@@ -36,7 +39,9 @@ def merge(a: ExactSum, b: ExactSum) -> ExactSum:
 
 
 def rounded(total: ExactSum, divisor: int = 1) -> float:
-    """`total` / `divisor` as the nearest double (ties to even); an overflow is ±inf, NaN or inf + -inf is NaN, and no zero is negative."""
+    """`total` / `divisor` as the nearest double (ties to even); an overflow is ±inf, NaN or inf + -inf is
+    NaN, and no zero is negative.
+    """
     if total.specials & _NAN or (total.specials & _POSITIVE_INFINITY and total.specials & _NEGATIVE_INFINITY):
         return math.nan
     if total.specials:
@@ -45,7 +50,9 @@ def rounded(total: ExactSum, divisor: int = 1) -> float:
 
 
 def quotient(divided: int, divisor: int) -> float:
-    """`divided` / `divisor` (positive) as the nearest double (ties to even); an overflow is ±inf, and no zero is negative."""
+    """`divided` / `divisor` (positive) as the nearest double (ties to even); an overflow is ±inf, and no zero
+    is negative.
+    """
     try:
         return divided / divisor + 0.0
     except OverflowError:
@@ -53,9 +60,11 @@ def quotient(divided: int, divisor: int) -> float:
 
 
 def root(divided: int, divisor: int) -> float:
-    """√(`divided` / `divisor`), of numbers not negative, as the nearest double; it can't overflow where both come from doubles.
+    """√(`divided` / `divisor`), of numbers not negative, as the nearest double; it can't overflow where both
+    come from doubles.
 
-    The integer root of the quotient, with more bits than a double has and a last bit that says whether it is inexact, rounds as the root.
+    The integer root of the quotient, with more bits than a double has and a last bit that says whether it is
+    inexact, rounds as the root.
     """
     if divided == 0:
         return 0.0
@@ -67,11 +76,17 @@ def root(divided: int, divisor: int) -> float:
 
 
 def encode(total: ExactSum) -> bytes:
-    """Canonical bytes: one of specials, two (big-endian) of trailing zero bits, then the odd rest, as short as two's complement can be."""
+    """Canonical bytes: one of specials, two (big-endian) of trailing zero bits, then the odd rest, as short
+    as two's complement can be.
+    """
     scaled = total.scaled
     zeros = (scaled & -scaled).bit_length() - 1 if scaled else 0
     rest = scaled >> zeros
-    return bytes([total.specials]) + zeros.to_bytes(2, "big") + rest.to_bytes(rest.bit_length() // 8 + 1, "big", signed=True)
+    return (
+        bytes([total.specials])
+        + zeros.to_bytes(2, "big")
+        + rest.to_bytes(rest.bit_length() // 8 + 1, "big", signed=True)
+    )
 
 
 def decode(data: bytes) -> ExactSum:

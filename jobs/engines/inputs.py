@@ -1,6 +1,7 @@
 """The rows of a slice: which files of a pinned source version hold them, and how a task reads those files.
 
-A task reads Parquet itself. Where that is impossible (deletion vectors, column mapping) Spark scans instead; `why_not_direct` says why.
+A task reads Parquet itself. Where that is impossible (deletion vectors, column mapping) Spark scans instead;
+`why_not_direct` says why.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,16 +19,16 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from jobs.engines.coverage import Stretch, had_readers, read_to, rests_on
-from jobs.engines.source_changes import UNKNOWN, Changes, Loss, changes_of, commits
-from jobs.errors import PermanentError, UsageError
-from jobs.pipelines import DeltaSource
-from jobs.tables.delta import filesystem
-from jobs.tables.errors import LogDamaged, NotADeltaTable
-from jobs.tables.log_files import check_commits, damage
-from jobs.tables.parquet import opened
-from jobs.tables.reading import actions_of
-from jobs.tables.storage_errors import not_readable, reads, reason
+from slackwater.jobs.engines.coverage import Stretch, had_readers, read_to, rests_on
+from slackwater.jobs.engines.source_changes import UNKNOWN, Changes, Loss, changes_of, commits
+from slackwater.jobs.errors import PermanentError, UsageError
+from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.tables.delta import filesystem
+from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
+from slackwater.jobs.tables.log_files import check_commits, damage
+from slackwater.jobs.tables.parquet import opened
+from slackwater.jobs.tables.reading import actions_of
+from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
@@ -73,8 +74,10 @@ class InputFile:
         path: relative to the source's folder.
         partition: values of the partition columns, which the file itself lacks.
         rows, bytes: its size; rows is None where the log doesn't say.
-        may_hold_unread: whether rows may stand in it that arrived before the slice, or without an arrival time, and that no run has read.
-        read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival time; None: none has.
+        may_hold_unread: whether rows may stand in it that arrived before the slice, or without an arrival
+            time, and that no run has read.
+        read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival
+            time; None: none has.
         fraction: about how much of it is of the slice, by its least and greatest arrival.
         share: (number, count): which of so many shares of its row groups is meant.
     """
@@ -90,7 +93,11 @@ class InputFile:
 
     def shares(self, count: int) -> "list[InputFile]":
         """The file as so many shares of about equal size; one at least."""
-        return [replace(self, fraction=self.fraction / count, share=(number, count)) for number in range(count)] if count > 1 else [self]
+        return (
+            [replace(self, fraction=self.fraction / count, share=(number, count)) for number in range(count)]
+            if count > 1
+            else [self]
+        )
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,8 @@ class PinnedSource:
         schema: all columns, partition columns included.
         why_not_direct: None when tasks may read the files themselves, else the reason.
         table_id: the table's own; another one that is made in its place has another.
-        erasing: versions that have deleted rows which count as never written; see `jobs.tables.ledger.ERASE`.
+        erasing: versions that have deleted rows which count as never written; see
+            `slackwater.jobs.tables.ledger.ERASE`.
     """
 
     uri: str
@@ -123,7 +131,9 @@ class PinnedSource:
 
     @cached_property
     def actions(self) -> pa.Table:
-        """Its files as of `jobs.tables.reading.actions_of`, in path order. Tasks, which know their files, are not sent them."""
+        """Its files as of `slackwater.jobs.tables.reading.actions_of`, in path order. Tasks, which know their
+        files, are not sent them.
+        """
         return actions_of(DeltaTable(self.uri, version=self.version)).sort_by("path")
 
     @cached_property
@@ -132,7 +142,11 @@ class PinnedSource:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("actions", "_changes_by_version")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("actions", "_changes_by_version")
+        }
 
     def files(
         self,
@@ -143,28 +157,46 @@ class PinnedSource:
         restated: Sequence[Stretch] = (),
         also: Sequence[int] = (),
     ) -> list[InputFile]:
-        """Files that may hold rows of the slice, by partition values and statistics, in path order; and files that the parent run's version
-        `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without an arrival time. `restated`
-        is what live runs have read at versions newer than `before`; rows that arrived in one of the milliseconds `also` are wanted too."""
+        """Files that may hold rows of the slice, by partition values and statistics, in path order; and files
+        that the parent run's version
+        `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without
+        an arrival time. `restated` is what live runs have read at versions newer than `before`; rows that
+        arrived in one of the milliseconds `also` are wanted too."""
         new = None if before is None else self._new_since(before, restated)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
         for file, bounds in _with_bounds(self.actions, self._name_in_log(arrival)):
             read_ms = None if new is None else read_to(restated, new.get(file.path, UNKNOWN))
-            has_left = bounds is None or (bounds[0] < low and (read_ms is None or bounds[1] + 999 >= read_ms * 1000))
+            has_left = bounds is None or (
+                bounds[0] < low and (read_ms is None or bounds[1] + 999 >= read_ms * 1000)
+            )
             is_earlier = before is not None and has_left  # a lineage reads nothing from before its start
-            unread = (new is None or file.path in new) and (is_earlier or (file.may_hold_unread and read_ms is None))
+            unread = (new is None or file.path in new) and (
+                is_earlier or (file.may_hold_unread and read_ms is None)
+            )
             # The log may cut a time to milliseconds, so the greatest may be up to 999 µs more than it says.
             in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
-            in_slice = in_slice or (bounds is not None and any(bounds[0] // 1000 <= ms <= (bounds[1] + 999) // 1000 for ms in also))
+            in_slice = in_slice or (
+                bounds is not None
+                and any(bounds[0] // 1000 <= ms <= (bounds[1] + 999) // 1000 for ms in also)
+            )
             if in_slice or unread:
                 fraction = 1.0 if unread or bounds is None else _fraction(bounds, low, high)
-                chosen.append(replace(file, may_hold_unread=unread, read_to_ms=read_ms if unread else None, fraction=fraction))
+                chosen.append(
+                    replace(
+                        file,
+                        may_hold_unread=unread,
+                        read_to_ms=read_ms if unread else None,
+                        fraction=fraction,
+                    )
+                )
         return chosen
 
-    def check_kept(self, before: "PinnedSource", from_ms: int, arrival: str, restated: Sequence[Stretch] = ()) -> None:
-        """Refuse a source that has lost or changed rows which runs before `from_ms` have read and none has read again since. Mere rewrites
-        (compaction) are no change.
+    def check_kept(
+        self, before: "PinnedSource", from_ms: int, arrival: str, restated: Sequence[Stretch] = ()
+    ) -> None:
+        """Refuse a source that has lost or changed rows which runs before `from_ms` have read and none has
+        read again since. Mere rewrites (compaction) are no change.
 
         Raises:
             SourceRewritten: it has.
@@ -179,9 +211,16 @@ class PinnedSource:
             raise rewritten(self, before, f"{len(lost)} files, e.g. {min(lost)}", least)
 
     def _lost(
-        self, losses: Iterable[Loss], before: "PinnedSource", from_ms: int, arrival: str, restated: Sequence[Stretch]
+        self,
+        losses: Iterable[Loss],
+        before: "PinnedSource",
+        from_ms: int,
+        arrival: str,
+        restated: Sequence[Stretch],
     ) -> dict[str, int | None]:
-        """Paths of files with rows that live runs have read and that are gone, and the earliest arrival in each; None: not known."""
+        """Paths of files with rows that live runs have read and that are gone, and the earliest arrival in
+        each; None: not known.
+        """
         lost: dict[str, int | None] = {}
         listed: dict[int, dict[str, tuple[InputFile, Bounds | None]]] = {}
         for loss in losses:
@@ -190,30 +229,40 @@ class PinnedSource:
             version = before.version if loss.listed is None else loss.listed
             if version not in listed:
                 actions = (before if version == before.version else replace(self, version=version)).actions
-                listed[version] = {file.path: (file, bounds) for file, bounds in _with_bounds(actions, self._name_in_log(arrival))}
+                listed[version] = {
+                    file.path: (file, bounds)
+                    for file, bounds in _with_bounds(actions, self._name_in_log(arrival))
+                }
             file, bounds = listed[version][loss.path]
-            low, high = (_FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
+            low, high = (
+                (_FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
+            )
             if file.may_hold_unread or rests_on(restated, low, high, loss, from_ms):
                 lost[loss.path] = low if bounds is not None and bounds != _NOWHERE else None
         return lost
 
     def _vanished(self, before: "PinnedSource", from_ms: int, arrival: str) -> dict[str, int | None]:
-        """As `_lost` where the log is gone: files that are not there any more. Their rows can only stand in files that have come since; if
-        one of those may hold rows that arrived before the slice, none are given: Spark then compares the rows."""
+        """As `_lost` where the log is gone: files that are not there any more. Their rows can only stand in
+        files that have come since; if one of those may hold rows that arrived before the slice, none are
+        given: Spark then compares the rows."""
         column, paths = self._name_in_log(arrival), _paths(before)
         for file, bounds in _with_bounds(self.actions, column):
-            if file.path not in paths and (file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000):
+            if file.path not in paths and (
+                file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000
+            ):
                 return {}
         vanished = paths - _paths(self)
         lost: dict[str, int | None] = {}
         for file, bounds in _with_bounds(before.actions, column):
-            if file.path in vanished and (file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000):
+            if file.path in vanished and (
+                file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000
+            ):
                 lost[file.path] = None if bounds is None or bounds == _NOWHERE else bounds[0] // 1000
         return lost
 
     def _name_in_log(self, column: str) -> str:
-        """The name under which the list of files has a column's bounds: where columns are mapped, not the one that users see, unless they
-        are partitioned by it."""
+        """The name under which the list of files has a column's bounds: where columns are mapped, not the one
+        that users see, unless they are partitioned by it."""
         is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names
         return name_in_files(self.schema.field(column)) if is_mapped else column
 
@@ -222,25 +271,33 @@ class PinnedSource:
         return self._changes_since(before) is not None
 
     def is_certain_since(self, before: "PinnedSource", restated: Sequence[Stretch] = ()) -> bool:
-        """Whether the log still says of each file whether its rows are new since `before` or old, to runs that have read as `restated`."""
+        """Whether the log still says of each file whether its rows are new since `before` or old, to runs
+        that have read as `restated`.
+        """
         changes = self._changes_since(before)
-        return changes is not None and UNKNOWN not in changes.new_files(item.version for item in restated).values()
+        return (
+            changes is not None
+            and UNKNOWN not in changes.new_files(item.version for item in restated).values()
+        )
 
     def added_since(self, before: "PinnedSource", read_at: Iterable[int] = ()) -> dict[str, int] | None:
-        """Paths of files that brought new rows since `before`, and the version that did; None where the log does not say it any more, or
-        not for each of the versions `read_at` whether it had the rows."""
+        """Paths of files that brought new rows since `before`, and the version that did; None where the log
+        does not say it any more, or not for each of the versions `read_at` whether it had the rows."""
         changes = self._changes_since(before)
         added = None if changes is None else changes.new_files(read_at)
         return None if added is None or UNKNOWN in added.values() else added
 
     def names_at(self, version: int) -> dict[str, str | None]:
         """The columns, and what each was called at another version; None where it was not there."""
-        names = {name_in_files(column): column.name for column in pa.schema(DeltaTable(self.uri, version=version).schema())}
+        names = {
+            name_in_files(column): column.name
+            for column in pa.schema(DeltaTable(self.uri, version=version).schema())
+        }
         return {column.name: names.get(name_in_files(column)) for column in self.schema}
 
     def _new_since(self, before: "PinnedSource", restated: Sequence[Stretch] = ()) -> dict[str, int]:
-        """Paths of files that may hold rows which `before` lacks, and the version that brought each; where the log is gone, all that
-        `before` did not have."""
+        """Paths of files that may hold rows which `before` lacks, and the version that brought each; where
+        the log is gone, all that `before` did not have."""
         changes = self._changes_since(before)
         if changes is not None:
             return changes.new_files(item.version for item in restated)
@@ -255,12 +312,15 @@ class PinnedSource:
         return known[before.version]
 
 
-def rewritten(source: PinnedSource, before: PinnedSource, seen_by: str, least_ms: int | None = None) -> SourceRewritten:
-    """The error for a source whose covered rows have changed between two versions; `least_ms` is the earliest arrival among them, None
-    where that is not known."""
+def rewritten(
+    source: PinnedSource, before: PinnedSource, seen_by: str, least_ms: int | None = None
+) -> SourceRewritten:
+    """The error for a source whose covered rows have changed between two versions; `least_ms` is the earliest
+    arrival among them, None where that is not known."""
     earliest = "" if least_ms is None else f", arrivals from {to_datetime(least_ms):%Y-%m-%dT%H:%M:%S}Z on"
     return SourceRewritten(
-        f"source {source.uri}: rows that runs have already read were changed or removed between version {before.version}, which the run "
+        f"source {source.uri}: rows that runs have already read were changed or removed between version "
+        f"{before.version}, which the run "
         f"before was pinned to, and version {source.version} ({seen_by}{earliest}).",
         uri=source.uri,
         before=before.version,
@@ -269,8 +329,11 @@ def rewritten(source: PinnedSource, before: PinnedSource, seen_by: str, least_ms
     )
 
 
-def pin(source: DeltaSource, uri: str, version: int | None = None, table_id: str | None = None) -> PinnedSource:
-    """The source at `version` (default: newest), which must be a version of the table `table_id` (None: of any).
+def pin(
+    source: DeltaSource, uri: str, version: int | None = None, table_id: str | None = None
+) -> PinnedSource:
+    """The source at `version` (default: newest), which must be a version of the table `table_id` (None: of
+    any).
 
     Raises:
         NotADeltaTable, EmptySource, LogDamaged: what is at `uri` can't be read as a source.
@@ -289,18 +352,25 @@ def pin(source: DeltaSource, uri: str, version: int | None = None, table_id: str
     return _pinned(source, uri, table)
 
 
-def pin_both(source: DeltaSource, uri: str, version: int, table_id: str | None = None) -> tuple[PinnedSource, PinnedSource]:
-    """(the source at its newest version, the source at `version`), both versions of the table `table_id`; raising as `pin`."""
+def pin_both(
+    source: DeltaSource, uri: str, version: int, table_id: str | None = None
+) -> tuple[PinnedSource, PinnedSource]:
+    """(the source at its newest version, the source at `version`), both versions of the table `table_id`;
+    raising as `pin`.
+    """
     table = _opened(source, uri, since=version)
     _refuse_other(source, uri, str(table.metadata().id), table_id)
     newest = _pinned(source, uri, table)
-    return newest, newest if version == newest.version else _pinned(source, uri, _moved_to(source, uri, table, version))
+    return newest, newest if version == newest.version else _pinned(
+        source, uri, _moved_to(source, uri, table, version)
+    )
 
 
 def _refuse_other(source: DeltaSource, uri: str, there: str, wanted: str | None) -> None:
     if wanted is not None and there != wanted:
         raise SourceReplaced(
-            f"source {source.table!r}: the table at {uri} is not the one that runs have read. It was dropped and made again, or replaced: "
+            f"source {source.table!r}: the table at {uri} is not the one that runs have read. It was dropped "
+            "and made again, or replaced: "
             f"its id is {there}, theirs was {wanted}.",
             uri=uri,
             table_id=there,
@@ -316,7 +386,8 @@ def _opened(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTab
         if (failure := not_readable(uri, error) or _lost_file(uri, error)) is not None:
             raise failure from error
         raise NotADeltaTable(
-            f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first (for an example: "
+            f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first "
+            "(for an example: "
             "`slackwater examples load NAME --from A --to B`), or mend DeltaSource(...).",
             uri=uri,
         ) from error
@@ -337,7 +408,8 @@ def _moved_to(source: DeltaSource, uri: str, table: DeltaTable, version: int) ->
         if (failure := not_readable(uri, error)) is not None:
             raise failure from error
         raise VersionGone(
-            f"source {source.table!r}: version {version} can't be read any more ({reason(error)}). A run that was pinned to it can't "
+            f"source {source.table!r}: version {version} can't be read any more ({reason(error)}). A run "
+            "that was pinned to it can't "
             "be repeated; keep the source's log for longer (delta.logRetentionDuration).",
             uri=uri,
             version=version,
@@ -351,12 +423,17 @@ def _pinned(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSource:
     actions = actions_of(table)
     if not actions.num_rows:
         raise EmptySource(
-            f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to replay yet.", uri=uri
+            f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to "
+            "replay yet.",
+            uri=uri,
         )
     reasons = (
         ("deletion vectors", "deletionVectors" in features),
         ("column mapping", mapping != "none"),
-        ("files of another table", pc.any(pc.match_substring_regex(actions.column("path"), "^([a-z0-9]+:|/)")).as_py()),
+        (
+            "files of another table",
+            pc.any(pc.match_substring_regex(actions.column("path"), "^([a-z0-9]+:|/)")).as_py(),
+        ),
     )
     why_not_direct = " and ".join(reason for reason, present in reasons if present) or None
     pinned = PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct, str(metadata.id))
@@ -369,7 +446,8 @@ class ColumnStatistics(NamedTuple):
 
     Attributes:
         is_complete: it holds no null.
-        bounds: no value is less than the first or greater than the second; times as integers of the column's unit. None: not known.
+        bounds: no value is less than the first or greater than the second; times as integers of the column's
+            unit. None: not known.
     """
 
     is_complete: bool
@@ -383,10 +461,13 @@ class SourceBatch:
     Attributes:
         rows: the wanted columns, or those of them that are wanted of every row.
         path: the file they stand in; None where Spark scanned.
-        may_hold_unread: whether rows that arrived before the slice, or without an arrival time, are this run's; else an earlier run's.
-        read_to_ms: those that arrived before then, and those without an arrival time, are an earlier run's all the same; None: none are.
+        may_hold_unread: whether rows that arrived before the slice, or without an arrival time, are this
+            run's; else an earlier run's.
+        read_to_ms: those that arrived before then, and those without an arrival time, are an earlier run's
+            all the same; None: none are.
         whole_rows: all wanted columns of the rows at some ascending positions, where `rows` lacks some.
-        statistics: what the file says of a column. Of some columns it may be asked alone, where `rows` lacks them: those are complete.
+        statistics: what the file says of a column. Of some columns it may be asked alone, where `rows` lacks
+            them: those are complete.
     """
 
     rows: pa.Table
@@ -407,7 +488,9 @@ class SourceBatch:
         return self.statistics(name).is_complete
 
     def bounds(self, time: str) -> tuple[int, int]:
-        """Two times, in the column's unit, that all of a column without nulls lie between; of a batch that has rows."""
+        """Two times, in the column's unit, that all of a column without nulls lie between; of a batch that
+        has rows.
+        """
         known = None if self.statistics is None else self.statistics(time).bounds
         if known is not None:
             return known
@@ -423,7 +506,9 @@ def read(
     row_groups: Sequence[int] | None = None,
     metadata: pq.FileMetaData | None = None,
 ) -> pa.Table:
-    """`columns` of some row groups of one file, in that order, partition columns filled in. `metadata`: the file's, if it was read."""
+    """`columns` of some row groups of one file, in that order, partition columns filled in. `metadata`: the
+    file's, if it was read.
+    """
     partition = dict(file.partition)
     data = opened(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
     with reads(f"{uri}/{file.path}"), data as parquet:
@@ -460,18 +545,35 @@ _FIRST_MS = -(2**63)
 
 def _with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
     """Every file with the least and greatest arrival in it, in microseconds; None where the log doesn't say."""
-    names = [name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")]
-    values = zip(*(_list(actions.column(f"partition.{name}")) for name in names), strict=True) if names else [()] * actions.num_rows
+    names = [
+        name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")
+    ]
+    values = (
+        zip(*(_list(actions.column(f"partition.{name}")) for name in names), strict=True)
+        if names
+        else [()] * actions.num_rows
+    )
     rows = _numbers(actions, "num_records")
     if arrival in names:
         least = greatest = _numbers(actions, f"partition.{arrival}")
-        lacking: list[int | None] = [rows[number] if moment is None else 0 for number, moment in enumerate(least)]
+        lacking: list[int | None] = [
+            rows[number] if moment is None else 0 for number, moment in enumerate(least)
+        ]
     else:
         least, greatest = _numbers(actions, f"min.{arrival}"), _numbers(actions, f"max.{arrival}")
         lacking = _numbers(actions, f"null_count.{arrival}")
-    files = zip(map(unquote, _list(actions.column("path"))), values, rows, _numbers(actions, "size_bytes"), lacking, strict=True)
+    files = zip(
+        map(unquote, _list(actions.column("path"))),
+        values,
+        rows,
+        _numbers(actions, "size_bytes"),
+        lacking,
+        strict=True,
+    )
     for (path, partition, count, size, nulls), low, high in zip(files, least, greatest, strict=True):
-        file = InputFile(path, tuple(zip(names, partition, strict=True)), count, size or 0, nulls is None or nulls > 0)
+        file = InputFile(
+            path, tuple(zip(names, partition, strict=True)), count, size or 0, nulls is None or nulls > 0
+        )
         if nulls is not None and nulls == count:
             yield file, _NOWHERE
         else:

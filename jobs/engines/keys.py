@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jobs.pipelines import Pipeline
-from windowing.columnar.key_hashes import key_groups
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import KeyType, TupleKey, key_type
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing.columnar.key_hashes import key_groups
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import KeyType, TupleKey, key_type
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class Keys:
 
     @property
     def type(self) -> KeyType:
-        """The key's type in Flink's terms: integers up to 32 bits hash as Integer, bigint as Long, dates as LocalDate."""
+        """The key's type in Flink's terms: integers up to 32 bits hash as Integer, bigint as Long, dates as
+        LocalDate.
+        """
         fields = tuple(_flink_type(kind) for _, kind in self.columns)
         return fields[0] if len(fields) == 1 else TupleKey(fields)
 
@@ -70,8 +72,12 @@ class Keys:
 
     def arrays(self, keys: Sequence[Any]) -> list[tuple[str, pa.Array]]:
         """Keys as columns, in their declared types."""
-        columns = [keys] if len(self.columns) == 1 else list(zip(*keys, strict=True)) or [()] * len(self.columns)
-        return [(name, pa.array(values, kind)) for (name, kind), values in zip(self.columns, columns, strict=True)]
+        columns = (
+            [keys] if len(self.columns) == 1 else list(zip(*keys, strict=True)) or [()] * len(self.columns)
+        )
+        return [
+            (name, pa.array(values, kind)) for (name, kind), values in zip(self.columns, columns, strict=True)
+        ]
 
 
 def _flink_type(kind: pa.DataType) -> KeyType:

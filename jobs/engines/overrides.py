@@ -1,6 +1,8 @@
-"""Arrivals that were changed on purpose: a late row that is redriven arrives, for every replay that knows of it, when its window was open.
+"""Arrivals that were changed on purpose: a late row that is redriven arrives, for every replay that knows of
+it, when its window was open.
 
-Which row is meant is told by a hash of its key, times, source partition and order: by all that decides whether a row is late.
+Which row is meant is told by a hash of its key, times, source partition and order: by all that decides
+whether a row is late.
 """
 
 from collections.abc import Sequence
@@ -11,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jobs.pipelines import Pipeline
-from jobs.tables.schemas import RESERVED, TIME
-from windowing.state.snapshot import row_digests
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables.schemas import RESERVED, TIME
+from slackwater.windowing.state.snapshot import row_digests
 
 Int64s = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
@@ -29,16 +31,24 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Overrides:
-    """The changed arrivals that a run honours, in the order in which they were made: of two for one row the later one counts."""
+    """The changed arrivals that a run honours, in the order in which they were made: of two for one row the
+    later one counts.
+    """
 
     moved: tuple[Moved, ...] = ()
 
-    def apply(self, pipeline: Pipeline, rows: pa.Table, arrival: Int64s, event: Int64s, known: Booleans) -> tuple[Int64s, Booleans]:
-        """The arrival of each row of the source as this run sees it, and which rows are moved. `known`: rows that have both times."""
+    def apply(
+        self, pipeline: Pipeline, rows: pa.Table, arrival: Int64s, event: Int64s, known: Booleans
+    ) -> tuple[Int64s, Booleans]:
+        """The arrival of each row of the source as this run sees it, and which rows are moved. `known`: rows
+        that have both times.
+        """
         is_moved = np.zeros(len(arrival), np.bool_)
         if not self.moved:
             return arrival, is_moved
-        at = np.flatnonzero(known & np.isin(arrival, np.array([item.true_ms for item in self.moved], np.int64)))
+        at = np.flatnonzero(
+            known & np.isin(arrival, np.array([item.true_ms for item in self.moved], np.int64))
+        )
         if not len(at):
             return arrival, is_moved
         hashes = row_hashes(pipeline, rows.take(pa.array(at)), arrival[at], event[at])
@@ -55,18 +65,33 @@ class Overrides:
 
 
 def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns besides the two times that a row is told by; those that `late_events` would have under another meaning are left out."""
+    """The columns besides the two times that a row is told by; those that `late_events` would have under
+    another meaning are left out.
+    """
     source = pipeline.source
     named = (*pipeline.keys, source.source_partition, source.order_by)
     times = {source.event_time, source.arrival_time}
     keys = {name.lower() for name in pipeline.keys}
-    wanted = (name for name in named if name is not None and name not in times and (name.lower() in keys or name.lower() not in RESERVED))
+    wanted = (
+        name
+        for name in named
+        if name is not None and name not in times and (name.lower() in keys or name.lower() not in RESERVED)
+    )
     return tuple(dict.fromkeys(wanted))
 
 
-def row_hashes(pipeline: Pipeline, rows: pa.Table, arrival: Int64s | Sequence[int], event: Int64s | Sequence[int]) -> list[str]:
-    """SHA-256 of each row as hex; the same of a row of the source and of its row in `late_events`. Times in milliseconds."""
+def row_hashes(
+    pipeline: Pipeline, rows: pa.Table, arrival: Int64s | Sequence[int], event: Int64s | Sequence[int]
+) -> list[str]:
+    """SHA-256 of each row as hex; the same of a row of the source and of its row in `late_events`. Times in
+    milliseconds.
+    """
     columns = {name: rows.column(name) for name in identifying_columns(pipeline)}
-    columns = {name: column.cast(TIME) if pa.types.is_timestamp(column.type) else column for name, column in columns.items()}
-    table = pa.table({**columns, "__event_ms": pa.array(event, pa.int64()), "__arrival_ms": pa.array(arrival, pa.int64())})
+    columns = {
+        name: column.cast(TIME) if pa.types.is_timestamp(column.type) else column
+        for name, column in columns.items()
+    }
+    table = pa.table(
+        {**columns, "__event_ms": pa.array(event, pa.int64()), "__arrival_ms": pa.array(arrival, pa.int64())}
+    )
     return [digest.hex() for digest in row_digests(table, table.column_names)]

@@ -1,4 +1,5 @@
-"""What a pipeline's snapshots look like: its keys and typed accumulators as columns of `window_state`, `keyed_state` and `timers`.
+"""What a pipeline's snapshots look like: its keys and typed accumulators as columns of `window_state`,
+`keyed_state` and `timers`.
 
 The codec is windowing's; here is only what a pipeline declares.
 """
@@ -8,19 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines.accumulators import Accumulator
-from jobs.engines.keys import Keys
-from jobs.engines.python_values import to_arrow, to_python
-from jobs.pipelines import Pipeline
-from jobs.pipelines.process_functions import states_of
-from jobs.tables.schemas import Columns, Shape
-from windowing.order_modes import OrderMode
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
+from slackwater.jobs.engines.accumulators import Accumulator
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.python_values import to_arrow, to_python
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.process_functions import states_of
+from slackwater.jobs.tables.schemas import Columns, Shape
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
 
 
 class AccumulatorColumns:
-    """The accumulators of a `select` as columns `<result>__<part>`: canonical, whatever the order of the elements was.
+    """The accumulators of a `select` as columns `<result>__<part>`: canonical, whatever the order of the
+    elements was.
 
     Args:
         columns: names and types of all parts, in the order of the accumulators.
@@ -42,10 +44,16 @@ class AccumulatorColumns:
 
     def values(self, rows: pa.Table) -> list[Any]:
         """The inverse of `arrays`, of rows that all have contents."""
-        return list(map(self._decode, zip(*(to_python(rows.column(name)) for name, _ in self.columns), strict=True)))
+        return list(
+            map(self._decode, zip(*(to_python(rows.column(name)) for name, _ in self.columns), strict=True))
+        )
 
     def _encode(self, items: list[Any]) -> list[Any]:
-        return [part for accumulator, item in zip(self._accumulators, items, strict=True) for part in accumulator.encode(item)]
+        return [
+            part
+            for accumulator, item in zip(self._accumulators, items, strict=True)
+            for part in accumulator.encode(item)
+        ]
 
     def _decode(self, values: Sequence[Any]) -> list[Any]:
         contents, position = [], 0
@@ -57,9 +65,16 @@ class AccumulatorColumns:
 
 
 def codec_of_windows(
-    pipeline: Pipeline, keys: Keys, shape: Shape, accumulators: Sequence[Accumulator], config: WindowOperatorConfig, element: type | None
+    pipeline: Pipeline,
+    keys: Keys,
+    shape: Shape,
+    accumulators: Sequence[Accumulator],
+    config: WindowOperatorConfig,
+    element: type | None,
 ) -> SnapshotCodec:
-    """The codec of a pipeline's window operator. `element` is the named tuple that its elements are, if they are one."""
+    """The codec of a pipeline's window operator. `element` is the named tuple that its elements are, if they
+    are one.
+    """
     contents = AccumulatorColumns(shape.parts, accumulators) if shape.parts else None
     layout = SnapshotLayout.of_windows(
         config,
@@ -77,8 +92,14 @@ def codec_of_process(pipeline: Pipeline, keys: Keys, element: type | None) -> Sn
 
 
 def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:
-    """The columns of `keyed_state` for the states that a pipeline's process function declares with a SQL type."""
-    return tuple(_process_layout(pipeline, keys, JsonValues()).value_columns().values()) if pipeline.keyed_process is not None else ()
+    """The columns of `keyed_state` for the states that a pipeline's process function declares with a SQL
+    type.
+    """
+    return (
+        tuple(_process_layout(pipeline, keys, JsonValues()).value_columns().values())
+        if pipeline.keyed_process is not None
+        else ()
+    )
 
 
 def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> SnapshotLayout:
@@ -94,4 +115,6 @@ def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> Snapsho
 
 def _json(pipeline: Pipeline, element: type | None) -> JsonValues:
     """How values without a column are written: plain ones, elements, and records that the pipeline declares."""
-    return JsonValues(pipeline.records if element is None else (element, *pipeline.records), pipeline.pickled_state)
+    return JsonValues(
+        pipeline.records if element is None else (element, *pipeline.records), pipeline.pickled_state
+    )

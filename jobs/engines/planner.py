@@ -1,4 +1,5 @@
-"""Which engine runs a pipeline, and why: the columnar one where it is exact, the operator engine for all else.
+"""Which engine runs a pipeline, and why: the columnar one where it is exact, the operator engine for all
+else.
 
 The choice is a function of the declarations and the types of the source; it never changes what comes out.
 """
@@ -8,14 +9,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from jobs.engines.accumulators import bind_select
-from jobs.engines.columnar.aggregates import bind_columnar
-from jobs.engines.columnar.engine import ColumnarEngine
-from jobs.engines.columnar.windows import why_not
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.replay import Engine
-from jobs.errors import UsageError
-from jobs.pipelines import Pipeline
+from slackwater.jobs.engines.accumulators import bind_select
+from slackwater.jobs.engines.columnar.aggregates import bind_columnar
+from slackwater.jobs.engines.columnar.engine import ColumnarEngine
+from slackwater.jobs.engines.columnar.windows import why_not
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.replay import Engine
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline
 
 OPERATOR, COLUMNAR = "operator", "columnar"
 ENGINES = (COLUMNAR, OPERATOR)
@@ -43,7 +44,8 @@ class Choice:
 
 
 def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | None = None) -> Choice:
-    """The engine for `pipeline` on a source of that schema (None: not known, its types are taken to suit), or the one asked for.
+    """The engine for `pipeline` on a source of that schema (None: not known, its types are taken to suit), or
+    the one asked for.
 
     Raises:
         EngineNotExact: the columnar engine was asked for and would not be exact.
@@ -52,7 +54,8 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
     reason = why_not_columnar(pipeline, schema)
     if override == COLUMNAR and reason is not None:
         raise EngineNotExact(
-            f"{pipeline.name}: the columnar engine can't run this exactly: {reason}. Leave out --engine, or say --engine operator.",
+            f"{pipeline.name}: the columnar engine can't run this exactly: {reason}. Leave out --engine, or "
+            "say --engine operator.",
             pipeline=pipeline.name,
             reason=reason,
         )
@@ -60,7 +63,9 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
         return Choice(override, "asked for")
     if reason is not None:
         return Choice(OPERATOR, f"not columnar: {reason}")
-    return Choice(COLUMNAR, "windows, trigger and aggregates have columnar forms, and it is the faster engine")
+    return Choice(
+        COLUMNAR, "windows, trigger and aggregates have columnar forms, and it is the faster engine"
+    )
 
 
 def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:

@@ -1,4 +1,5 @@
-"""The watermark timeline of a slice: one cheap pass over the rows, and the source progress that one run hands to the next.
+"""The watermark timeline of a slice: one cheap pass over the rows, and the source progress that one run hands
+to the next.
 
 The pass judges rows exactly as the replay does, so an unusable row touches no progress.
 """
@@ -12,15 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.inputs import SourceBatch, to_datetime, to_ms
-from jobs.engines.overrides import identifying_columns
-from jobs.engines.rows import ARRIVAL, EVENT, Judge, columns_of_condition
-from jobs.engines.transport import Batches, SliceScan, Transport
-from jobs.tables import schemas
-from windowing.columnar.columns import Longs
-from windowing.columnar.source_progress import combine_ticks
-from windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress, TickAggregates, Timeline, watermark_timeline
-from windowing.watermarks import WatermarkStrategy
+from slackwater.jobs.engines.inputs import SourceBatch, to_datetime, to_ms
+from slackwater.jobs.engines.overrides import identifying_columns
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT, Judge, columns_of_condition
+from slackwater.jobs.engines.transport import Batches, SliceScan, Transport
+from slackwater.jobs.tables import schemas
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.source_progress import combine_ticks
+from slackwater.windowing.columnar.timeline import (
+    INITIAL_WATERMARK,
+    SourceProgress,
+    TickAggregates,
+    Timeline,
+    watermark_timeline,
+)
+from slackwater.windowing.watermarks import WatermarkStrategy
 
 # Rows without a source partition, and sources without such a column, are one partition of this name.
 ONE_PARTITION = ""
@@ -33,7 +40,9 @@ def moment(ms: int | None) -> datetime | None:
 
 
 def collected_by(watermark: int, lateness_ms: int) -> int | None:
-    """Up to where a watermark collects windows under an allowed lateness; None before all times that a table has."""
+    """Up to where a watermark collects windows under an allowed lateness; None before all times that a table
+    has.
+    """
     mark = watermark - lateness_ms
     return mark if mark >= _EARLIEST else None
 
@@ -47,8 +56,9 @@ class Progress:
         per_partition: greatest event time, last arrival and idleness of each.
         watermark: the pipeline's watermark, in milliseconds.
         clock: the virtual clock: the slice's end, None before the first run.
-        collected: the lineage's collected mark (`Timeline.collected`), in milliseconds, where it lies above the watermark less the allowed
-            lateness of the run, because an earlier run allowed less. None: it lies just there.
+        collected: the lineage's collected mark (`Timeline.collected`), in milliseconds, where it lies above
+            the watermark less the allowed lateness of the run, because an earlier run allowed less. None: it
+            lies just there.
     """
 
     names: tuple[str, ...]
@@ -65,7 +75,10 @@ class Progress:
     @classmethod
     def from_table(cls, rows: pa.Table) -> "Progress":
         """Restore what `to_table` wrote, rows in any order."""
-        values = sorted(rows.to_pylist(), key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""))
+        values = sorted(
+            rows.to_pylist(),
+            key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""),
+        )
         if not values:
             return cls.none()
         whole, parts = values[0], values[1:]
@@ -79,23 +92,41 @@ class Progress:
         watermark = INITIAL_WATERMARK if whole["watermark"] is None else to_ms(whole["watermark"])
         marked = whole.get("collected")  # tables of an earlier format lack it
         collected = None if marked is None else to_ms(marked)
-        return cls(tuple(row["source_partition"] for row in parts), restored, watermark, to_ms(whole["clock"]), collected)
+        return cls(
+            tuple(row["source_partition"] for row in parts),
+            restored,
+            watermark,
+            to_ms(whole["clock"]),
+            collected,
+        )
 
     def mark(self, lateness_ms: int) -> int | None:
-        """The collected mark after a run that allowed this lateness, in milliseconds; None where nothing is collected yet."""
+        """The collected mark after a run that allowed this lateness, in milliseconds; None where nothing is
+        collected yet.
+        """
         if self.collected is not None or self.watermark == INITIAL_WATERMARK:
             return self.collected
         return collected_by(self.watermark, lateness_ms)
 
     def to_table(self, run_id: str) -> pa.Table:
-        """Rows of `source_progress`: one with null partition for the pipeline, then one for each source partition."""
+        """Rows of `source_progress`: one with null partition for the pipeline, then one for each source
+        partition.
+        """
         known = self.per_partition
         unfinished = moment(known.unfinished_tick_start_ms)
-        whole = {"watermark": moment(self.watermark), "clock": moment(self.clock), "unfinished_tick_start": unfinished}
+        whole = {
+            "watermark": moment(self.watermark),
+            "clock": moment(self.clock),
+            "unfinished_tick_start": unfinished,
+        }
         whole["collected"] = moment(self.collected)
         rows: list[dict[str, Any]] = [whole]
         for name, event, arrival, idle in zip(
-            self.names, known.max_event_ms.tolist(), known.last_arrival_ms.tolist(), known.idle.tolist(), strict=True
+            self.names,
+            known.max_event_ms.tolist(),
+            known.last_arrival_ms.tolist(),
+            known.idle.tolist(),
+            strict=True,
         ):
             rows.append(
                 {
@@ -108,7 +139,8 @@ class Progress:
             )
         columns = [name for name, _ in schemas.SOURCE_PROGRESS]
         return pa.Table.from_pylist(
-            [{**dict.fromkeys(columns), **row, "run_id": run_id} for row in rows], schema=pa.schema(list(schemas.SOURCE_PROGRESS))
+            [{**dict.fromkeys(columns), **row, "run_id": run_id} for row in rows],
+            schema=pa.schema(list(schemas.SOURCE_PROGRESS)),
         )
 
 
@@ -119,15 +151,22 @@ class AggregateTicks:
     judge: Judge
 
     def __call__(self, batches: Batches) -> Iterable[tuple[int, pa.Table]]:
-        interval_ms, column = max(self.judge.pipeline.watermarks.interval_ms, 1), self.judge.pipeline.source.source_partition
+        interval_ms, column = (
+            max(self.judge.pipeline.watermarks.interval_ms, 1),
+            self.judge.pipeline.source.source_partition,
+        )
         for batch in batches:
             elements, arrivals, events, per_ms = self._elements(batch)
             if not elements.num_rows:
                 continue
             codes, names = _coded_partitions(elements, column)
             if batch.may_hold_unread:
-                arrivals = np.maximum(arrivals, self.judge.from_ms * per_ms)  # a folded row counts as of the slice's start
-            ticks = TickAggregates.of_elements(codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms)
+                arrivals = np.maximum(
+                    arrivals, self.judge.from_ms * per_ms
+                )  # a folded row counts as of the slice's start
+            ticks = TickAggregates.of_elements(
+                codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms
+            )
             yield (
                 0,
                 pa.table(
@@ -145,7 +184,9 @@ class AggregateTicks:
             elements = self.judge.prepare(batch, quarantine=False).elements
             return elements, elements.column(ARRIVAL).to_numpy(), elements.column(EVENT).to_numpy(), 1
         source = self.judge.pipeline.source
-        arrivals, events = (_microseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time))
+        arrivals, events = (
+            _microseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
+        )
         return batch.rows, arrivals, events, 1000
 
 
@@ -173,13 +214,23 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
     """The same rows with the columns that the pass reads: of keys it asks no more than whether they are null."""
     source = judge.pipeline.source
     told_by = identifying_columns(judge.pipeline) if judge.overrides.moved else ()
-    read = {source.event_time, source.arrival_time, source.source_partition, *columns_of_condition(judge.pipeline), *told_by} - {None}
+    read = {
+        source.event_time,
+        source.arrival_time,
+        source.source_partition,
+        *columns_of_condition(judge.pipeline),
+        *told_by,
+    } - {None}
     columns = tuple(name for name in scan.columns if name in read or name in judge.pipeline.keys)
-    return replace(scan, columns=columns, may_lack=tuple(name for name in judge.pipeline.keys if name not in read))
+    return replace(
+        scan, columns=columns, may_lack=tuple(name for name in judge.pipeline.keys if name not in read)
+    )
 
 
 def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
-    """The pass: partition, max_event_ms and last_arrival_ms, a row or more for each (source partition, tick). One small job."""
+    """The pass: partition, max_event_ms and last_arrival_ms, a row or more for each (source partition, tick).
+    One small job.
+    """
     return transport.gather(scan_of_pass(scan, judge), AggregateTicks(judge))
 
 
@@ -189,8 +240,8 @@ Maxima = Callable[[Transport, SliceScan, Judge], Sequence[pa.Table]]
 def timeline_of(
     transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
 ) -> tuple[Timeline, Progress]:
-    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or knows what it would give.
-    `before` says the collected mark, wherever there is one."""
+    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or
+    knows what it would give. `before` says the collected mark, wherever there is one."""
     parts = maxima(transport, scan, judge)
     timeline, after = timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
     mark = before.collected
@@ -208,7 +259,9 @@ def timeline_from(
     code = {name: number for number, name in enumerate(names)}
     old = before.per_partition
     recoded = np.array([code[name] for name in before.names], np.int64)
-    progress = SourceProgress(recoded, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms)
+    progress = SourceProgress(
+        recoded, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms
+    )
     timeline, after = watermark_timeline(
         ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms_, progress=progress, watermark=before.watermark
     )
@@ -216,16 +269,22 @@ def timeline_from(
 
 
 def one_a_tick(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Table:
-    """What `parts` of the pass say, in one row for each (source partition, tick), sorted by both: of it comes the same timeline."""
+    """What `parts` of the pass say, in one row for each (source partition, tick), sorted by both: of it comes
+    the same timeline.
+    """
     ticks, names = _coded(parts)
     numbers = ticks.last_arrival_ms // max(strategy.interval_ms, 1)
     steps = combine_ticks(ticks.partitions, numbers, ticks.max_event_ms, ticks.last_arrival_ms)
     partition = pa.array(names, pa.string()).take(pa.array(steps.partitions))
-    return pa.table({"partition": partition, "max_event_ms": steps.max_event_ms, "last_arrival_ms": steps.last_arrival_ms})
+    return pa.table(
+        {"partition": partition, "max_event_ms": steps.max_event_ms, "last_arrival_ms": steps.last_arrival_ms}
+    )
 
 
 def _coded(parts: Sequence[pa.Table], known: Sequence[str] = ()) -> tuple[TickAggregates, tuple[str, ...]]:
-    """All rows of `parts`, and the names, sorted, of which `partitions` are the positions: theirs and those `known`."""
+    """All rows of `parts`, and the names, sorted, of which `partitions` are the positions: theirs and those
+    `known`.
+    """
     seen = {name for part in parts for name in part.column("partition").unique().to_pylist()}
     names = tuple(sorted({*known, *seen}))
     code = {name: number for number, name in enumerate(names)}

@@ -1,4 +1,5 @@
-"""Which of a window's firings for late elements are kept as panes: all, or the last one in each tick or in the run.
+"""Which of a window's firings for late elements are kept as panes: all, or the last one in each tick or in
+the run.
 
 Every engine ends with this; what is published of the panes is the same, firing numbers included.
 """
@@ -10,15 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.pipelines import Pipeline
-from jobs.tables.schemas import TIME
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables.schemas import TIME
 
 _WINDOW = ("window_start", "window_end")
 
 
 def thinned(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
-    """`panes` of one key-group range and run without the late firings that a later one of the same window, or its withdrawal, replaces in
-    the same tick or run, as the pipeline's `late_refires` says. A firing keeps all of its rows.
+    """`panes` of one key-group range and run without the late firings that a later one of the same window, or
+    its withdrawal, replaces in the same tick or run, as the pipeline's `late_refires` says. A firing keeps
+    all of its rows.
     """
     if pipeline.late_refires == "element":
         return panes

@@ -1,4 +1,5 @@
-"""The contract between a run and an engine: what an engine is given, and what it gives back. It commits nothing.
+"""The contract between a run and an engine: what an engine is given, and what it gives back. It commits
+nothing.
 
 Both engines share it; which one runs is the planner's choice.
 """
@@ -9,12 +10,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from jobs.engines.transport import SliceScan, Transport
-from jobs.pipelines import Pipeline
-from jobs.tables.delta import WrittenFile
-from jobs.tables.schemas import Shape
-from windowing.columnar.timeline import Timeline
-from windowing.state.snapshot import ContentHash
+from slackwater.jobs.engines.transport import SliceScan, Transport
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables.delta import WrittenFile
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.windowing.columnar.timeline import Timeline
+from slackwater.windowing.state.snapshot import ContentHash
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,11 @@ class Replay:
         folders: table → folder of the pipeline's tables.
         run_id: what staged rows carry.
         ranges: number of key-group ranges, one task each.
-        file_rows: a range writes its rows of a table as a file of its own from this many on; fewer come back as Arrow.
+        file_rows: a range writes its rows of a table as a file of its own from this many on; fewer come back
+            as Arrow.
         parked: how many windows the parent's snapshot holds.
-        state_memory_mb: how much memory the state of one range may take before it goes to disk, or is merged in parts.
+        state_memory_mb: how much memory the state of one range may take before it goes to disk, or is merged
+            in parts.
         scratch: a folder below which such files are written instead, by a replay that stages nothing.
     """
 
@@ -65,7 +68,8 @@ class Outcome:
         assignments: what has become of (element, window) assignments, see `results.ASSIGNMENTS`.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
         memory_mb: the most that any process has taken while it ran a task.
-        state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not tell them apart.
+        state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not
+            tell them apart.
     """
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -79,12 +83,15 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """A way to run windows. `name` stands in the ledger; `aggregates_first` says whether fewer rows than it reads may reach its ranges,
-    `in_threads` whether its tasks hardly hold Python's lock, and call nothing of the user's: threads of one process may run them."""
+    """A way to run windows. `name` stands in the ledger; `aggregates_first` says whether fewer rows than it
+    reads may reach its ranges, `in_threads` whether its tasks hardly hold Python's lock, and call nothing of
+    the user's: threads of one process may run them."""
 
     name: str
     aggregates_first: bool
     in_threads: bool
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
-        """Replay one slice. The same input gives the same rows, counts and hashes, for any number of ranges and tasks."""
+        """Replay one slice. The same input gives the same rows, counts and hashes, for any number of ranges
+        and tasks.
+        """

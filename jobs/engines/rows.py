@@ -1,6 +1,8 @@
-"""What a row of the source is to a run: outside its slice, unusable (with the reason), or an element; and in which order elements come.
+"""What a row of the source is to a run: outside its slice, unusable (with the reason), or an element; and in
+which order elements come.
 
-Decided on whole columns, from the row alone and before the watermark timeline, so that every pass over the rows decides alike.
+Decided on whole columns, from the row alone and before the watermark timeline, so that every pass over the
+rows decides alike.
 """
 
 import json
@@ -15,16 +17,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.conditions import Condition
-from jobs.engines.inputs import PER_SECOND, SourceBatch, floored
-from jobs.engines.overrides import Overrides
-from jobs.engines.source_roles import SourceColumnError
-from jobs.engines.transport import SliceScan
-from jobs.pipelines import Pipeline
-from jobs.pipelines.conditions import columns_of
-from jobs.pipelines.windows import sees_elements
-from jobs.tables import schemas
-from windowing.state.snapshot import row_digests
+from slackwater.jobs.engines.conditions import Condition
+from slackwater.jobs.engines.inputs import PER_SECOND, SourceBatch, floored
+from slackwater.jobs.engines.overrides import Overrides
+from slackwater.jobs.engines.source_roles import SourceColumnError
+from slackwater.jobs.engines.transport import SliceScan
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.conditions import columns_of
+from slackwater.jobs.pipelines.windows import sees_elements
+from slackwater.jobs.tables import schemas
+from slackwater.windowing.state.snapshot import row_digests
 
 Int64s = npt.NDArray[np.int64]
 
@@ -39,7 +41,8 @@ class Prepared:
     """One batch of the source, judged.
 
     Attributes:
-        elements: the usable rows of the slice and those folded into it: the batch's columns and, as int64, `__arrival_ms`, `__event_ms`.
+        elements: the usable rows of the slice and those folded into it: the batch's columns and, as int64,
+            `__arrival_ms`, `__event_ms`.
         quarantined: rows of `quarantine`, without run_id and source version.
         filtered: how many rows of this run the pipeline's condition left out.
         filtered_folded: how many of those had arrived before the slice.
@@ -61,9 +64,10 @@ class Prepared:
 class Judge:
     """Decides on rows for one pipeline and one slice [from_ms, to_ms) of arrival time.
 
-    Rows that arrived since the lineage's start (`start_ms`; None: the slice's own) and before the slice are folded into it, where they
-    stand in a file that no earlier run has read, unless the pipeline would rather have them restated. A row whose arrival `overrides`
-    change is this run's if the new one lies in the slice, and else is not; whether it is usable is judged by the true one.
+    Rows that arrived since the lineage's start (`start_ms`; None: the slice's own) and before the slice are
+    folded into it, where they stand in a file that no earlier run has read, unless the pipeline would rather
+    have them restated. A row whose arrival `overrides` change is this run's if the new one lies in the slice,
+    and else is not; whether it is usable is judged by the true one.
     """
 
     pipeline: Pipeline
@@ -78,9 +82,10 @@ class Judge:
         return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms, scan.overrides)
 
     def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
-        """Judge every row of `batch`. One that does not meet the pipeline's condition is none of its rows, whatever else is wrong with it.
-        A row that breaks several rules is quarantined for the first of: arrival, key, event time, range, ahead. Without `quarantine`
-        unusable rows are left out, for a pass that only wants elements.
+        """Judge every row of `batch`. One that does not meet the pipeline's condition is none of its rows,
+        whatever else is wrong with it. A row that breaks several rules is quarantined for the first of:
+        arrival, key, event time, range, ahead. Without `quarantine` unusable rows are left out, for a pass
+        that only wants elements.
         """
         source = self.pipeline.source
         rows = batch.rows
@@ -89,8 +94,14 @@ class Judge:
         if self.takes_all(batch):
             elements = rows.append_column(ARRIVAL, pa.array(arrival)).append_column(EVENT, pa.array(event))
             return Prepared(elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int8)))
-        moved_to, is_moved = self.overrides.apply(self.pipeline, rows, arrival, event, ~no_arrival & ~no_event)
-        in_slice = ~no_arrival & (moved_to >= np.where(is_moved, self.from_ms, self._first(batch))) & (moved_to < self.to_ms)
+        moved_to, is_moved = self.overrides.apply(
+            self.pipeline, rows, arrival, event, ~no_arrival & ~no_event
+        )
+        in_slice = (
+            ~no_arrival
+            & (moved_to >= np.where(is_moved, self.from_ms, self._first(batch)))
+            & (moved_to < self.to_ms)
+        )
         reason = np.zeros(rows.num_rows, np.int8)
         for number, broken in reversed(list(enumerate(self._broken(batch, arrival, event, no_event), 1))):
             reason[broken] = number
@@ -99,7 +110,9 @@ class Judge:
         wanted = self._wanted(rows)
         usable = in_slice & (reason == 0) & wanted
         elements = rows.filter(pa.array(usable))
-        elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(EVENT, pa.array(event[usable]))
+        elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(
+            EVENT, pa.array(event[usable])
+        )
         unusable = np.flatnonzero(concerned & (reason != 0) & wanted) if quarantine else np.zeros(0, np.int64)
         filtered = concerned & ~wanted
         folded = np.count_nonzero(filtered & ~no_arrival & (moved_to < self.from_ms))
@@ -113,7 +126,9 @@ class Judge:
             return False
         if not all(batch.is_complete(name) for name in (arrival, event, *self.pipeline.keys)):
             return False
-        (first, last), (earliest, latest) = (_bounds_in_milliseconds(batch, name) for name in (arrival, event))
+        (first, last), (earliest, latest) = (
+            _bounds_in_milliseconds(batch, name) for name in (arrival, event)
+        )
         back, forth = _reach(self.pipeline)
         is_in_slice = self._first(batch) <= first and last < self.to_ms
         is_in_range = _EARLIEST_MS + back <= earliest and latest <= _LATEST_MS - forth
@@ -124,7 +139,9 @@ class Judge:
     def _none_is_ahead(self, batch: SourceBatch) -> bool:
         """Whether no event time is too far after its row's arrival, row by row."""
         source = self.pipeline.source
-        (arrival, _), (event, _) = (in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time))
+        (arrival, _), (event, _) = (
+            in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
+        )
         return int((event - arrival).max()) <= self.pipeline.max_ahead_ms
 
     def _wanted(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
@@ -138,7 +155,9 @@ class Judge:
             return self.from_ms
         return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
 
-    def _broken(self, batch: SourceBatch, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]) -> list[npt.NDArray[np.bool_]]:
+    def _broken(
+        self, batch: SourceBatch, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]
+    ) -> list[npt.NDArray[np.bool_]]:
         no_key = np.zeros(batch.rows.num_rows, np.bool_)
         for name in self.pipeline.keys:
             if not batch.is_complete(name):
@@ -152,9 +171,15 @@ class Judge:
         source = self.pipeline.source
         rows = batch.whole(positions) if len(positions) else batch.rows.slice(0, 0)
         codes = [_REASONS[number - 1][0] for number in reason[positions].tolist()]
-        texts = [_REASONS[number - 1][1].format(ahead=self.pipeline.max_ahead) for number in reason[positions].tolist()]
+        texts = [
+            _REASONS[number - 1][1].format(ahead=self.pipeline.max_ahead)
+            for number in reason[positions].tolist()
+        ]
         concerned = {"null_arrival": source.arrival_time, "null_key": ""}
-        columns = [concerned.get(code, source.event_time) or self._null_key(rows, number) for number, code in enumerate(codes)]
+        columns = [
+            concerned.get(code, source.event_time) or self._null_key(rows, number)
+            for number, code in enumerate(codes)
+        ]
         return pa.table(
             {
                 "reason_code": pa.array(codes, pa.string()),
@@ -180,8 +205,12 @@ _REASONS = (
 
 
 def _reach(pipeline: Pipeline) -> tuple[int, int]:
-    """How far back and forth of an element's time a window of it, its cleanup time and the watermark may lie, in milliseconds."""
-    return max(pipeline.window_ms, pipeline.watermarks.out_of_orderness_ms + 1), pipeline.window_ms + pipeline.allowed_lateness_ms
+    """How far back and forth of an element's time a window of it, its cleanup time and the watermark may lie,
+    in milliseconds.
+    """
+    return max(
+        pipeline.window_ms, pipeline.watermarks.out_of_orderness_ms + 1
+    ), pipeline.window_ms + pipeline.allowed_lateness_ms
 
 
 def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
@@ -201,8 +230,15 @@ def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.boo
 
 
 def as_json(rows: pa.Table) -> list[str]:
-    """Each row as a JSON object, keys sorted: times, dates, decimals and non-finite numbers as text, binary as hex."""
-    printable = pa.table({name: rows.column(name).cast(_with_text_for_times(rows.schema.field(name).type)) for name in rows.column_names})
+    """Each row as a JSON object, keys sorted: times, dates, decimals and non-finite numbers as text, binary
+    as hex.
+    """
+    printable = pa.table(
+        {
+            name: rows.column(name).cast(_with_text_for_times(rows.schema.field(name).type))
+            for name in rows.column_names
+        }
+    )
     return [json.dumps(_printable(row), sort_keys=True, allow_nan=False) for row in printable.to_pylist()]
 
 
@@ -230,7 +266,9 @@ def _printable(value: Any) -> Any:
 
 
 def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
-    """Of the source's columns those that an element has for the pipeline's code; none where none looks at elements."""
+    """Of the source's columns those that an element has for the pipeline's code; none where none looks at
+    elements.
+    """
     if not sees_elements(pipeline):
         return ()
     return tuple(dict.fromkeys(source_columns(source) if pipeline.columns is None else pipeline.columns))
@@ -242,7 +280,8 @@ def source_columns(names: Sequence[str]) -> list[str]:
 
 
 def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
-    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order, condition, aggregates, elements.
+    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order,
+    condition, aggregates, elements.
 
     `source` are all columns of the source, or of a table of elements.
     """
@@ -257,7 +296,9 @@ def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
-    """Elements sorted by (arrival, order column with nulls first, hash of the columns that the pipeline reads)."""
+    """Elements sorted by (arrival, order column with nulls first, hash of the columns that the pipeline
+    reads).
+    """
     keys = [(ARRIVAL, "ascending", "at_start")]
     order = pipeline.source.order_by
     if order is not None:
@@ -282,7 +323,9 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
 
 
 def _rises(elements: pa.Table, names: list[str]) -> bool:
-    """Whether each row is greater in these columns than the one before, as the rows of a log are: then they are in order."""
+    """Whether each row is greater in these columns than the one before, as the rows of a log are: then they
+    are in order.
+    """
     rises = np.zeros(elements.num_rows - 1, np.bool_)
     are_equal = ~rises
     for name in names:
@@ -314,5 +357,7 @@ def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
         kind = schema.field(name).type
         if not any(is_kind(kind) for is_kind in fits):
             raise SourceColumnError(
-                f"key column {name!r} is {kind}; keys are integers, strings, booleans and dates. Cast it in the source.", column=name
+                f"key column {name!r} is {kind}; keys are integers, strings, booleans and dates. Cast it in "
+                "the source.",
+                column=name,
             )

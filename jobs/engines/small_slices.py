@@ -1,5 +1,5 @@
-"""Where a slice is replayed: a small one by threads of this process, which have done it before a job has begun; else on Spark, whose tasks
-get the memory that small ones have left.
+"""Where a slice is replayed: a small one by threads of this process, which have done it before a job has
+begun; else on Spark, whose tasks get the memory that small ones have left.
 
 Knows no engine and no Spark, which starts when it is first needed.
 """
@@ -8,15 +8,17 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from jobs.engines.transport import InThreads, MapTask, RangeTask, SliceScan, Transport
-from jobs.runtime.heap import give_back
+from slackwater.jobs.engines.transport import InThreads, MapTask, RangeTask, SliceScan, Transport
+from slackwater.jobs.runtime.heap import give_back
 
 # Some million rows: seconds in two threads, of which Spark's start of a warm job is a tenth.
 SMALL_BYTES = 64 << 20
 
 
 def is_small(size: float, ranges: int, threads: int) -> bool:
-    """Whether a slice of `size` bytes that is divided into so many ranges is replayed by `threads` threads, in at most two rounds."""
+    """Whether a slice of `size` bytes that is divided into so many ranges is replayed by `threads` threads,
+    in at most two rounds.
+    """
     return size <= SMALL_BYTES and ranges <= 2 * threads
 
 
@@ -25,7 +27,8 @@ class SparkWhereNeeded:
 
     Args:
         make: makes it.
-        threads: how many tasks of it would run at a time on this very machine; so many ranges, each within a task's memory, fit at a time.
+        threads: how many tasks of it would run at a time on this very machine; so many ranges, each within a
+            task's memory, fit at a time.
     """
 
     def __init__(self, make: Callable[[], Transport], threads: int) -> None:

@@ -1,9 +1,10 @@
-"""What the commits of a source's log have done to its rows: which files brought new ones, which only hold old ones in other files, and
-which rows are gone.
+"""What the commits of a source's log have done to its rows: which files brought new ones, which only hold old
+ones in other files, and which rows are gone.
 
-A commit says of each file that it adds or removes whether that changes the data. It does not say where the rows of a rewritten file came
-from, so the log is played: a compaction hands on what its files held, a deletion vector makes another file of the same path, and a file
-that a RESTORE brings back is the one that it was. Knows nothing of arrival times or runs.
+A commit says of each file that it adds or removes whether that changes the data. It does not say where the
+rows of a rewritten file came from, so the log is played: a compaction hands on what its files held, a
+deletion vector makes another file of the same path, and a file that a RESTORE brings back is the one that it
+was. Knows nothing of arrival times or runs.
 """
 
 import json
@@ -13,16 +14,18 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from jobs.tables.delta import filesystem
-from jobs.tables.log_files import commit_path, empty_commit
-from jobs.tables.storage_errors import reads
+from slackwater.jobs.tables.delta import filesystem
+from slackwater.jobs.tables.log_files import commit_path, empty_commit
+from slackwater.jobs.tables.storage_errors import reads
 
 # Newer than any version: nobody has read a file of which the log does not say when its rows came.
 UNKNOWN = 2**63 - 1
 
 
 class LogicalFile(NamedTuple):
-    """A Parquet file without the rows that its deletion vector hides: the two together are what a commit adds or removes."""
+    """A Parquet file without the rows that its deletion vector hides: the two together are what a commit adds
+    or removes.
+    """
 
     path: str
     vector: str | None = None
@@ -31,13 +34,18 @@ class LogicalFile(NamedTuple):
 Files = frozenset[LogicalFile]
 
 # How many rows a MERGE has inserted and updated, in Spark's words and in delta-rs's.
-_MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "num_target_rows_inserted", "num_target_rows_updated")
+_MERGED = (
+    "numTargetRowsInserted",
+    "numTargetRowsUpdated",
+    "num_target_rows_inserted",
+    "num_target_rows_updated",
+)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """The files that one version has added and removed, and those that it has rewritten without a change of the data; and whether it says
-    that it has deleted rows and done nothing else."""
+    """The files that one version has added and removed, and those that it has rewritten without a change of
+    the data; and whether it says that it has deleted rows and done nothing else."""
 
     version: int
     added: Files
@@ -47,7 +55,9 @@ class Commit:
     only_deletes: bool = False
 
     def as_rewrite(self) -> "Commit":
-        """The commit as if the rows that it has deleted had never been there: it only hands on the others in other files."""
+        """The commit as if the rows that it has deleted had never been there: it only hands on the others in
+        other files.
+        """
         return replace(
             self,
             added=frozenset(),
@@ -63,7 +73,8 @@ class Loss:
 
     Attributes:
         path: of the file that held them.
-        brought: the versions that brought those that are still gone; None among them: the table had them before the first commit.
+        brought: the versions that brought those that are still gone; None among them: the table had them
+            before the first commit.
         listed: the newest version that lists the file; None: the one before the first commit does.
         removed: the version that took them out.
         restored: a version by which the others are back, as they were; None: there are none.
@@ -82,16 +93,16 @@ class Changes:
 
     Attributes:
         losses: in the order of the commits.
-        brought: path → the versions that brought rows of a file which stands in the table now and holds new ones; None among them: it
-            holds old rows, too.
+        brought: path → the versions that brought rows of a file which stands in the table now and holds new
+            ones; None among them: it holds old rows, too.
     """
 
     losses: tuple[Loss, ...]
     brought: dict[str, frozenset[int | None]]
 
     def new_files(self, read_at: Iterable[int]) -> dict[str, int]:
-        """Paths of files with new rows, and the version that brought them: UNKNOWN for a file of which some rows may have been read and
-        others not, where runs have read at the versions `read_at`."""
+        """Paths of files with new rows, and the version that brought them: UNKNOWN for a file of which some
+        rows may have been read and others not, where runs have read at the versions `read_at`."""
         versions = sorted(set(read_at))
         return {path: _as_one(brought, versions) for path, brought in self.brought.items()}
 
@@ -124,35 +135,55 @@ def commits(uri: str, first: int, last: int) -> list[Commit] | None:
 
 
 def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
-    files: dict[tuple[str, bool], set[LogicalFile]] = {(kind, data): set() for kind in ("add", "remove") for data in (True, False)}
+    files: dict[tuple[str, bool], set[LogicalFile]] = {
+        (kind, data): set() for kind in ("add", "remove") for data in (True, False)
+    }
     for action in actions:
         for kind in ("add", "remove"):
             if kind in action:
                 files[kind, action[kind].get("dataChange", True)].add(_file(action[kind]))
     added, removed, rewrites, rewritten = (
-        frozenset(files[kind]) for kind in (("add", True), ("remove", True), ("add", False), ("remove", False))
+        frozenset(files[kind])
+        for kind in (("add", True), ("remove", True), ("add", False), ("remove", False))
     )
     said: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    return Commit(version, added - removed, removed - added, rewritten - rewrites, rewrites - rewritten, _only_deletes(said))
+    return Commit(
+        version,
+        added - removed,
+        removed - added,
+        rewritten - rewrites,
+        rewrites - rewritten,
+        _only_deletes(said),
+    )
 
 
 def _only_deletes(said: dict[str, Any]) -> bool:
-    """Whether a commit's own information, of Spark or of delta-rs, says that it is a DELETE, or a MERGE of which only deletes came."""
+    """Whether a commit's own information, of Spark or of delta-rs, says that it is a DELETE, or a MERGE of
+    which only deletes came.
+    """
     if said.get("operation") != "MERGE":
         return said.get("operation") == "DELETE"
     metrics = said.get("operationMetrics") or {}
     counts = [metrics.get(name) for name in _MERGED]
-    return all(value is None or int(value) == 0 for value in counts) and any(value is not None for value in counts)
+    return all(value is None or int(value) == 0 for value in counts) and any(
+        value is not None for value in counts
+    )
 
 
 def _file(action: dict[str, Any]) -> LogicalFile:
     vector = action.get("deletionVector")
-    name = None if vector is None else f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}"
+    name = (
+        None
+        if vector is None
+        else f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}"
+    )
     return LogicalFile(unquote(action["path"]), name)
 
 
 def changes_of(history: Iterable[Commit], erasing: frozenset[int] = frozenset()) -> Changes:
-    """What the commits `history`, oldest first, have come to. Rows that one of the versions `erasing` has deleted count as never there."""
+    """What the commits `history`, oldest first, have come to. Rows that one of the versions `erasing` has
+    deleted count as never there.
+    """
     replay = _Replay()
     for commit in (item.as_rewrite() if item.version in erasing else item for item in history):
         replay.rewrite(commit)
@@ -165,9 +196,10 @@ class _Replay:
     """The files of a table, as far as commits have named them.
 
     Attributes:
-        version_of: of each file that a commit has added with a change of the data, which did. A file that is not among them stood in the
-            table before the first commit.
-        origins: of each file that was written without a change of the data, the files that had brought its rows.
+        version_of: of each file that a commit has added with a change of the data, which did. A file that is
+            not among them stood in the table before the first commit.
+        origins: of each file that was written without a change of the data, the files that had brought its
+            rows.
         rewrites: (files before, files after) of each commit without a change of the data.
         left: the files that are not in the table any more.
         removed: (file, version) of each that was removed with a change of the data.
@@ -182,7 +214,9 @@ class _Replay:
     restored: int | None = None
 
     def rewrite(self, commit: Commit) -> None:
-        """Take in what a commit does without a change of the data. One that removes nothing only says more of files that are there."""
+        """Take in what a commit does without a change of the data. One that removes nothing only says more of
+        files that are there.
+        """
         if commit.rewritten:
             origins = frozenset(origin for file in commit.rewritten for origin in self._origins(file))
             self.origins |= dict.fromkeys(commit.rewrites, origins)
@@ -217,11 +251,19 @@ class _Replay:
     def _loss(self, file: LogicalFile, version: int) -> Loss:
         gone = self._origins(file) & self._gone
         restored = self.restored if gone != self._origins(file) else None
-        return Loss(file.path, frozenset(map(self.version_of.get, gone)), version - 1 if self._is_known(file) else None, version, restored)
+        return Loss(
+            file.path,
+            frozenset(map(self.version_of.get, gone)),
+            version - 1 if self._is_known(file) else None,
+            version,
+            restored,
+        )
 
     @cached_property
     def _gone(self) -> set[LogicalFile]:
-        """The files whose rows are not all in the table: neither do they stand in it, nor does all that they were rewritten to."""
+        """The files whose rows are not all in the table: neither do they stand in it, nor does all that they
+        were rewritten to.
+        """
         gone = set(self.left)
         for before, after in reversed(self.rewrites):
             if after and not after & gone:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from jobs.errors import UsageError
-from jobs.pipelines import DeltaSource
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import DeltaSource
 
 
 class SourceColumnError(UsageError):
@@ -21,21 +21,29 @@ def check_roles(source: DeltaSource, schema: pa.Schema, others: Sequence[str]) -
     for name in (*source.columns, *others):
         if name not in schema.names:
             raise SourceColumnError(
-                f"source {source.table!r} has no column {name!r}; it has {', '.join(schema.names)}. Mend the pipeline or the source.",
+                f"source {source.table!r} has no column {name!r}; it has {', '.join(schema.names)}. Mend the "
+                "pipeline or the source.",
                 column=name,
             )
     roles: tuple[tuple[str, str | None, tuple[Callable[[pa.DataType], bool], ...], str], ...] = (
         ("event_time", source.event_time, (pa.types.is_timestamp,), "a timestamp"),
         ("arrival_time", source.arrival_time, (pa.types.is_timestamp,), "a timestamp"),
         ("source_partition", source.source_partition, _PARTITIONING, "text, an integer, a boolean or a date"),
-        ("order_by", source.order_by, (lambda kind: not pa.types.is_nested(kind),), "a plain column, whose values have an order"),
+        (
+            "order_by",
+            source.order_by,
+            (lambda kind: not pa.types.is_nested(kind),),
+            "a plain column, whose values have an order",
+        ),
     )
     for role, column, fitting, wanted in roles:
         if column is None:
             continue
         kind = schema.field(column).type
         if not any(fits(kind) for fits in fitting):
-            told = f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {wanted}."
+            told = (
+                f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {wanted}."
+            )
             raise SourceColumnError(told, column=column)
 
 

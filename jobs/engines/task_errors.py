@@ -1,15 +1,16 @@
 """What a task's error means to the driver: a fault of code or data, or of storage, which may pass.
 
-Spark hands over no error of a task, only the text of its trace, or of the Java exceptions that it has met itself.
+Spark hands over no error of a task, only the text of its trace, or of the Java exceptions that it has met
+itself.
 """
 
 import builtins
 import re
 
-from jobs.errors import PermanentError, RetryableError, SlackwaterError
-from jobs.tables import errors as table_errors
-from jobs.tables.parquet import damaged_as_told
-from jobs.tables.storage_errors import is_failure
+from slackwater.jobs.errors import PermanentError, RetryableError, SlackwaterError
+from slackwater.jobs.tables import errors as table_errors
+from slackwater.jobs.tables.parquet import damaged_as_told
+from slackwater.jobs.tables.storage_errors import is_failure
 
 
 class TaskFailed(PermanentError):
@@ -17,10 +18,14 @@ class TaskFailed(PermanentError):
 
 
 class TaskWithoutStorage(RetryableError):
-    """A task could not read or write: storage failed, is full, or refused an expired token. The whole trace is in `trace`."""
+    """A task could not read or write: storage failed, is full, or refused an expired token. The whole trace
+    is in `trace`.
+    """
 
 
-_SYSTEM = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)}
+_SYSTEM = {
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)
+}
 _RAISED = re.compile(rf"^(?:(?:[A-Za-z_]\w*\.)+\w+|{'|'.join(sorted(_SYSTEM))}): .+", re.MULTILINE)
 _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
 _OF_JAVA = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w*(?:Exception|Error): .+", re.MULTILINE)
@@ -28,11 +33,13 @@ _TABLE_ERRORS = f"{table_errors.__name__}."
 
 
 def of_trace(trace: str) -> SlackwaterError:
-    """The error for a task of which Spark hands over the trace: its last line that names an error of a module, or of the system, is the one
-    that was raised."""
+    """The error for a task of which Spark hands over the trace: its last line that names an error of a
+    module, or of the system, is the one that was raised."""
     other_python = _OTHER_PYTHON.search(trace)
     if other_python is not None:
-        return TaskFailed(f"a task failed: {other_python[1]} PYSPARK_PYTHON names the Python of the executors.", trace=trace)
+        return TaskFailed(
+            f"a task failed: {other_python[1]} PYSPARK_PYTHON names the Python of the executors.", trace=trace
+        )
     raised = [line for line in _RAISED.findall(trace) if not line.startswith(("pyspark.", "org.", "py4j."))]
     return _error(raised[-1] if raised else trace, trace)
 
@@ -54,7 +61,11 @@ def _error(raised: str, trace: str) -> SlackwaterError:
     if (damaged := damaged_as_told(raised)) is not None:
         return damaged
     name, _, message = raised.partition(": ")
-    kind = getattr(table_errors, name.removeprefix(_TABLE_ERRORS), None) if name.startswith(_TABLE_ERRORS) else None
+    kind = (
+        getattr(table_errors, name.removeprefix(_TABLE_ERRORS), None)
+        if name.startswith(_TABLE_ERRORS)
+        else None
+    )
     if kind is not None and issubclass(kind, RetryableError):
         return TaskWithoutStorage(f"a task failed: {message}", trace=trace)
     if name in _SYSTEM and is_failure(message):

@@ -1,6 +1,7 @@
 """How rows and results move between tasks: two operations, the same on Spark and within one process.
 
-What crosses is opaque: one Arrow stream per (task, key-group range) into the shuffle, Arrow tables out of it. The JVM sees no single row.
+What crosses is opaque: one Arrow stream per (task, key-group range) into the shuffle, Arrow tables out of it.
+The JVM sees no single row.
 """
 
 import gc
@@ -17,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines import task_errors
-from jobs.engines.coverage import Stretch, pieces
-from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, rewritten, to_datetime
-from jobs.engines.overrides import Overrides
-from jobs.engines.process_memory import forget_peak
-from jobs.engines.row_groups import ROWS_AT_ONCE, Arrivals, SourceFile
-from jobs.errors import RetryableError
-from jobs.runtime.versions import Work, checked
+from slackwater.jobs.engines import task_errors
+from slackwater.jobs.engines.coverage import Stretch, pieces
+from slackwater.jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, rewritten, to_datetime
+from slackwater.jobs.engines.overrides import Overrides
+from slackwater.jobs.engines.process_memory import forget_peak
+from slackwater.jobs.engines.row_groups import ROWS_AT_ONCE, Arrivals, SourceFile
+from slackwater.jobs.errors import RetryableError
+from slackwater.jobs.runtime.versions import Work, checked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -38,15 +39,18 @@ RangeTask = Callable[[int, Iterable[pa.Table]], Iterable[pa.Table]]
 GROUP_BYTES, SMALL_GROUP_BYTES = 64 << 20, 4 << 20
 HERE_BYTES = 256 << 20  # the times of 150 MB: 0.4 s in two threads, 0.55 s as a job on two cores
 _CHUNK_BYTES = 256 << 20
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # by the task: the JVM, through which it goes, takes longer
+_COMPRESSED = pa.ipc.IpcWriteOptions(
+    compression="lz4", use_threads=False
+)  # by the task: the JVM, through which it goes, takes longer
 
 
 @dataclass(frozen=True)
 class SliceScan:
-    """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns wanted, the parent run's version,
-    what live runs have read at newer versions than that, and the changed arrivals that the run honours. Of `columns` those in `first` are
-    wanted of every row, and the rest only of some; None: all. Of those in `may_lack` nothing is wanted but whether they hold nulls.
-    About `rows_at_once` rows are read together.
+    """The rows of one slice as a map side reads them: the pinned source, its chosen files, the columns
+    wanted, the parent run's version, what live runs have read at newer versions than that, and the changed
+    arrivals that the run honours. Of `columns` those in `first` are wanted of every row, and the rest only of
+    some; None: all. Of those in `may_lack` nothing is wanted but whether they hold nulls. About
+    `rows_at_once` rows are read together.
 
     `why_not_direct` decides who reads: the task itself, or Spark's own scan of the same pinned version.
     """
@@ -66,13 +70,16 @@ class SliceScan:
     may_lack: tuple[str, ...] = ()
 
     def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
-        """The files, or shares of large ones, in their order, in groups of about equal size, at least one group: of about GROUP_BYTES, and
-        as many as keep `tasks_at_once` busy to the end; fewer where groups would be small."""
+        """The files, or shares of large ones, in their order, in groups of about equal size, at least one
+        group: of about GROUP_BYTES, and as many as keep `tasks_at_once` busy to the end; fewer where groups
+        would be small."""
         size = self.size
         rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))
         wanted = max(1, min(rounds * tasks_at_once, int(size / SMALL_GROUP_BYTES)))
         of_group = max(size, 1) / wanted
-        shares = [share for file in self.files for share in file.shares(round(_bytes_wanted(file) / of_group))]
+        shares = [
+            share for file in self.files for share in file.shares(round(_bytes_wanted(file) / of_group))
+        ]
         ends = itertools.accumulate(map(_bytes_wanted, shares))
         groups: dict[int, list[InputFile]] = {}
         for share, end in zip(shares, ends, strict=True):
@@ -86,7 +93,11 @@ class SliceScan:
 
     def why_not_direct(self) -> str | None:
         """Why tasks can't read the files themselves; None when they can."""
-        if self.before is not None and self.holds_unread() and not self.source.is_certain_since(self.before, self.restated):
+        if (
+            self.before is not None
+            and self.holds_unread()
+            and not self.source.is_certain_since(self.before, self.restated)
+        ):
             return "a log that no longer says which rows are new"
         return self.source.why_not_direct
 
@@ -95,8 +106,15 @@ class SliceScan:
         return any(file.may_hold_unread for file in self.files)
 
     def read(self, group: Sequence[InputFile]) -> Batches:
-        """The files of `group` as batches, large ones in pieces; row groups without rows of the slice are left out."""
-        arrivals = Arrivals(self.arrival, self.from_ms, self.to_ms, tuple(self.overrides.true_arrivals(self.from_ms, self.to_ms)))
+        """The files of `group` as batches, large ones in pieces; row groups without rows of the slice are
+        left out.
+        """
+        arrivals = Arrivals(
+            self.arrival,
+            self.from_ms,
+            self.to_ms,
+            tuple(self.overrides.true_arrivals(self.from_ms, self.to_ms)),
+        )
         for file in group:
             source = SourceFile(self.source.uri, file, self.source.schema)
             yield from source.batches(self.columns, self.first, self.may_lack, self.rows_at_once, arrivals)
@@ -117,15 +135,19 @@ class Transport(Protocol):
         """How many tasks run at a time."""
 
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
-        """What replays this slice sooner, else this one. `ranges`: into how many ranges it is divided, of so many tasks at a time."""
+        """What replays this slice sooner, else this one. `ranges`: into how many ranges it is divided, of so
+        many tasks at a time.
+        """
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
-        """The tables that `task` yields over all of `scan`; range numbers are ignored. For small results: they come to the driver."""
+        """The tables that `task` yields over all of `scan`; range numbers are ignored. For small results:
+        they come to the driver.
+        """
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        """Run `task` over `scan`, bring the tables of each range number (0 … ranges - 1) together, run `reduce` once per range, also for
-        ranges that received nothing; it takes all that it is given, one table after the other. Results come to the driver: small outputs,
-        counts and file lists."""
+        """Run `task` over `scan`, bring the tables of each range number (0 … ranges - 1) together, run
+        `reduce` once per range, also for ranges that received nothing; it takes all that it is given, one
+        table after the other. Results come to the driver: small outputs, counts and file lists."""
 
 
 class InProcess:
@@ -165,7 +187,9 @@ class InProcess:
 
 
 class InThreads(InProcess):
-    """Transport within this process for what would else be done on Spark; its errors are those that would come from there."""
+    """Transport within this process for what would else be done on Spark; its errors are those that would
+    come from there.
+    """
 
     def _each(self, work: Callable[[Given], Iterable[Result]], given: Iterable[Given]) -> list[Result]:
         forget_peak()
@@ -179,7 +203,8 @@ class OnSpark:
     """Transport on a Spark session.
 
     Args:
-        here_bytes: a scan of no more is gathered by threads of this process, if it may read the files itself: a job takes longer to start.
+        here_bytes: a scan of no more is gathered by threads of this process, if it may read the files itself:
+            a job takes longer to start.
     """
 
     def __init__(self, spark: "SparkSession", here_bytes: int = HERE_BYTES) -> None:
@@ -203,16 +228,24 @@ class OnSpark:
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            sent = (pair for batch in batches for pair in zip(batch.column(0).to_pylist(), batch.column(1), strict=True))
+            sent = (
+                pair
+                for batch in batches
+                for pair in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
+            )
             if (first := next(sent, None)) is not None:
-                received = (_decode(data.as_buffer()) for _, data in itertools.chain([first], sent) if data.is_valid)
+                received = (
+                    _decode(data.as_buffer()) for _, data in itertools.chain([first], sent) if data.is_valid
+                )
                 yield from _blobs((0, table) for table in reduce(first[0], received))
 
         from pyspark.sql.functions import col
 
         with _reported():
             # One empty row per range, so that each range runs even if nothing was sent to it.
-            present = self._spark.range(0, ranges, 1, 1).selectExpr("cast(id as int) as number", "cast(null as binary) as data")
+            present = self._spark.range(0, ranges, 1, 1).selectExpr(
+                "cast(id as int) as number", "cast(null as binary) as data"
+            )
             sent = self._map(scan, task).union(present).repartitionById(ranges, col("number"))
             return _tables(_in_tasks(sent, run))
 
@@ -239,7 +272,9 @@ class OnSpark:
         # Where the log is gone, only the rows say whether a deletion vector hides some that were read.
         if not scan.holds_unread() and (scan.before is None or scan.source.has_log_since(scan.before)):
             return in_slice
-        earlier = arrival.isNull() | ((arrival >= to_datetime(scan.start_ms)) & (arrival < to_datetime(scan.from_ms)))
+        earlier = arrival.isNull() | (
+            (arrival >= to_datetime(scan.start_ms)) & (arrival < to_datetime(scan.from_ms))
+        )
         unread = rows.where(earlier)
         if scan.before is not None:
             read_before = self._read_before(scan, scan.before).where(earlier)
@@ -250,7 +285,9 @@ class OnSpark:
         return in_slice.unionByName(unread)
 
     def _rows_at(self, scan: SliceScan, version: int) -> "DataFrame":
-        """The source at `version`, its columns named and typed as in the version that the slice reads; null where it lacked one."""
+        """The source at `version`, its columns named and typed as in the version that the slice reads; null
+        where it lacked one.
+        """
         from pyspark.sql.functions import lit
 
         frame = self._spark.read.format("delta").option("versionAsOf", version).load(scan.source.uri)
@@ -259,10 +296,14 @@ class OnSpark:
         types = {field.name: field.dataType for field in self._rows_at(scan, scan.source.version).schema}
         names = scan.source.names_at(version)
         values = [lit(None) if names[name] is None else _column(str(names[name])) for name in scan.columns]
-        return frame.select(*(value.cast(types[name]).alias(name) for name, value in zip(scan.columns, values, strict=True)))
+        return frame.select(
+            *(value.cast(types[name]).alias(name) for name, value in zip(scan.columns, values, strict=True))
+        )
 
     def _read_before(self, scan: SliceScan, before: PinnedSource) -> "DataFrame":
-        """What live runs have read: of each arrival, the rows of the newest version that any of them has pinned."""
+        """What live runs have read: of each arrival, the rows of the newest version that any of them has
+        pinned.
+        """
         arrival = _column(scan.arrival)
         known = pieces(scan.restated)
         if not known:
@@ -302,8 +343,8 @@ def _in_tasks(frame: "DataFrame", work: Work) -> "DataFrame":
 
 
 def _begin_task() -> None:
-    """In a process of Python tasks, before each: what memory others took is not this one's. And Spark has it search all objects for cyclic
-    garbage after each task; the modules, which are most of them, are none."""
+    """In a process of Python tasks, before each: what memory others took is not this one's. And Spark has it
+    search all objects for cyclic garbage after each task; the modules, which are most of them, are none."""
     forget_peak()
     if not gc.get_freeze_count():
         gc.freeze()
@@ -313,7 +354,9 @@ def _blobs(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:
     for number, table in tables:
         rows = max(1, table.num_rows * _CHUNK_BYTES // max(table.nbytes, 1))
         for start in range(0, max(table.num_rows, 1), rows):
-            yield pa.record_batch([pa.array([number], pa.int32()), _encode(table.slice(start, rows))], names=["number", "data"])
+            yield pa.record_batch(
+                [pa.array([number], pa.int32()), _encode(table.slice(start, rows))], names=["number", "data"]
+            )
 
 
 def _encode(table: pa.Table) -> pa.Array:
@@ -322,7 +365,9 @@ def _encode(table: pa.Table) -> pa.Array:
     with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
         writer.write_table(table)
     data = sink.getvalue()
-    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, data.size], np.int32)), data])
+    return pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(np.array([0, data.size], np.int32)), data]
+    )
 
 
 def _decode(data: Any) -> pa.Table:
@@ -351,8 +396,10 @@ def _reported() -> Iterator[None]:
         raise failure from error
     except (Py4JError, ConnectionError) as error:
         raise DriverDied(
-            "the Java process of Spark's driver has gone: it ran out of memory, as it then has said above, or was ended; what it was at "
-            "work on is not committed. Repeat the command; where memory lacked, with more of it: `--driver-memory 4g` for spark-submit, "
+            "the Java process of Spark's driver has gone: it ran out of memory, as it then has said above, "
+            "or was ended; what it was at "
+            "work on is not committed. Repeat the command; where memory lacked, with more of it: "
+            "`--driver-memory 4g` for spark-submit, "
             "else PYSPARK_SUBMIT_ARGS='--driver-memory 4g pyspark-shell' in the environment."
         ) from error
 

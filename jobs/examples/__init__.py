@@ -1,6 +1,7 @@
 """The examples that we ship: which there are, what each loads, and the pipeline that reads it.
 
-Standard library only at import: the command line lists examples without Arrow, and DAG files read their pipelines through this package.
+Standard library only at import: the command line lists examples without Arrow, and DAG files read their
+pipelines through this package.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from datetime import datetime
 from importlib import import_module
 from types import MappingProxyType
 
-from jobs.examples.errors import UnknownExample
+from slackwater.jobs.examples.errors import UnknownExample
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ class Example:
     loader: str
 
     def load(self, warehouse: str, start: datetime, end: datetime) -> LoadedRange:
-        """Write what arrived in [start, end) to the source; what is there already is left alone. Raises as the loader does."""
+        """Write what arrived in [start, end) to the source; what is there already is left alone. Raises as
+        the loader does.
+        """
         module, function = self.loader.split(":")
         loaded: LoadedRange = getattr(import_module(module), function)(warehouse, start, end)
         return loaded
@@ -59,28 +62,31 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
     {
         "departures": Example(
             name="departures",
-            description="336,776 flights that left New York in 2013, each arriving as it lands: up to eleven hours out of order",
+            description="336,776 flights that left New York in 2013, each arriving as it lands: up to eleven "
+            "hours out of order",
             source="sources/departures",
             pipeline="departures",
-            pipeline_module="jobs.examples.departures",
-            loader="jobs.examples.flights:load_departures",
+            pipeline_module="slackwater.jobs.examples.departures",
+            loader="slackwater.jobs.examples.flights:load_departures",
         ),
         "turnarounds": Example(
             name="turnarounds",
-            description="the same flights by aircraft: sessions that cross midnight, joined by what reports late",
+            description="the same flights by aircraft: sessions that cross midnight, joined by what reports "
+            "late",
             source="sources/departures",
             pipeline="turnarounds",
-            pipeline_module="jobs.examples.turnarounds",
-            loader="jobs.examples.flights:load_departures",
+            pipeline_module="slackwater.jobs.examples.turnarounds",
+            loader="slackwater.jobs.examples.flights:load_departures",
         ),
         **{
             name: Example(
                 name=name,
-                description=f"Nexmark's {query}: an auction's bids, a hundred events a second as long as you like, from 2024 on",
+                description=f"Nexmark's {query}: an auction's bids, a hundred events a second as long as you "
+                "like, from 2024 on",
                 source="sources/nexmark",
                 pipeline=name,
-                pipeline_module="jobs.examples.nexmark",
-                loader="jobs.examples.auctions:load_auctions",
+                pipeline_module="slackwater.jobs.examples.nexmark",
+                loader="slackwater.jobs.examples.auctions:load_auctions",
             )
             for name, query in (
                 ("nexmark_q5", "hot items"),
@@ -100,5 +106,7 @@ def find_example(name: str) -> Example:
         UnknownExample: there is none; the message lists those that there are.
     """
     if name not in EXAMPLES:
-        raise UnknownExample(f"no example is called {name!r}; there are: {', '.join(sorted(EXAMPLES))}.", name=name)
+        raise UnknownExample(
+            f"no example is called {name!r}; there are: {', '.join(sorted(EXAMPLES))}.", name=name
+        )
     return EXAMPLES[name]

@@ -1,15 +1,17 @@
-"""Appends to an example's source what it lacks of a range of arrivals: once, whatever races, repeats or dies. Knows no example."""
+"""Appends to an example's source what it lacks of a range of arrivals: once, whatever races, repeats or dies.
+Knows no example.
+"""
 
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.examples import LoadedRange
-from jobs.examples.errors import BadRange, SourceBusy, SourceDiffers
-from jobs.tables.delta import Folder
-from jobs.tables.errors import CommitConflict
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.examples import LoadedRange
+from slackwater.jobs.examples.errors import BadRange, SourceBusy, SourceDiffers
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.warehouse import Warehouse
 
 TIME = pa.timestamp("us", tz="UTC")
 COMMIT_ATTEMPTS = 5
@@ -18,11 +20,17 @@ COMMIT_ATTEMPTS = 5
 def checked_range(start: datetime, end: datetime) -> tuple[datetime, datetime]:
     """Both times in UTC. Raises BadRange: no time zone, or the range is empty."""
     if start.tzinfo is None or end.tzinfo is None:
-        raise BadRange(f"the range {start} to {end} has no time zone. Give both times in UTC, for example 2013-01-01T00:00:00Z.")
+        raise BadRange(
+            f"the range {start} to {end} has no time zone. Give both times in UTC, for example "
+            "2013-01-01T00:00:00Z."
+        )
     start, end = start.astimezone(UTC), end.astimezone(UTC)
     if end <= start:
         raise BadRange(
-            f"the range is empty: it ends at {end:%FT%TZ}, not after its start {start:%FT%TZ}. Give a later end.", start=start, end=end
+            f"the range is empty: it ends at {end:%FT%TZ}, not after its start {start:%FT%TZ}. Give a later "
+            "end.",
+            start=start,
+            end=end,
         )
     return start, end
 
@@ -33,11 +41,14 @@ def within(start: datetime, end: datetime) -> pc.Expression:
     return (arrival >= pa.scalar(start, TIME)) & (arrival < pa.scalar(end, TIME))
 
 
-def append_missing(warehouse: str, source: str, selected: pa.Table, start: datetime, end: datetime) -> LoadedRange:
-    """Append those of `selected`, the rows that arrived in [start, end), whose `row` the source does not have, in one commit.
+def append_missing(
+    warehouse: str, source: str, selected: pa.Table, start: datetime, end: datetime
+) -> LoadedRange:
+    """Append those of `selected`, the rows that arrived in [start, end), whose `row` the source does not
+    have, in one commit.
 
-    The source is partitioned by `arrival_date`. Loads that race are decided by compare-and-swap on the table's version; the loser looks
-    again at what is missing.
+    The source is partitioned by `arrival_date`. Loads that race are decided by compare-and-swap on the
+    table's version; the loser looks again at what is missing.
 
     Raises:
         SourceDiffers: the table there has other columns.
@@ -64,14 +75,17 @@ def append_missing(warehouse: str, source: str, selected: pa.Table, start: datet
             days=pc.count_distinct(missing["arrival_date"]).as_py(),
         )
     raise SourceBusy(
-        f"{uri}: other loads committed first {COMMIT_ATTEMPTS} times; nothing was written. Run the same command again.", uri=uri
+        f"{uri}: other loads committed first {COMMIT_ATTEMPTS} times; nothing was written. Run the same "
+        "command again.",
+        uri=uri,
     )
 
 
 def _check_columns(uri: str, stored: pa.Schema, wanted: pa.Schema) -> None:
     if not stored.equals(wanted):
         raise SourceDiffers(
-            f"{uri}: a table with other columns stands here ({', '.join(f'{field.name} {field.type}' for field in stored)}). "
+            f"{uri}: a table with other columns stands here "
+            f"({', '.join(f'{field.name} {field.type}' for field in stored)}). "
             "Load into another warehouse, or move that table away.",
             uri=uri,
         )

@@ -1,8 +1,11 @@
-"""The source of the Nexmark queries: an online auction's people, items and bids, made from their number alone.
+"""The source of the Nexmark queries: an online auction's people, items and bids, made from their number
+alone.
 
-The model is Nexmark's (Tucker et al.; the generators of Apache Beam and of Flink's port): of 50 events one is a person, three are auctions
-and 46 bids; half of the bids go to one hot auction of the last hundred, three quarters come from one hot bidder of the last hundred people.
-Added to it: an event arrives up to two seconds after it happened, one in a hundred 5 to 30 seconds. Knows the table, and no pipeline.
+The model is Nexmark's (Tucker et al.; the generators of Apache Beam and of Flink's port): of 50 events one is
+a person, three are auctions and 46 bids; half of the bids go to one hot auction of the last hundred, three
+quarters come from one hot bidder of the last hundred people.
+Added to it: an event arrives up to two seconds after it happened, one in a hundred 5 to 30 seconds. Knows the
+table, and no pipeline.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jobs.examples import LoadedRange
-from jobs.examples.appending import TIME, append_missing, checked_range, within
-from jobs.examples.errors import BadRange
+from slackwater.jobs.examples import LoadedRange
+from slackwater.jobs.examples.appending import TIME, append_missing, checked_range, within
+from slackwater.jobs.examples.errors import BadRange
 
 SOURCE = "sources/nexmark"
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -48,7 +51,8 @@ Bools = npt.NDArray[np.bool_]
 
 
 def load_auctions(warehouse: str, start: datetime, end: datetime) -> LoadedRange:
-    """Write the events that arrived in [start, end) to ``<warehouse>/sources/nexmark``; what is there already is left alone.
+    """Write the events that arrived in [start, end) to ``<warehouse>/sources/nexmark``; what is there already
+    is left alone.
 
     Args:
         warehouse: folder or URI.
@@ -61,7 +65,9 @@ def load_auctions(warehouse: str, start: datetime, end: datetime) -> LoadedRange
     start, end = checked_range(start, end)
     if end <= START:
         raise BadRange(
-            f"nothing arrived before {START:%FT%TZ}, and the range ends at {end:%FT%TZ}. Give a later end.", start=start, end=end
+            f"nothing arrived before {START:%FT%TZ}, and the range ends at {end:%FT%TZ}. Give a later end.",
+            start=start,
+            end=end,
         )
     if end - start > timedelta(days=7):
         raise BadRange("a load takes a week at most; load one after the other.", start=start, end=end)
@@ -69,7 +75,9 @@ def load_auctions(warehouse: str, start: datetime, end: datetime) -> LoadedRange
 
 
 def events_arrived(start: datetime, end: datetime) -> pa.Table:
-    """The events that arrived in [start, end), as `SCHEMA`, in order of (arrival, row): the same whichever range they are asked in."""
+    """The events that arrived in [start, end), as `SCHEMA`, in order of (arrival, row): the same whichever
+    range they are asked in.
+    """
     since, until = (-((START - moment) // timedelta(milliseconds=1)) for moment in (start, end))
     first = max(0, (since - GREATEST_DELAY_MS) // EVERY_MS)
     events = _events(np.arange(first, max(first, until // EVERY_MS + 1), dtype=np.int64))
@@ -91,7 +99,9 @@ def _events(number: Int64s) -> pa.Table:
         "arrival_time": arrival,
         "person": _where(is_person, FIRST_ID + _last_person(number)),
         "state": _where(is_person, np.asarray(STATES, object)[_below(number, 2, len(STATES))]),
-        "auction": _where(~is_person, FIRST_ID + np.where(is_auction, _last_auction(number), _auction_of_bid(number))),
+        "auction": _where(
+            ~is_person, FIRST_ID + np.where(is_auction, _last_auction(number), _auction_of_bid(number))
+        ),
         "seller": _where(is_auction, FIRST_ID + _person_or_hot(number, 3, HOT_SELLERS, 0)),
         "category": _where(is_auction, FIRST_CATEGORY + _below(number, 5, CATEGORIES)),
         "bidder": _where(is_bid, FIRST_ID + _person_or_hot(number, 6, HOT_BIDDERS, 1)),
@@ -100,7 +110,9 @@ def _events(number: Int64s) -> pa.Table:
         "row": number,
         "arrival_date": arrival.cast(pa.date32()),
     }
-    return pa.table({field.name: pa.array(columns[field.name], field.type) for field in SCHEMA}, schema=SCHEMA)
+    return pa.table(
+        {field.name: pa.array(columns[field.name], field.type) for field in SCHEMA}, schema=SCHEMA
+    )
 
 
 def _where(kept: Bools, values: npt.NDArray) -> pa.Array:

@@ -5,8 +5,8 @@ Declares only: `slackwater examples load departures` writes the source that it r
 
 from datetime import timedelta
 
-from jobs.pipelines import DeltaSource, Pipeline, count, expect, max_, mean
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
+from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 
 departures = Pipeline(
     name="departures",
@@ -23,7 +23,11 @@ departures = Pipeline(
     key_by="origin",
     window=TumblingEventTimeWindows.of(timedelta(hours=1)),
     allowed_lateness=timedelta(hours=4),
-    select={"flights": count(), "mean_dep_delay": mean("dep_delay"), "max_dep_delay": max_("dep_delay")},
+    select={
+        "flights": agg.count(),
+        "mean_dep_delay": agg.mean("dep_delay"),
+        "max_dep_delay": agg.max("dep_delay"),
+    },
     expect=[
         expect.between("flights", min=1),
         expect.between("mean_dep_delay", -60, 1500),

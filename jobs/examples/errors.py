@@ -1,6 +1,6 @@
 """What can be wrong when an example is loaded."""
 
-from jobs.errors import PermanentError, RetryableError, UsageError
+from slackwater.jobs.errors import PermanentError, RetryableError, UsageError
 
 
 class UnknownExample(UsageError):

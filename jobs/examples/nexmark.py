@@ -1,13 +1,15 @@
-"""Queries 5, 7, 11 and 12 of Nexmark, over the events that `slackwater examples load nexmark_q5` writes (one source for all four).
+"""Queries 5, 7, 11 and 12 of Nexmark, over the events that `slackwater examples load nexmark_q5` writes (one
+source for all four).
 
-What the benchmark does after its windows (the greatest count of each window, the bid that had the highest price) is a query on `published`.
+What the benchmark does after its windows (the greatest count of each window, the bid that had the highest
+price) is a query on `published`.
 """
 
 from datetime import timedelta
 from functools import partial
 
-from jobs.pipelines import DeltaSource, Pipeline, count, max_
-from windowing import (
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.windowing import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
@@ -18,8 +20,12 @@ from windowing import (
 _TEN_SECONDS = timedelta(seconds=10)
 _query = partial(
     Pipeline,
-    source=DeltaSource("sources/nexmark", event_time="event_time", arrival_time="arrival_time", order_by="row"),
-    watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=3)).with_interval(timedelta(seconds=1)),
+    source=DeltaSource(
+        "sources/nexmark", event_time="event_time", arrival_time="arrival_time", order_by="row"
+    ),
+    watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=3)).with_interval(
+        timedelta(seconds=1)
+    ),
     where="event = 'bid'",
     allowed_lateness=_TEN_SECONDS,
     start="2024-01-01",
@@ -32,7 +38,7 @@ nexmark_q5 = _query(
     name="nexmark_q5",
     key_by="auction",
     window=SlidingEventTimeWindows.of(_TEN_SECONDS, timedelta(seconds=2)),
-    select={"bids": count()},
+    select={"bids": agg.count()},
 )
 
 # Highest bid: the highest price of all bids of ten seconds.
@@ -40,7 +46,7 @@ nexmark_q7 = _query(
     name="nexmark_q7",
     key_by="event",
     window=TumblingEventTimeWindows.of(_TEN_SECONDS),
-    select={"highest_price": max_("price")},
+    select={"highest_price": agg.max("price")},
 )
 
 # User sessions: bids of each bidder until ten seconds of silence.
@@ -48,14 +54,15 @@ nexmark_q11 = _query(
     name="nexmark_q11",
     key_by="bidder",
     window=EventTimeSessionWindows.with_gap(_TEN_SECONDS),
-    select={"bids": count()},
+    select={"bids": agg.count()},
 )
 
-# Processing time windows: bids of each bidder within ten seconds of the clock, which in a replay is the arrival.
+# Processing time windows: bids of each bidder within ten seconds of the clock, which in a replay is the
+# arrival.
 nexmark_q12 = _query(
     name="nexmark_q12",
     key_by="bidder",
     window=TumblingProcessingTimeWindows.of(_TEN_SECONDS),
     allowed_lateness=timedelta(0),
-    select={"bids": count()},
+    select={"bids": agg.count()},
 )

@@ -1,13 +1,15 @@
-"""How long each aircraft keeps flying in and out of New York before it rests: sessions of one tail number, three hours of silence apart.
+"""How long each aircraft keeps flying in and out of New York before it rests: sessions of one tail number,
+three hours of silence apart.
 
-Reads the same flights as `departures`. Sessions cross midnight, and a flight that reports late may join two that were published apart.
+Reads the same flights as `departures`. Sessions cross midnight, and a flight that reports late may join two
+that were published apart.
 """
 
 from datetime import timedelta
 
-from jobs.examples import departures
-from jobs.pipelines import Pipeline, count, expect, max_, mean, min_
-from windowing import EventTimeSessionWindows
+from slackwater.jobs.examples import departures
+from slackwater.jobs.pipelines import Pipeline, agg, expect
+from slackwater.windowing import EventTimeSessionWindows
 
 turnarounds = Pipeline(
     name="turnarounds",
@@ -17,10 +19,10 @@ turnarounds = Pipeline(
     window=EventTimeSessionWindows.with_gap(timedelta(hours=3)),
     allowed_lateness=timedelta(hours=6),
     select={
-        "departures": count(),
-        "first_departure": min_("event_time"),
-        "last_departure": max_("event_time"),
-        "mean_dep_delay": mean("dep_delay"),
+        "departures": agg.count(),
+        "first_departure": agg.min("event_time"),
+        "last_departure": agg.max("event_time"),
+        "mean_dep_delay": agg.mean("dep_delay"),
     },
     expect=[expect.between("departures", min=1, max=20), expect.not_null("first_departure")],
     start="2013-01-01",

@@ -1,4 +1,5 @@
-"""Declarations as plain JSON values, in a form that depends on what was declared alone: what a config hash is taken of.
+"""Declarations as plain JSON values, in a form that depends on what was declared alone: what a config hash is
+taken of.
 
 Knows no declaration by name. What it can't see into it refuses, because a change of it would not show.
 """
@@ -48,15 +49,22 @@ def plain(value: Any) -> Any:
         return {"partial": plain(value.func), "args": plain(value.args), "keywords": plain(value.keywords)}
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return _name(value)
-    return {"class": type(value).__qualname__, **{name: plain(item) for name, item in sorted(_attributes(value).items())}}
+    return {
+        "class": type(value).__qualname__,
+        **{name: plain(item) for name, item in sorted(_attributes(value).items())},
+    }
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     if not slots and not hasattr(value, "__dict__"):
         raise Opaque(f"{value!r} is a {type(value).__qualname__}, whose contents can't be told")
-    return {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **getattr(value, "__dict__", {})}
+    return {
+        **{name: getattr(value, name) for name in slots if hasattr(value, name)},
+        **getattr(value, "__dict__", {}),
+    }
 
 
 def _name(named: Any) -> str:
-    return f"{_PLACE.sub('', named.__module__)}.{named.__qualname__}"
+    """Module and name; ours without `slackwater.`, as configuration hashes have always had them."""
+    return f"{_PLACE.sub('', named.__module__).removeprefix('slackwater.')}.{named.__qualname__}"

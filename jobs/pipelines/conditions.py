@@ -1,6 +1,8 @@
-"""Conditions on a row, written as SQL: what `where` takes. Text becomes a tree of plain values; which rows meet it is not known here.
+"""Conditions on a row, written as SQL: what `where` takes. Text becomes a tree of plain values; which rows
+meet it is not known here.
 
-A small, closed part of SQL, so that every engine gives the same answer: columns, literals, comparisons; no functions, no arithmetic.
+A small, closed part of SQL, so that every engine gives the same answer: columns, literals, comparisons; no
+functions, no arithmetic.
 """
 
 import re
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple, NoReturn, TypeAlias
 
-from jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.errors import PipelineError
 
 Literal: TypeAlias = int | Decimal | str | bool
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
@@ -72,16 +74,21 @@ Term: TypeAlias = Comparison | IsNull | Holds | Not | And | Or
 def parse_condition(subject: str, text: object) -> Term:
     """`text` as a tree.
 
-    Terms: ``column OP literal``, ``column OP column``, ``column [NOT] IN (literal, …)``, ``column [NOT] BETWEEN literal AND literal``,
-    ``column IS [NOT] NULL``, a boolean ``column``; joined by AND, OR, NOT and parentheses. OP is ``= != <> < <= > >=``. Literals: numbers
-    (``3``, ``-2.5``, ``1e3``), ``'text'`` (``''`` is a quote), TRUE, FALSE; a date or time is text in ISO 8601. A column is a name, or
-    anything in double quotes.
+    Terms: ``column OP literal``, ``column OP column``, ``column [NOT] IN (literal, …)``, ``column [NOT]
+    BETWEEN literal AND literal``, ``column IS [NOT] NULL``, a boolean ``column``; joined by AND, OR, NOT and
+    parentheses. OP is ``= != <> < <= > >=``. Literals: numbers (``3``, ``-2.5``, ``1e3``), ``'text'`` (``''``
+    is a quote), TRUE, FALSE; a date or time is text in ISO 8601. A column is a name, or anything in double
+    quotes.
 
     Raises:
         PipelineError: `text` isn't of this form; the message says where.
     """
     if not isinstance(text, str) or not text.strip():
-        raise PipelineError(subject, f"where is {text!r}; it is a condition as text, e.g. \"dep_delay > 15 AND carrier IN ('AA', 'UA')\"")
+        raise PipelineError(
+            subject,
+            f"where is {text!r}; it is a condition as text, e.g. \"dep_delay > 15 AND carrier IN ('AA', "
+            "'UA')\"",
+        )
     return _Parser(subject, text).parse()
 
 
@@ -167,7 +174,10 @@ class _Parser:
 
     def _refuse_at(self, position: int, wanted: str) -> NoReturn:
         here = self._text[position:].strip() or "its end"
-        raise PipelineError(self._subject, f"where is {self._text!r}; at {here!r} it wants {wanted}. There are no functions or arithmetic")
+        raise PipelineError(
+            self._subject,
+            f"where is {self._text!r}; at {here!r} it wants {wanted}. There are no functions or arithmetic",
+        )
 
     def _or(self) -> Term:
         terms = [self._and()]

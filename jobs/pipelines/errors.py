@@ -1,6 +1,6 @@
 """What is wrong with a declaration. Always the user's to mend, so always exit code 2."""
 
-from jobs.errors import UsageError
+from slackwater.jobs.errors import UsageError
 
 
 class PipelineError(UsageError):

@@ -1,13 +1,14 @@
 """What a run's panes must look like before they may be published.
 
-Each expectation is one aggregate over the staged panes other than `withdrawn`; null results are ignored unless `not_null` asks for them.
+Each expectation is one aggregate over the staged panes other than `withdrawn`; null results are ignored
+unless `not_null` asks for them.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.errors import PipelineError
 
 Severity = Literal["reject", "warn"]
 
@@ -51,7 +52,9 @@ class Expectation:
         try:
             in_order = bounds[0] <= bounds[-1]
         except TypeError as error:
-            raise PipelineError(subject, f"min {self.minimum!r} and max {self.maximum!r} can't be compared") from error
+            raise PipelineError(
+                subject, f"min {self.minimum!r} and max {self.maximum!r} can't be compared"
+            ) from error
         if not in_order:
             raise PipelineError(subject, f"min {self.minimum!r} is greater than max {self.maximum!r}")
 
@@ -59,7 +62,9 @@ class Expectation:
         if not self.values:
             raise PipelineError(subject, "the set of values is empty")
         if None in self.values:
-            raise PipelineError(subject, "None is among the values; nulls are ignored unless expect.not_null asks for them")
+            raise PipelineError(
+                subject, "None is among the values; nulls are ignored unless expect.not_null asks for them"
+            )
 
     @property
     def title(self) -> str:

@@ -1,6 +1,7 @@
 """A pipeline: source, watermarks, key, window, aggregates, expectations and how it is scheduled.
 
-A frozen declaration. It knows no engine and no table; what can be checked without the source is checked when it is made.
+A frozen declaration. It knows no engine and no table; what can be checked without the source is checked when
+it is made.
 """
 
 import re
@@ -9,16 +10,16 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
-from jobs.pipelines.aggregates import Aggregate
-from jobs.pipelines.canonical import Opaque, plain
-from jobs.pipelines.columns import Column, parse_columns
-from jobs.pipelines.conditions import Term, parse_condition
-from jobs.pipelines.errors import PipelineError
-from jobs.pipelines.expectations import Expectation
-from jobs.pipelines.process_functions import check_keyed_process
-from jobs.pipelines.sources import DeltaSource
-from jobs.pipelines.windows import window_config
-from windowing import (
+from slackwater.jobs.pipelines.aggregates import Aggregate
+from slackwater.jobs.pipelines.canonical import Opaque, plain
+from slackwater.jobs.pipelines.columns import Column, parse_columns
+from slackwater.jobs.pipelines.conditions import Term, parse_condition
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.expectations import Expectation
+from slackwater.jobs.pipelines.process_functions import check_keyed_process
+from slackwater.jobs.pipelines.sources import DeltaSource
+from slackwater.jobs.pipelines.windows import window_config
+from slackwater.windowing import (
     AggregateFunction,
     Evictor,
     KeyedProcessFunction,
@@ -29,12 +30,13 @@ from windowing import (
     WindowAssigner,
     WindowFunction,
 )
-from windowing.errors import WindowingError
-from windowing.key_types import STRING
+from slackwater.windowing.errors import WindowingError
+from slackwater.windowing.key_types import STRING
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Columns that our tables add beside a pipeline's own keys and results (the tables: jobs.tables.schemas).
+# Columns that our tables add beside a pipeline's own keys and results (the tables:
+# slackwater.jobs.tables.schemas).
 # fmt: off
 TABLE_COLUMNS = frozenset({
     "arrival_time", "at", "cause", "cause_arrival", "cleanup_time", "contents", "domain", "elements", "event_time", "firing",
@@ -50,7 +52,8 @@ _LONGEST = timedelta(days=366_000)
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """Windows over a source, replayed slice after slice into a published table. Arguments are keyword-only; durations are timedeltas.
+    """Windows over a source, replayed slice after slice into a published table. Arguments are keyword-only;
+    durations are timedeltas.
 
     Args:
         name: ``[a-z][a-z0-9_]{0,62}``, not ``sources``: the folder of its tables in the warehouse.
@@ -58,42 +61,54 @@ class Pipeline:
         watermarks: how far event time has come; see `WatermarkStrategy`.
         key_by: one column or several.
         window: an assigner of `windowing`; none for a `KeyedProcessFunction`.
-        where: a condition on the source's columns, ``dep_delay > 15 AND carrier IN ('AA', 'UA')``; other rows are none of the pipeline's:
-            they are counted, and touch nothing else, no watermark either.
+        where: a condition on the source's columns, ``dep_delay > 15 AND carrier IN ('AA', 'UA')``; other rows
+            are none of the pipeline's: they are counted, and touch nothing else, no watermark either.
         trigger: instead of the assigner's default trigger.
         evictor: thins out a window's elements at each firing; all of them are kept until then.
         allowed_lateness: how long after its end a window still accepts elements.
         select: result column → aggregate. Instead of it, functions of your own:
-        process: a `KeyedProcessFunction` with state and timers of its own, instead of a window; its attribute `states` may hold the
-            descriptors of its states: one with a SQL type has a column of `keyed_state`. Or a function of windows, a
-            `ProcessWindowFunction` or `WindowFunction` of all elements of a window, or of the one value of:
+        process: a `KeyedProcessFunction` with state and timers of its own, instead of a window; its attribute
+            `states` may hold the descriptors of its states: one with a SQL type has a column of
+            `keyed_state`. Or a function of windows, a `ProcessWindowFunction` or `WindowFunction` of all
+            elements of a window, or of the one value of:
         reduce: a `ReduceFunction`, or a callable of two values, that folds elements as they come;
         aggregate: an `AggregateFunction` that does.
-        output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this order, a dict or named tuple
-            by these names, or the value of the only column. A column that is called as a key holds the key.
-        side_outputs: tag → columns of the rows that a function sends there; they stand in the table ``side_<tag>``.
-        columns: the source columns that user code is handed, as a named tuple for each element; all of them unless named.
+        output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this
+            order, a dict or named tuple by these names, or the value of the only column. A column that is
+            called as a key holds the key.
+        side_outputs: tag → columns of the rows that a function sends there; they stand in the table
+            ``side_<tag>``.
+        columns: the source columns that user code is handed, as a named tuple for each element; all of them
+            unless named.
         records: classes of named tuples that state may hold besides.
-        pickled_state: whether values of other classes may be kept, as pickles. A pickle is code: whoever writes the tables may run some.
-        on_error: what becomes of an element on which a function of yours raises: ``fail`` (the run does), or ``quarantine`` (all that the
-            element has changed is undone, and its row goes there). Raising at a firing, merge or timer always fails the run.
+        pickled_state: whether values of other classes may be kept, as pickles. A pickle is code: whoever
+            writes the tables may run some.
+        on_error: what becomes of an element on which a function of yours raises: ``fail`` (the run does), or
+            ``quarantine`` (all that the element has changed is undone, and its row goes there). Raising at a
+            firing, merge or timer always fails the run.
         expect: what the panes of a run must look like.
         start: where the lineage begins (arrival time; a naive value is UTC).
         schedule: cron expression or preset of the scheduled DAG; None for no schedule.
         slice: length of one run when a catch-up spans several.
         max_catch_up: a catch-up of more slices is refused unless asked for.
-        max_ahead: an event time further than this after its arrival is not believed: the row goes to quarantine.
+        max_ahead: an event time further than this after its arrival is not believed: the row goes to
+            quarantine.
         settle: how long after a slice's end (wall clock) its source version may be pinned.
-        stragglers: what becomes of rows that appear in the source after the slice of their arrival was run: ``fold`` (the next run takes
-            them in first, as of its slice's start) or ``restate`` (no run does; runs and `plan` name the range to restate).
-        late_refires: which firings for late elements are kept as panes: each (``element``, as Flink emits them), or only the last one of
-            a window in each tick (``tick``) or in each run (``run``). What is published is the same.
-        keep_snapshots: how many of the newest snapshots `slackwater maintain` keeps; older ones can't be forked from, restored or verified.
+        stragglers: what becomes of rows that appear in the source after the slice of their arrival was run:
+            ``fold`` (the next run takes them in first, as of its slice's start) or ``restate`` (no run does;
+            runs and `plan` name the range to restate).
+        late_refires: which firings for late elements are kept as panes: each (``element``, as Flink emits
+            them), or only the last one of a window in each tick (``tick``) or in each run (``run``). What is
+            published is the same.
+        keep_snapshots: how many of the newest snapshots `slackwater maintain` keeps; older ones can't be
+            forked from, restored or verified.
         keep_snapshot_every: of older snapshots it keeps the last one in each period of this length.
-        keep_history: how long before the newest run's end `slackwater maintain` keeps late rows, and the panes and corrections of windows
-            that accept elements no more; None for ever. What arrived before that can't be restated, nor restored, afterwards.
+        keep_history: how long before the newest run's end `slackwater maintain` keeps late rows, and the
+            panes and corrections of windows that accept elements no more; None for ever. What arrived before
+            that can't be restated, nor restored, afterwards.
         order_mode: order of timers that are due together, see `windowing`.
-        flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window equals.
+        flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window
+            equals.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
         max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
 
@@ -143,7 +158,10 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name) or self.name == "sources":
-            raise PipelineError(f"Pipeline {self.name!r}", "a name is [a-z][a-z0-9_]{0,62} and not 'sources' (it becomes a folder)")
+            raise PipelineError(
+                f"Pipeline {self.name!r}",
+                "a name is [a-z][a-z0-9_]{0,62} and not 'sources' (it becomes a folder)",
+            )
         self._check_types()
         set_ = object.__setattr__
         set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by))
@@ -151,7 +169,9 @@ class Pipeline:
         set_(self, "select", dict(self.select))
         set_(self, "expect", tuple(self.expect))
         set_(self, "records", tuple(self.records))
-        is_list = self.columns is None or (bool(self.columns) and all(isinstance(name, str) for name in self.columns))
+        is_list = self.columns is None or (
+            bool(self.columns) and all(isinstance(name, str) for name in self.columns)
+        )
         if isinstance(self.columns, str) or not is_list:
             raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
         set_(self, "columns", None if self.columns is None else tuple(self.columns))
@@ -160,14 +180,23 @@ class Pipeline:
         self._check_durations()
         self._check_numbers()
         self._check_functions()
-        set_(self, "emitted", () if self.output is None else parse_columns(self._subject, "output", self.output))
-        sides = {tag: parse_columns(self._subject, f"side output {tag!r}", text) for tag, text in self.side_outputs.items()}
+        set_(
+            self,
+            "emitted",
+            () if self.output is None else parse_columns(self._subject, "output", self.output),
+        )
+        sides = {
+            tag: parse_columns(self._subject, f"side output {tag!r}", text)
+            for tag, text in self.side_outputs.items()
+        }
         set_(self, "sides", sides)
         self._check_columns()
         try:
             self.describe()
         except Opaque as error:
-            raise PipelineError(self._subject, f"{error}: a change of it could not be noticed between two runs") from error
+            raise PipelineError(
+                self._subject, f"{error}: a change of it could not be noticed between two runs"
+            ) from error
 
     @property
     def _subject(self) -> str:
@@ -181,7 +210,9 @@ class Pipeline:
 
     @property
     def window_ms(self) -> int:
-        """How long a window is, at least where sessions merge, in milliseconds; 0 where windows have no length."""
+        """How long a window is, at least where sessions merge, in milliseconds; 0 where windows have no
+        length.
+        """
         return max((getattr(self.window, name, 0) for name in ("size_ms", "gap_ms")), default=0)
 
     @property
@@ -217,7 +248,9 @@ class Pipeline:
 
     @property
     def purges(self) -> bool:
-        """Whether a firing empties its window, so that every firing is a result of its own instead of replacing the one before it."""
+        """Whether a firing empties its window, so that every firing is a result of its own instead of
+        replacing the one before it.
+        """
         return self.window is not None and bool(getattr(self.effective_trigger, "purges", False))
 
     def describe(self) -> dict[str, Any]:
@@ -255,28 +288,45 @@ class Pipeline:
             if not isinstance(getattr(self, name), kind):
                 raise PipelineError(self._subject, f"{name} is {getattr(self, name)!r}; it is {wanted}")
         if self.stragglers not in ("fold", "restate"):
-            raise PipelineError(self._subject, f"stragglers is {self.stragglers!r}; it is 'fold' or 'restate'")
+            raise PipelineError(
+                self._subject, f"stragglers is {self.stragglers!r}; it is 'fold' or 'restate'"
+            )
         if self.late_refires not in ("element", "tick", "run"):
-            raise PipelineError(self._subject, f"late_refires is {self.late_refires!r}; it is 'element', 'tick' or 'run'")
+            raise PipelineError(
+                self._subject, f"late_refires is {self.late_refires!r}; it is 'element', 'tick' or 'run'"
+            )
         if self.late_refires != "element" and self.purges:
             raise PipelineError(
                 self._subject,
-                f"late_refires is {self.late_refires!r}, but with a purging trigger every firing is a result of its own; leave it out",
+                f"late_refires is {self.late_refires!r}, but with a purging trigger every firing is a result "
+                "of its own; leave it out",
             )
         if self.order_mode not in ("rocksdb", "heap", "rocksdb_heap_timers"):
-            raise PipelineError(self._subject, f"order_mode is {self.order_mode!r}; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'")
+            raise PipelineError(
+                self._subject,
+                f"order_mode is {self.order_mode!r}; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'",
+            )
 
         if self.on_error not in ("fail", "quarantine"):
             raise PipelineError(self._subject, f"on_error is {self.on_error!r}; it is 'fail' or 'quarantine'")
 
     def _check_durations(self) -> None:
-        durations = [("allowed_lateness", 0), ("slice", 1), ("max_ahead", 0), ("settle", 0), ("keep_snapshot_every", 1)]
+        durations = [
+            ("allowed_lateness", 0),
+            ("slice", 1),
+            ("max_ahead", 0),
+            ("settle", 0),
+            ("keep_snapshot_every", 1),
+        ]
         if self.keep_history is not None:
             durations.append(("keep_history", 1))
         for name, least in durations:
             value = getattr(self, name)
             if not isinstance(value, timedelta):
-                raise PipelineError(self._subject, f"{name} is {value!r}; durations are datetime.timedelta, bare numbers have no unit")
+                raise PipelineError(
+                    self._subject,
+                    f"{name} is {value!r}; durations are datetime.timedelta, bare numbers have no unit",
+                )
             if value % timedelta(milliseconds=1):
                 raise PipelineError(self._subject, f"{name} is {value}; durations are whole milliseconds")
             if milliseconds(value) < least:
@@ -285,7 +335,11 @@ class Pipeline:
                 raise PipelineError(self._subject, f"{name} is {value}; it is at most {_LONGEST.days:,} days")
 
     def _check_numbers(self) -> None:
-        for name, most in (("max_parallelism", 32768), ("max_catch_up", 1_000_000), ("keep_snapshots", 1_000_000)):
+        for name, most in (
+            ("max_parallelism", 32768),
+            ("max_catch_up", 1_000_000),
+            ("keep_snapshots", 1_000_000),
+        ):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
                 raise PipelineError(self._subject, f"{name} is {value!r}; it is 1 to {most}")
@@ -293,60 +347,106 @@ class Pipeline:
     def _check_functions(self) -> None:
         """One way to compute results, and parts that go together."""
         if self.reduce is not None and self.aggregate is not None:
-            raise PipelineError(self._subject, "reduce and aggregate both fold a window's elements; name one of them")
+            raise PipelineError(
+                self._subject, "reduce and aggregate both fold a window's elements; name one of them"
+            )
         has_function = any(function is not None for function in (self.process, self.reduce, self.aggregate))
         if not self.select and not has_function:
             raise PipelineError(
-                self._subject, "select is empty; name at least one aggregate, or a function of your own: process, reduce or aggregate"
+                self._subject,
+                "select is empty; name at least one aggregate, or a function of your own: process, reduce or "
+                "aggregate",
             )
         if self.select and has_function:
-            raise PipelineError(self._subject, "select computes the results already; leave it out, or process, reduce and aggregate")
+            raise PipelineError(
+                self._subject,
+                "select computes the results already; leave it out, or process, reduce and aggregate",
+            )
         if has_function != (self.output is not None):
-            raise PipelineError(self._subject, "output names the columns of what process, reduce or aggregate emit; give both or none")
+            raise PipelineError(
+                self._subject,
+                "output names the columns of what process, reduce or aggregate emit; give both or none",
+            )
         for tag in self.side_outputs:
             if not isinstance(tag, str) or not NAME.fullmatch(tag):
-                raise PipelineError(self._subject, f"the side output {tag!r} becomes the table side_<tag>; a tag is [a-z][a-z0-9_]{{0,62}}")
+                raise PipelineError(
+                    self._subject,
+                    f"the side output {tag!r} becomes the table side_<tag>; a tag is [a-z][a-z0-9_]{{0,62}}",
+                )
         if self.side_outputs and self.process is None:
-            raise PipelineError(self._subject, "side outputs are written by a process function, and there is none")
+            raise PipelineError(
+                self._subject, "side outputs are written by a process function, and there is none"
+            )
         for record in self.records:
             if not (isinstance(record, type) and issubclass(record, tuple) and hasattr(record, "_fields")):
-                raise PipelineError(self._subject, f"records has {record!r}; it is a list of named tuple classes")
+                raise PipelineError(
+                    self._subject, f"records has {record!r}; it is a list of named tuple classes"
+                )
         if self.keyed_process is not None:
             check_keyed_process(self, self.keyed_process)
             return
         if self.window is None:
-            raise PipelineError(self._subject, "window is missing; give an assigner, or a KeyedProcessFunction as process")
+            raise PipelineError(
+                self._subject, "window is missing; give an assigner, or a KeyedProcessFunction as process"
+            )
         if self.keep_history is not None and not self.window.is_event_time:
-            raise PipelineError(self._subject, "keep_history is for windows of event time: no others are ever known to be final")
+            raise PipelineError(
+                self._subject,
+                "keep_history is for windows of event time: no others are ever known to be final",
+            )
         try:
             window_config(self, STRING, AggregateFunction())
         except WindowingError as error:
             raise PipelineError(self._subject, str(error)) from error
 
     def _check_columns(self) -> None:
-        if not self.keys or not all(isinstance(key, str) for key in self.keys) or len(set(self.keys)) != len(self.keys):
-            raise PipelineError(self._subject, f"key_by is {self.key_by!r}; it is one column or several different ones")
+        if (
+            not self.keys
+            or not all(isinstance(key, str) for key in self.keys)
+            or len(set(self.keys)) != len(self.keys)
+        ):
+            raise PipelineError(
+                self._subject, f"key_by is {self.key_by!r}; it is one column or several different ones"
+            )
         for name, aggregate in self.select.items():
             if not isinstance(aggregate, Aggregate):
-                raise PipelineError(self._subject, f"select[{name!r}] is {aggregate!r}; it is an aggregate such as count()")
+                raise PipelineError(
+                    self._subject, f"select[{name!r}] is {aggregate!r}; it is an aggregate such as count()"
+                )
         if self.output is not None and not self.results:
-            raise PipelineError(self._subject, f"output {self.output!r} has keys alone; name at least one result")
-        for columns in (self.results, *([name for name, _ in side if name not in self.keys] for side in self.sides.values())):
+            raise PipelineError(
+                self._subject, f"output {self.output!r} has keys alone; name at least one result"
+            )
+        for columns in (
+            self.results,
+            *([name for name, _ in side if name not in self.keys] for side in self.sides.values()),
+        ):
             self._check_names([*self.keys, *columns])
         known = {*self.keys, *self.results}
         for expectation in self.expect:
             if not isinstance(expectation, Expectation):
-                raise PipelineError(self._subject, f"expect has {expectation!r}; it is a list of expect.between(...) and the like")
+                raise PipelineError(
+                    self._subject,
+                    f"expect has {expectation!r}; it is a list of expect.between(...) and the like",
+                )
             if expectation.column not in known:
-                raise PipelineError(self._subject, f"expectation on {expectation.column!r}, but the panes have {sorted(known)}")
+                raise PipelineError(
+                    self._subject,
+                    f"expectation on {expectation.column!r}, but the panes have {sorted(known)}",
+                )
 
     def _check_names(self, names: Sequence[str]) -> None:
         """Columns that stand side by side in one of our tables."""
         for name in names:
             if not isinstance(name, str) or not COLUMN.fullmatch(name) or "__" in name:
-                raise PipelineError(self._subject, f"column {name!r} must be letters, digits and single underscores (double ones are ours)")
+                raise PipelineError(
+                    self._subject,
+                    f"column {name!r} must be letters, digits and single underscores (double ones are ours)",
+                )
             if name.lower() in TABLE_COLUMNS:
-                raise PipelineError(self._subject, f"column {name!r} is a column of our own tables; give it another name")
+                raise PipelineError(
+                    self._subject, f"column {name!r} is a column of our own tables; give it another name"
+                )
         lowered = [name.lower() for name in names]
         if len(set(lowered)) != len(lowered):
             raise PipelineError(self._subject, "key and result columns must differ, also in lower case")
@@ -362,12 +462,16 @@ def _utc(subject: str, value: object) -> datetime:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise PipelineError(subject, f"start is {value!r}; it is an ISO 8601 date or time, e.g. '2013-01-01'") from None
+            raise PipelineError(
+                subject, f"start is {value!r}; it is an ISO 8601 date or time, e.g. '2013-01-01'"
+            ) from None
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - the zone is set below
     if not isinstance(value, datetime):
         raise PipelineError(subject, f"start is {value!r}; it is a date, a datetime or ISO 8601 text")
     value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     if value.microsecond % 1000:
-        raise PipelineError(subject, f"start is {value.isoformat()}; slices begin and end at whole milliseconds")
+        raise PipelineError(
+            subject, f"start is {value.isoformat()}; slices begin and end at whole milliseconds"
+        )
     return value

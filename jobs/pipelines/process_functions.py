@@ -1,4 +1,5 @@
-"""A pipeline that runs a KeyedProcessFunction instead of windows: what else it may declare, and the states that the function names.
+"""A pipeline that runs a KeyedProcessFunction instead of windows: what else it may declare, and the states
+that the function names.
 
 Declarations only. How the function is run, and where its state stands, is the engines' business.
 """
@@ -8,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jobs.pipelines.columns import parse_columns
-from jobs.pipelines.errors import PipelineError
-from windowing import KeyedProcessFunction
-from windowing.state.descriptors import StateDescriptor
+from slackwater.jobs.pipelines.columns import parse_columns
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.windowing import KeyedProcessFunction
+from slackwater.windowing.state.descriptors import StateDescriptor
 
 if TYPE_CHECKING:
-    from jobs.pipelines.pipeline import Pipeline
+    from slackwater.jobs.pipelines.pipeline import Pipeline
 
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
 
@@ -31,16 +32,34 @@ def check_keyed_process(pipeline: Pipeline, function: KeyedProcessFunction) -> N
         PipelineError: a declaration is of windows, or a state can't have a column.
     """
     subject = f"Pipeline {pipeline.name!r}"
-    of_windows = ("window", "trigger", "evictor", "reduce", "aggregate", "allowed_lateness", "flink_exact", "keep_history")
+    of_windows = (
+        "window",
+        "trigger",
+        "evictor",
+        "reduce",
+        "aggregate",
+        "allowed_lateness",
+        "flink_exact",
+        "keep_history",
+    )
     given = [name for name in of_windows if getattr(pipeline, name)]
     given += [] if pipeline.late_refires == "element" else ["late_refires"]
     if given:
         raise PipelineError(subject, f"a KeyedProcessFunction has no windows; leave out {', '.join(given)}")
     states = states_of(function)
-    if not all(isinstance(state, StateDescriptor) for state in states) or len({state.name.lower() for state in states}) != len(states):
-        raise PipelineError(subject, f"{type(function).__name__}.states is {states!r}; it is a tuple of descriptors with different names")
+    if not all(isinstance(state, StateDescriptor) for state in states) or len(
+        {state.name.lower() for state in states}
+    ) != len(states):
+        raise PipelineError(
+            subject,
+            f"{type(function).__name__}.states is {states!r}; it is a tuple of descriptors with different "
+            "names",
+        )
     for state in states:
         if not _STATE.fullmatch(state.name):
-            raise PipelineError(subject, f"state {state.name!r} must be letters, digits and single underscores (double ones are ours)")
+            raise PipelineError(
+                subject,
+                f"state {state.name!r} must be letters, digits and single underscores (double ones are ours)",
+            )
         if state.sql_type is not None:
             parse_columns(subject, "states", f"{state.name} {state.sql_type}")

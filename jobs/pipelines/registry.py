@@ -1,6 +1,7 @@
 """Which pipelines exist: the examples that we ship, and those of the user's own file or module.
 
-A user's file is loaded under a name of its own, so that a `jobs.py` or `windowing.py` beside it can't take the place of ours. No Spark.
+A user's file is loaded under a name of its own, so that a `jobs.py` or `windowing.py` beside it can't take
+the place of ours. No Spark.
 """
 
 import hashlib
@@ -16,11 +17,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
-from jobs.errors import UsageError
-from jobs.pipelines.canonical import USER_MODULE
-from jobs.pipelines.pipeline import Pipeline
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines.canonical import USER_MODULE
+from slackwater.jobs.pipelines.pipeline import Pipeline
 
-EXAMPLES = ("jobs.examples.departures", "jobs.examples.nexmark", "jobs.examples.turnarounds")
+EXAMPLES = (
+    "slackwater.jobs.examples.departures",
+    "slackwater.jobs.examples.nexmark",
+    "slackwater.jobs.examples.turnarounds",
+)
 VARIABLE = "SLACKWATER_PIPELINES"
 
 
@@ -47,7 +52,9 @@ class Registry(Mapping[str, Pipeline]):
         if name not in self._pipelines:
             known = ", ".join(sorted(self._pipelines)) or "none"
             raise UnknownPipeline(
-                f"no pipeline is called {name!r}; registered: {known}. Add your own file with --pipelines FILE or {VARIABLE}.", name=name
+                f"no pipeline is called {name!r}; registered: {known}. Add your own file with --pipelines "
+                f"FILE or {VARIABLE}.",
+                name=name,
             )
         return self._pipelines[name]
 
@@ -61,7 +68,9 @@ class Registry(Mapping[str, Pipeline]):
         return name in self._pipelines
 
     def add(self, module: ModuleType) -> int:
-        """Register every `Pipeline` that `module` holds; returns how many. A name that stands twice is refused."""
+        """Register every `Pipeline` that `module` holds; returns how many. A name that stands twice is
+        refused.
+        """
         found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
         for pipeline in found.values():
             known = self._pipelines.get(pipeline.name)
@@ -76,7 +85,9 @@ class Registry(Mapping[str, Pipeline]):
         return len(found)
 
     def sources(self, name: str) -> list[Path]:
-        """The files whose text is part of the code hash: the pipeline's own and, for a user's, those that `_own_files` names."""
+        """The files whose text is part of the code hash: the pipeline's own and, for a user's, those that
+        `_own_files` names.
+        """
         return sorted(self._files(name).values())
 
     def code_hash(self, name: str) -> str:
@@ -94,7 +105,9 @@ class Registry(Mapping[str, Pipeline]):
 
 def config_hash(pipeline: Pipeline) -> str:
     """SHA-256 over the canonical JSON of the declarations."""
-    return hashlib.sha256(json.dumps(pipeline.describe(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(pipeline.describe(), sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def loaded_by_value() -> list[ModuleType]:
@@ -103,13 +116,18 @@ def loaded_by_value() -> list[ModuleType]:
 
 
 def loaded_files() -> dict[str, Path]:
-    """The user's code that is imported by name, as an archive would hold it: modules beside a file, packages that it imported, and
-    modules given by name. Only what this process finds there, too: nothing may take the place of another module.
+    """The user's code that is imported by name, as an archive would hold it: modules beside a file, packages
+    that it imported, and modules given by name. Only what this process finds there, too: nothing may take the
+    place of another module.
     """
     files = {name: path for module in _loaded() for name, path in _own_files(module).items()}
     by_value = {Path(str(module.__file__)) for module in loaded_by_value()}
     origins = {top: _origin(top) for top in set(map(_top, files))}
-    return {name: path for name, path in files.items() if path not in by_value and _is_at(origins[_top(name)], path)}
+    return {
+        name: path
+        for name, path in files.items()
+        if path not in by_value and _is_at(origins[_top(name)], path)
+    }
 
 
 def _loaded() -> list[ModuleType]:
@@ -128,12 +146,14 @@ def _origin(top: str) -> Path | None:
 
 def _is_at(origin: Path | None, path: Path) -> bool:
     """Whether `path` is that module, or of that package."""
-    return origin is not None and (origin == path or (origin.name == "__init__.py" and origin.parent in path.parents))
+    return origin is not None and (
+        origin == path or (origin.name == "__init__.py" and origin.parent in path.parents)
+    )
 
 
 def _own_files(module: ModuleType) -> dict[str, Path]:
-    """Path in an archive → file: the Python files beside a module, and the packages beside it that have been imported; of a module in a
-    package all files of the package.
+    """Path in an archive → file: the Python files beside a module, and the packages beside it that have been
+    imported; of a module in a package all files of the package.
     """
     own = Path(str(module.__file__))
     package = module.__name__.partition(".")[0] if "." in module.__name__ else None
@@ -141,7 +161,9 @@ def _own_files(module: ModuleType) -> dict[str, Path]:
         return _package_files(package)
     files = {path.name: path for path in (own, *own.parent.glob("*.py"))}
     for name, other in list(sys.modules.items()):
-        where = vars(other).get("__file__") if isinstance(other, ModuleType) else None  # of a lazy module getattr would import it
+        where = (
+            vars(other).get("__file__") if isinstance(other, ModuleType) else None
+        )  # of a lazy module getattr would import it
         if "." not in name and where is not None and Path(where) == own.parent / name / "__init__.py":
             files |= _package_files(name)
     return files
@@ -165,7 +187,8 @@ def product_version() -> str:
 
 
 def load(pipelines: str | None = None) -> Registry:
-    """The examples and, when `pipelines` (a file or a module; default: the variable SLACKWATER_PIPELINES) is given, the user's own.
+    """The examples and, when `pipelines` (a file or a module; default: the variable SLACKWATER_PIPELINES) is
+    given, the user's own.
 
     Raises:
         PipelinesFileError: the file is missing, fails to load, or declares no pipeline.
@@ -177,7 +200,10 @@ def load(pipelines: str | None = None) -> Registry:
     if wanted:
         module = _load(wanted)
         if not registry.add(module):
-            raise PipelinesFileError(f"{wanted}: declares no Pipeline at its top level; see the README, 'Define a pipeline'.", path=wanted)
+            raise PipelinesFileError(
+                f"{wanted}: declares no Pipeline at its top level; see the README, 'Define a pipeline'.",
+                path=wanted,
+            )
     return registry
 
 
@@ -186,7 +212,9 @@ def _load(wanted: str) -> ModuleType:
     if path.suffix != ".py" and not path.exists() and os.sep not in wanted:
         return _import(wanted)
     if not path.is_file():
-        raise PipelinesFileError(f"{wanted}: there is no such file; --pipelines takes a Python file or a module name.", path=wanted)
+        raise PipelinesFileError(
+            f"{wanted}: there is no such file; --pipelines takes a Python file or a module name.", path=wanted
+        )
     path = path.resolve()
     unique = f"{USER_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(unique, path)
@@ -194,7 +222,8 @@ def _load(wanted: str) -> ModuleType:
         raise PipelinesFileError(f"{wanted}: is no Python file; its name must end in .py.", path=wanted)
     module = importlib.util.module_from_spec(spec)
     sys.modules[unique] = _LOADED[unique] = module
-    # Helper modules beside the file are found after everything installed, so that none of them can shadow ours.
+    # Helper modules beside the file are found after everything installed, so that none of them can shadow
+    # ours.
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     try:
@@ -219,7 +248,9 @@ def _import(name: str) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        raise PipelinesFileError(f"{name}: no such file, and no module of that name can be imported ({error}).", path=name) from error
+        raise PipelinesFileError(
+            f"{name}: no such file, and no module of that name can be imported ({error}).", path=name
+        ) from error
     except (Exception, SystemExit) as error:
         if isinstance(error, UsageError):
             raise

@@ -6,7 +6,7 @@ Names only: whether the columns exist is checked against the pinned table versio
 from dataclasses import dataclass
 from typing import Literal
 
-from jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.errors import PipelineError
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class DeltaSource:
         arrival_time: column of type timestamp: when the row reached the table. Runs select by it.
         source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
         order_by: optional column that orders rows of equal arrival.
-        order: ``arrival``, or ``event`` for history that knows no arrival, or to see what it would have been without delays: every row
-            then arrives at its event time, and `arrival_time` becomes that column.
+        order: ``arrival``, or ``event`` for history that knows no arrival, or to see what it would have been
+            without delays: every row then arrives at its event time, and `arrival_time` becomes that column.
 
     Raises:
         PipelineError: a name is missing or no text.
@@ -40,7 +40,9 @@ class DeltaSource:
         if self.order == "event":
             object.__setattr__(self, "arrival_time", self.event_time)
         if not isinstance(self.table, str) or not self.table:
-            raise PipelineError(subject, "the table is missing; give a path relative to the warehouse, or a URI")
+            raise PipelineError(
+                subject, "the table is missing; give a path relative to the warehouse, or a URI"
+            )
         for role in ("event_time", "arrival_time"):
             if not isinstance(getattr(self, role), str) or not getattr(self, role):
                 hint = ", or say order='event' where history has none" if role == "arrival_time" else ""

@@ -1,13 +1,15 @@
-"""A pipeline's windows as the core's configuration: assigner, trigger, evictor, lateness and the function on a window's contents.
+"""A pipeline's windows as the core's configuration: assigner, trigger, evictor, lateness and the function on
+a window's contents.
 
-Declarations only, and checked as soon as they are made. What elements are, and how an aggregate accumulates, is the engines' business.
+Declarations only, and checked as soon as they are made. What elements are, and how an aggregate accumulates,
+is the engines' business.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -32,12 +34,12 @@ from windowing import (
     TumblingProcessingTimeWindows,
     WindowFunction,
 )
-from windowing.key_types import KeyType
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 
 if TYPE_CHECKING:
-    from jobs.pipelines.pipeline import Pipeline
+    from slackwater.jobs.pipelines.pipeline import Pipeline
 
 # Parts that decide without looking at an element. Exactly these classes: a subclass is a user's.
 _BLIND = frozenset(
@@ -62,7 +64,8 @@ _BLIND_EVICTORS = (type(None), CountEvictor, TimeEvictor)
 
 
 def window_config(pipeline: Pipeline, key_type: KeyType, select: AggregateFunction) -> WindowOperatorConfig:
-    """What the window operator of a pipeline with windows is to do. `select` computes its aggregates, if it has any.
+    """What the window operator of a pipeline with windows is to do. `select` computes its aggregates, if it
+    has any.
 
     Raises:
         ConfigurationError: the parts don't go together.
@@ -90,7 +93,11 @@ def sees_elements(pipeline: Pipeline) -> bool:
     """Whether any part looks at elements: then each has the columns that the pipeline's code reads."""
     if not pipeline.select:
         return True
-    is_blind = type(pipeline.window) in _BLIND and _is_blind(pipeline.effective_trigger) and type(pipeline.evictor) in _BLIND_EVICTORS
+    is_blind = (
+        type(pipeline.window) in _BLIND
+        and _is_blind(pipeline.effective_trigger)
+        and type(pipeline.evictor) in _BLIND_EVICTORS
+    )
     return not is_blind
 
 

@@ -1,7 +1,9 @@
-"""Declares the table that stands where a source was replaced the same as the one that live runs have read, after a check of its rows.
+"""Declares the table that stands where a source was replaced the same as the one that live runs have read,
+after a check of its rows.
 
-Where the old table can still be read (a REPLACE keeps its versions), the rows of each slice are compared; where it can't, how many there
-are. What was compared stands in the ledger. Reads the source file by file in this process; rows that no run has covered are not looked at.
+Where the old table can still be read (a REPLACE keeps its versions), the rows of each slice are compared;
+where it can't, how many there are. What was compared stands in the ledger. Reads the source file by file in
+this process; rows that no run has covered are not looked at.
 """
 
 import logging
@@ -14,21 +16,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.inputs import PinnedSource, SourceReplaced, VersionGone, pin, read, to_ms
-from jobs.engines.rows import in_milliseconds
-from jobs.errors import RejectedError, UsageError
-from jobs.pipelines import Pipeline
-from jobs.protocol.restatement import end_of, start_of
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import wall_clock
-from jobs.protocol.slice_replay import restate_all
-from jobs.protocol.slices import Slice
-from jobs.protocol.stragglers import input_of, other_table_of
-from jobs.tables.ledger import MAIN, Input, LedgerRow, LedgerWriter
-from jobs.tables.lineage import adopt_row
-from jobs.tables.overrides import Override, OverridesReader, honoured_by
-from jobs.tables.sql import query
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines.inputs import PinnedSource, SourceReplaced, VersionGone, pin, read, to_ms
+from slackwater.jobs.engines.rows import in_milliseconds
+from slackwater.jobs.errors import RejectedError, UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.restatement import end_of, start_of
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import wall_clock
+from slackwater.jobs.protocol.slice_replay import restate_all
+from slackwater.jobs.protocol.slices import Slice
+from slackwater.jobs.protocol.stragglers import input_of, other_table_of
+from slackwater.jobs.tables.ledger import MAIN, Input, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.lineage import adopt_row
+from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.sql import query
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
 
@@ -93,7 +95,8 @@ class Adoption:
     clock: Callable[[], datetime] = wall_clock
 
     def run(self, accept: str | None = None) -> Adopted | None:
-        """Compare and record. None where live runs have read the very table that is there. `accept`: why numbers of rows are enough.
+        """Compare and record. None where live runs have read the very table that is there. `accept`: why
+        numbers of rows are enough.
 
         Raises:
             OtherRows, CannotCompare, OnlyCounted: nothing was changed.
@@ -109,20 +112,42 @@ class Adoption:
             return None
         if now.why_not_direct is not None:
             raise CannotCompare(
-                f"{name}: the rows of source {declared.table!r} can't be compared without Spark ({now.why_not_direct}). "
+                f"{name}: the rows of source {declared.table!r} can't be compared without Spark "
+                f"({now.why_not_direct}). "
                 f"{restate_all(name, start_of(live[0]), end_of(live[-1]))}"
             )
         rows, by_values = self._compared(now, live)
         if not by_values and accept is None:
             raise OnlyCounted(
-                f"{name}: the table that runs have read can't be read any more. The one that is there has as many rows in each slice as "
-                f"they have read ({rows:,} in all); whether the values are the same can't be known. Nothing was changed. `slackwater "
-                f"state adopt {name} --accept REASON` records it all the same; a backfill of everything makes sure.",
+                f"{name}: the table that runs have read can't be read any more. The one that is there has as "
+                "many rows in each slice as "
+                f"they have read ({rows:,} in all); whether the values are the same can't be known. Nothing "
+                "was changed. `slackwater "
+                f"state adopt {name} --accept REASON` records it all the same; a backfill of everything "
+                "makes sure.",
                 rows=rows,
             )
-        verdict = "adopted: rows compared" if by_values else f"adopted: numbers of rows compared; accepted: {accept}"
-        same = Input(table=declared.table, table_id=now.table_id, version=now.version, files=now.actions.num_rows, rows=rows, bytes=0)
-        row = adopt_row(head, ledger.snapshot_owner(head), ledger.start_of(head), same, verdict=verdict, version=self.version)
+        verdict = (
+            "adopted: rows compared"
+            if by_values
+            else f"adopted: numbers of rows compared; accepted: {accept}"
+        )
+        same = Input(
+            table=declared.table,
+            table_id=now.table_id,
+            version=now.version,
+            files=now.actions.num_rows,
+            rows=rows,
+            bytes=0,
+        )
+        row = adopt_row(
+            head,
+            ledger.snapshot_owner(head),
+            ledger.start_of(head),
+            same,
+            verdict=verdict,
+            version=self.version,
+        )
         [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
         log.info("adopt", extra={"pipeline": name, "seq": bound.seq, "run_id": bound.run_id})
         self.roll_forward.finish()
@@ -138,7 +163,11 @@ class Adoption:
         if read_before is None:
             differing = self._differing_counts(live, there)
         else:
-            differing = [place for place in there.keys() | read_before.keys() if there.get(place) != read_before.get(place)]
+            differing = [
+                place
+                for place in there.keys() | read_before.keys()
+                if there.get(place) != read_before.get(place)
+            ]
         if differing:
             raise self._other_rows(live, sorted(differing))
         return sum(tally.rows for tally in there.values()), read_before is not None
@@ -157,7 +186,9 @@ class Adoption:
             places[missing] = _NOWHERE
             inside = rows.append_column(_PLACE, pa.array(places, pa.int64()))
             counted = query(
-                f"SELECT {_PLACE}, count(*), sum(hash({hashed})) FROM inside WHERE {_PLACE} > {_OUTSIDE} GROUP BY 1", inside=inside
+                f"SELECT {_PLACE}, count(*), sum(hash({hashed})) FROM inside WHERE {_PLACE} > {_OUTSIDE} "
+                "GROUP BY 1",
+                inside=inside,
             )
             for place, count, values in zip(*(column.to_pylist() for column in counted.columns), strict=True):
                 before = found.get(place, Tally(0, 0))
@@ -166,7 +197,9 @@ class Adoption:
         return found
 
     def _read_before(self, now: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, Tally] | None:
-        """The rows that live runs have read of each slice, as the old table still has them; None where it has not."""
+        """The rows that live runs have read of each slice, as the old table still has them; None where it has
+        not.
+        """
         declared = self.pipeline.source
         inputs = [item for item in (input_of(row, declared.table) for row in live) if item is not None]
         # Rows of earlier slices that a later run has folded in were in its version.
@@ -189,15 +222,17 @@ class Adoption:
         return found
 
     def _differing_counts(self, live: Sequence[LedgerRow], there: dict[int, Tally]) -> list[int]:
-        """The slices of which not as many rows are there as runs have read. Which slices folded rows belong to, the ledger does not say:
-        they fill up slices that have more rows than their runs have read."""
+        """The slices of which not as many rows are there as runs have read. Which slices folded rows belong
+        to, the ledger does not say: they fill up slices that have more rows than their runs have read."""
         unarrived = self.tables["quarantine"].read(["run_id"], pc.field("reason_code") == "null_arrival")
         ids = unarrived.column("run_id").to_pylist()
         overrides = OverridesReader(self.tables["overrides"]).rows()
         surplus: dict[int, int] = {}
         for place, row in enumerate(live):
             rows_of_slice = row.rows_read - row.rows_folded - ids.count(row.run_id)
-            surplus[place] = there.get(place, Tally(0, None)).rows + _moved_rows(row, overrides) - rows_of_slice
+            surplus[place] = (
+                there.get(place, Tally(0, None)).rows + _moved_rows(row, overrides) - rows_of_slice
+            )
         of_live = sum(ids.count(row.run_id) for row in live)
         differing = [place for place, rows in surplus.items() if rows < 0]
         if sum(surplus.values()) != sum(row.rows_folded for row in live):
@@ -206,18 +241,23 @@ class Adoption:
 
     def _other_rows(self, live: Sequence[LedgerRow], places: Sequence[int]) -> OtherRows:
         name = self.pipeline.name
-        slices = [str(Slice(start_of(live[place]), end_of(live[place]))) for place in places if place != _NOWHERE]
+        slices = [
+            str(Slice(start_of(live[place]), end_of(live[place]))) for place in places if place != _NOWHERE
+        ]
         told = slices[:_SHOWN] + ([f"and {len(slices) - _SHOWN} more"] if len(slices) > _SHOWN else [])
         told += ["rows without an arrival time"] * (_NOWHERE in places)
         return OtherRows(
-            f"{name}: source {self.pipeline.source.table!r} does not hold the rows that runs have read; they differ in {', '.join(told)}. "
+            f"{name}: source {self.pipeline.source.table!r} does not hold the rows that runs have read; they "
+            f"differ in {', '.join(told)}. "
             f"Nothing was changed. {restate_all(name, start_of(live[0]), end_of(live[-1]))}",
             slices=slices,
         )
 
 
 def _has_same_columns(one: PinnedSource, other: PinnedSource) -> bool:
-    return {field.name: field.type for field in one.schema} == {field.name: field.type for field in other.schema}
+    return {field.name: field.type for field in one.schema} == {
+        field.name: field.type for field in other.schema
+    }
 
 
 def _moved_rows(row: LedgerRow, overrides: Sequence[Override]) -> int:

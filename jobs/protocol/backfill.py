@@ -1,31 +1,33 @@
-"""Restates a range of the lineage: replays it on a branch, slice after slice, until it meets main again, and makes the branch live.
+"""Restates a range of the lineage: replays it on a branch, slice after slice, until it meets main again, and
+makes the branch live.
 
-Every finished slice is committed on the branch, so a killed restatement goes on where it stopped. Main changes once, at the publish.
+Every finished slice is committed on the branch, so a killed restatement goes on where it stopped. Main
+changes once, at the publish.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from jobs import args
-from jobs.engines.inputs import to_ms
-from jobs.errors import LostRaceError, PermanentError, RetryableError, UsageError
-from jobs.protocol import branches, catch_up, convergence, restatement, validation
-from jobs.protocol.branches import Origin
-from jobs.protocol.catch_up import SliceRejected, line_of, rejection
-from jobs.protocol.declared import Declared
-from jobs.protocol.history import require_history
-from jobs.protocol.publish import Publisher
-from jobs.protocol.publish_branch import BranchPublisher
-from jobs.protocol.restatement import Restatement, behind, end_of, next_slice
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Parent, Prepared, Runner, Staged
-from jobs.protocol.slices import Slice, iso
-from jobs.tables.ledger import MAIN, Branch, LedgerRow
-from jobs.tables.lineage import drop_row, fork_row
-from jobs.tables.overrides import OverridesReader
-from jobs.tables.snapshots import is_kept, put_back_around
-from jobs.tables.spans import in_common, seqs_of, up_to
+from slackwater.jobs import args
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.errors import LostRaceError, PermanentError, RetryableError, UsageError
+from slackwater.jobs.protocol import branches, catch_up, convergence, restatement, validation
+from slackwater.jobs.protocol.branches import Origin
+from slackwater.jobs.protocol.catch_up import SliceRejected, line_of, rejection
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.history import require_history
+from slackwater.jobs.protocol.publish import Publisher
+from slackwater.jobs.protocol.publish_branch import BranchPublisher
+from slackwater.jobs.protocol.restatement import Restatement, behind, end_of, next_slice
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import Parent, Prepared, Runner, Staged
+from slackwater.jobs.protocol.slices import Slice, iso
+from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow
+from slackwater.jobs.tables.lineage import drop_row, fork_row
+from slackwater.jobs.tables.overrides import OverridesReader
+from slackwater.jobs.tables.snapshots import is_kept, put_back_around
+from slackwater.jobs.tables.spans import in_common, seqs_of, up_to
 
 LOSSES = 3
 
@@ -60,7 +62,8 @@ class Request:
 
 @dataclass
 class _Advanced:
-    """How far a branch has come: what it continues, and main's runs that stay behind it (none: it has reached main's end).
+    """How far a branch has come: what it continues, and main's runs that stay behind it (none: it has reached
+    main's end).
 
     `is_done` is False where the branch was left on the way.
     """
@@ -77,7 +80,8 @@ class Backfill:
     Attributes:
         runner: makes a runner; its transport is made when the first slice is run.
         lines: where a line for each step goes.
-        progress: told after each slice how many are done, how many there are at most, and the slice that comes next.
+        progress: told after each slice how many are done, how many there are at most, and the slice that
+            comes next.
         staged: the slices run by this process.
         published: the row that made the branch live.
         message: what was said last.
@@ -106,17 +110,24 @@ class Backfill:
         return "kept" if self.published is None else "published", self.message
 
     @classmethod
-    def on_spark(cls, request: Request, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> "Backfill":
+    def on_spark(
+        cls, request: Request, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]
+    ) -> "Backfill":
         """Runs in a Spark session that is made for it."""
-        asked = catch_up.Request(request.pipeline, request.to_ms, engine=request.engine, ranges=request.ranges)
+        asked = catch_up.Request(
+            request.pipeline, request.to_ms, engine=request.engine, ranges=request.ranges
+        )
 
         def make() -> Runner:
-            return catch_up.runner_for(asked, warehouse, pipelines, catch_up.spark_transport(request.pipeline))
+            return catch_up.runner_for(
+                asked, warehouse, pipelines, catch_up.spark_transport(request.pipeline)
+            )
 
         return cls(request, make, lines)
 
     def run(self) -> LedgerRow | None:
-        """Replay the range on a branch and make it live. Returns the row that did; None where the branch was only asked for.
+        """Replay the range on a branch and make it live. Returns the row that did; None where the branch was
+        only asked for.
 
         Raises:
             MainMoved: try again; what was replayed is kept.
@@ -137,7 +148,12 @@ class _Restating:
         self.pipeline = prepared.runner.pipeline
         self.name = self.pipeline.name
         self.ledger = self.tables.ledger_writer
-        self.publisher = Publisher(self.name, self.tables, RollForward.of(self.pipeline, self.tables, prepared.shape), self.runner.clock)
+        self.publisher = Publisher(
+            self.name,
+            self.tables,
+            RollForward.of(self.pipeline, self.tables, prepared.shape),
+            self.runner.clock,
+        )
         self._branches = BranchPublisher(
             self.name,
             self.tables,
@@ -152,7 +168,9 @@ class _Restating:
         self.publisher.roll_forward.finish()
         main = self._main()
         live = self.ledger.live_runs(main)
-        wanted = restatement.restate(self.name, live, self.request.from_ms, self.request.to_ms, partial(is_kept, self.tables))
+        wanted = restatement.restate(
+            self.name, live, self.request.from_ms, self.request.to_ms, partial(is_kept, self.tables)
+        )
         for sentence in wanted.moved:
             self.asked.say(f"{sentence}.")
         origin = Origin(self.prepared, main, wanted, self.request.slice_ms)
@@ -161,10 +179,16 @@ class _Restating:
             self._branches.conclude(finished)
             self._say_what_changed(main)
             return main
-        require_history(self.name, self.tables, () if wanted.owner is None else seqs_of(up_to(main.live, wanted.owner.seq)))
+        require_history(
+            self.name,
+            self.tables,
+            () if wanted.owner is None else seqs_of(up_to(main.live, wanted.owner.seq)),
+        )
         branch = origin.resumable() or self._fork(origin)
         if branch.own:
-            self.asked.say(f"goes on with the branch {branch.name} behind its {len(branch.own)} finished slices.")
+            self.asked.say(
+                f"goes on with the branch {branch.name} behind its {len(branch.own)} finished slices."
+            )
         try:
             return self._until_published(wanted, branch)
         except (PermanentError, UsageError):
@@ -175,7 +199,9 @@ class _Restating:
         """End a branch on which nothing could be run: nobody can go on with it."""
         branch = self.ledger.branch(name)
         if branch is not None and not branch.own:
-            self.ledger.commit(name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock)
+            self.ledger.commit(
+                name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock
+            )
 
     def _until_published(self, wanted: Restatement, branch: Branch) -> LedgerRow | None:
         parent = self.prepared.parent(branch.name)
@@ -192,7 +218,8 @@ class _Restating:
                 return row
             self.asked.say(f"main has moved meanwhile; the branch {branch.name} catches up.")
         raise MainMoved(
-            f"{self.name}: main has moved {LOSSES} times while the branch {branch.name} was about to be published. The branch is kept; run "
+            f"{self.name}: main has moved {LOSSES} times while the branch {branch.name} was about to be "
+            "published. The branch is kept; run "
             "the same command again to go on with it.",
             branch=branch.name,
         )
@@ -201,15 +228,20 @@ class _Restating:
         head = self.ledger.head(MAIN)
         if head is None:
             raise restatement.NothingToRestate(
-                f"{self.name} has no runs yet, so there is nothing to restate; run `slackwater run {self.name} --to TIME`."
+                f"{self.name} has no runs yet, so there is nothing to restate; run `slackwater run "
+                f"{self.name} --to TIME`."
             )
         return head
 
     def _fork(self, origin: Origin) -> Branch:
         start_ms = to_ms(self.ledger.start_of(origin.main))
-        Declared(self.pipeline, self.runner.config_hash, self.tables).changes(origin.wanted.owner, origin.wanted.from_ms, start_ms)
+        Declared(self.pipeline, self.runner.config_hash, self.tables).changes(
+            origin.wanted.owner, origin.wanted.from_ms, start_ms
+        )
         name, taken = origin.free_name()
-        row = fork_row(name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version)
+        row = fork_row(
+            name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version
+        )
         with put_back_around(self.tables, origin.wanted.owner):
             self.ledger.commit(name, taken, [row], self.runner.clock)
         self.asked.say(f"restates {origin.wanted} on the branch {name}.")
@@ -217,11 +249,17 @@ class _Restating:
         assert branch is not None
         return branch
 
-    def _advance(self, wanted: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]) -> _Advanced:
+    def _advance(
+        self, wanted: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]
+    ) -> _Advanced:
         """Replay slice after slice, until main's runs behind the branch may stay, or there are none."""
         assert parent.row is not None and parent.start_ms is not None
         again = branches.ReadAgain(
-            self.pipeline, self.runner.warehouse, live, parent.start_ms, OverridesReader(self.tables["overrides"]).rows()
+            self.pipeline,
+            self.runner.warehouse,
+            live,
+            parent.start_ms,
+            OverridesReader(self.tables["overrides"]).rows(),
         )
         while True:
             at_ms = wanted.from_ms if parent.end_ms is None else parent.end_ms
@@ -247,21 +285,36 @@ class _Restating:
         return self.ledger.live_runs(parent.row)[before:]
 
     def _has_converged(
-        self, own: Sequence[LedgerRow], there: LedgerRow | None, later: Sequence[LedgerRow], again: "branches.ReadAgain"
+        self,
+        own: Sequence[LedgerRow],
+        there: LedgerRow | None,
+        later: Sequence[LedgerRow],
+        again: "branches.ReadAgain",
     ) -> bool:
         if there is None:
             return False
         boundary = end_of(there)
-        reason = convergence.why_not(own, there, later, again.before(boundary, own[-1]), whatever_the_code=self.request.whatever_the_code)
+        reason = convergence.why_not(
+            own,
+            there,
+            later,
+            again.before(boundary, own[-1]),
+            whatever_the_code=self.request.whatever_the_code,
+        )
         if reason is None and self.request.whatever_the_code:
-            reason = Declared(self.pipeline, self.runner.config_hash, self.tables).why_not_continued(later[-1])
+            reason = Declared(self.pipeline, self.runner.config_hash, self.tables).why_not_continued(
+                later[-1]
+            )
         verb = "has converged" if reason is None else "has not converged"
         self.asked.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
         return reason is None
 
     def _tell(self, wanted: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int) -> None:
         whole = restatement.slices_of(
-            replace(wanted, from_ms=slice_.from_ms, to_ms=end_of(live[-1])), live, self.request.slice_ms, start_ms
+            replace(wanted, from_ms=slice_.from_ms, to_ms=end_of(live[-1])),
+            live,
+            self.request.slice_ms,
+            start_ms,
         )
         self.asked.progress(self.done, self.done + len(whole), str(slice_))
 
@@ -280,15 +333,21 @@ class _Restating:
         assert parent.end_ms is not None
         said = "it may be published" if advanced.is_done else "it has not met main again"
         self.asked.say(
-            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {said}. Go on and publish it with the same "
+            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {said}. Go on and publish it "
+            "with the same "
             f"command without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
         )
 
-    def _publish(self, main: LedgerRow, name: str, wanted: Restatement, advanced: _Advanced) -> LedgerRow | None:
+    def _publish(
+        self, main: LedgerRow, name: str, wanted: Restatement, advanced: _Advanced
+    ) -> LedgerRow | None:
         """Make the branch live, if main is still what it was. Returns None where it has moved."""
         branch = self.ledger.branch(name)
         if branch is None:
-            raise MainMoved(f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.", branch=name)
+            raise MainMoved(
+                f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.",
+                branch=name,
+            )
         try:
             own, notes = self._own(wanted, advanced.parent), self._notes(bool(advanced.later))
             row = self._branches.publish(main, branch, own, advanced.later, notes)
@@ -299,7 +358,11 @@ class _Restating:
 
     def _notes(self, resumed: bool) -> list[str]:
         """What was waived, and why all this was done."""
-        waived = ["until converged: code and settings were not compared"] if resumed and self.request.whatever_the_code else []
+        waived = (
+            ["until converged: code and settings were not compared"]
+            if resumed and self.request.whatever_the_code
+            else []
+        )
         return [*waived, *([f"reason: {self.request.reason}"] if self.request.reason else [])]
 
     def _say_what_changed(self, row: LedgerRow) -> None:
@@ -314,7 +377,8 @@ def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:
     """
     if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
         raise MainMoved(
-            f"{pipeline}: main was restated or restored before the point where the branch {branch.name} forks. The branch is kept; run the "
+            f"{pipeline}: main was restated or restored before the point where the branch {branch.name} "
+            "forks. The branch is kept; run the "
             "same command again to restate from what is live now.",
             branch=branch.name,
         )

@@ -1,4 +1,5 @@
-"""What a restatement finds out about its branch: its name, whether an earlier one goes on, what main has read again, what it changed.
+"""What a restatement finds out about its branch: its name, whether an earlier one goes on, what main has read
+again, what it changed.
 
 Reads only.
 """
@@ -9,15 +10,31 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from jobs.engines.inputs import PinnedSource, SourceReplaced, SourceRewritten, VersionGone, pin, to_datetime, to_ms
-from jobs.pipelines import Pipeline
-from jobs.protocol.restatement import Restatement, end_of, start_of
-from jobs.protocol.run import Prepared
-from jobs.protocol.stragglers import arrivals, find, input_of, other_table_of, stretches_of, version_of, without_erased
-from jobs.tables.ledger import Branch, LedgerRow
-from jobs.tables.overrides import Override, OverridesReader, honoured_by
-from jobs.tables.spans import in_common, seqs_of
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines.inputs import (
+    PinnedSource,
+    SourceReplaced,
+    SourceRewritten,
+    VersionGone,
+    pin,
+    to_datetime,
+    to_ms,
+)
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.restatement import Restatement, end_of, start_of
+from slackwater.jobs.protocol.run import Prepared
+from slackwater.jobs.protocol.stragglers import (
+    arrivals,
+    find,
+    input_of,
+    other_table_of,
+    stretches_of,
+    version_of,
+    without_erased,
+)
+from slackwater.jobs.tables.ledger import Branch, LedgerRow
+from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.spans import in_common, seqs_of
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 
 @dataclass(frozen=True)
@@ -48,24 +65,34 @@ class Origin:
             number += 1
 
     def _branches(self) -> list[Branch]:
-        return [branch for branch in self.prepared.tables.ledger.branches() if branch.name.split("-no-")[0] == self._stem]
+        return [
+            branch
+            for branch in self.prepared.tables.ledger.branches()
+            if branch.name.split("-no-")[0] == self._stem
+        ]
 
     def published(self) -> Branch | None:
-        """The branch that main's head has made live and that has not been ended: the last step was not reached."""
+        """The branch that main's head has made live and that has not been ended: the last step was not
+        reached.
+        """
         if self.main.kind != "publish":
             return None
         live = set(seqs_of(self.main.live))
-        return next((branch for branch in self._branches() if branch.own and live.issuperset(branch.own)), None)
+        return next(
+            (branch for branch in self._branches() if branch.own and live.issuperset(branch.own)), None
+        )
 
     def resumable(self) -> Branch | None:
-        """The newest branch of the same range that may go on: it has main's past, was run by today's code, and the source has not changed
-        under it."""
+        """The newest branch of the same range that may go on: it has main's past, was run by today's code,
+        and the source has not changed under it."""
         return next((branch for branch in reversed(self._branches()) if self._may_go_on(branch)), None)
 
     def _may_go_on(self, branch: Branch) -> bool:
         runner, ledger = self.prepared.runner, self.prepared.tables.ledger
         before = seqs_of(branch.fork.live)
-        if in_common(branch.fork.live, self.main.live) < len(before) or set(branch.own) & set(seqs_of(self.main.live)):
+        if in_common(branch.fork.live, self.main.live) < len(before) or set(branch.own) & set(
+            seqs_of(self.main.live)
+        ):
             return False
         if (before[-1] if before else None) != (None if self.wanted.owner is None else self.wanted.owner.seq):
             return False
@@ -80,7 +107,9 @@ class Origin:
         return any(to_ms(moved.arrival_time) < end_of(own[-1]) for moved in since)
 
     def _has_kept_its_source(self, own: Sequence[LedgerRow]) -> bool:
-        """Whether the branch would read today what it has read: no row gone, and none come for a range that it has finished."""
+        """Whether the branch would read today what it has read: no row gone, and none come for a range that
+        it has finished.
+        """
         runner = self.prepared.runner
         pipeline, declared = runner.pipeline, runner.pipeline.source
         uri, version = runner.warehouse.source(declared.table), version_of(own[-1], declared.table)
@@ -94,7 +123,10 @@ class Origin:
         if pipeline.stragglers == "fold" and end_of(own[-1]) < self.wanted.to_ms:
             return True  # the next slice folds them in
         folds = pipeline.stragglers == "fold"
-        return find(now, stretches_of(own, declared.table), declared.arrival_time, folds=folds, since=version) == []
+        return (
+            find(now, stretches_of(own, declared.table), declared.arrival_time, folds=folds, since=version)
+            == []
+        )
 
 
 @dataclass
@@ -116,15 +148,24 @@ class ReadAgain:
     _earliest: dict[int, int | None] = field(default_factory=dict)
 
     def before(self, boundary_ms: int, tip: LedgerRow) -> Callable[[LedgerRow], str | None]:
-        """What a later run has read again that a branch with the run `tip`, which ends at the boundary, has read; for `why_not`."""
+        """What a later run has read again that a branch with the run `tip`, which ends at the boundary, has
+        read; for `why_not`.
+        """
 
         table = self.pipeline.source.table
         read = input_of(tip, table)
 
         def reads_again(row: LedgerRow) -> str | None:
-            if read is not None and read.table_id is not None and other_table_of([row], table, read.table_id) is not None:
+            if (
+                read is not None
+                and read.table_id is not None
+                and other_table_of([row], table, read.table_id) is not None
+            ):
                 return f"run {row.seq} has read another table as {table}, which this one has replaced"
-            if any(to_ms(moved.true_arrival) >= boundary_ms for moved in self.overrides[honoured_by(row) : honoured_by(tip)]):
+            if any(
+                to_ms(moved.true_arrival) >= boundary_ms
+                for moved in self.overrides[honoured_by(row) : honoured_by(tip)]
+            ):
                 return f"run {row.seq} does not know of rows that were redriven since"
             if row.seq not in self._earliest:
                 self._earliest[row.seq] = self._earliest_of(row)
@@ -136,8 +177,9 @@ class ReadAgain:
         return reads_again
 
     def _earliest_of(self, row: LedgerRow) -> int | None:
-        """The earliest arrival of a row that a run has read though it arrived before its slice; rows without an arrival count as the
-        earliest of all. None where it has read none. Where that can't be known, the start of the lineage."""
+        """The earliest arrival of a row that a run has read though it arrived before its slice; rows without
+        an arrival count as the earliest of all. None where it has read none. Where that can't be known, the
+        start of the lineage."""
         if not row.rows_folded and not row.rows_quarantined:
             return None
         place = next(number for number, item in enumerate(self.live) if item.seq == row.seq)

@@ -7,8 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from jobs.pipelines import Pipeline, registry
-from jobs.runtime.cache import cache
+from slackwater.jobs.pipelines import Pipeline, registry
+from slackwater.jobs.runtime.cache import cache
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Calibration:
 
     Attributes:
         pipeline, config_hash, engine: what was replayed.
-        rows, seconds: of the shorter and the longer beginning; seconds are medians, from pinning to the published table.
+        rows, seconds: of the shorter and the longer beginning; seconds are medians, from pinning to the
+            published table.
         start: seconds until Spark had started and was warm.
         memory_mb, estimated_mb: most memory of any process that ran tasks, and what was estimated of it.
     """

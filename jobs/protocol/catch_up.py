@@ -1,6 +1,7 @@
 """Slice after slice: the verb `run` as a whole, and the pieces that other verbs and the demo share with it.
 
-Stages, validates and publishes each slice with a ledger commit of its own; a rejected slice stops it and the earlier ones stay.
+Stages, validates and publishes each slice with a ledger commit of its own; a rejected slice stops it and the
+earlier ones stay.
 """
 
 import threading
@@ -8,34 +9,34 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from jobs import args
-from jobs.engines import planner
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.small_slices import SparkWhereNeeded
-from jobs.engines.transport import Transport
-from jobs.errors import RejectedError, UsageError
-from jobs.pipelines import Pipeline, registry
-from jobs.pipelines.pipeline import milliseconds
-from jobs.protocol import validation
-from jobs.protocol.adoption import Adoption
-from jobs.protocol.close import close
-from jobs.protocol.closed import refuse_closed
-from jobs.protocol.declared import Declared
-from jobs.protocol.erasure import Erasure
-from jobs.protocol.maintain import Maintenance
-from jobs.protocol.moves import Moves, find_branch
-from jobs.protocol.publish import Publisher
-from jobs.protocol.publish_branch import BranchPublisher
-from jobs.protocol.rebuild import Rebuild
-from jobs.protocol.redrive import Redrive
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Parent, Prepared, Runner, Staged, checked_source
-from jobs.protocol.slices import Lineage, Slice, choose, iso
-from jobs.protocol.table_checks import TableChecks
-from jobs.protocol.verify import Verifier
-from jobs.runtime.settings import tasks_here
-from jobs.tables.ledger import MAIN, LedgerRow
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs import args
+from slackwater.jobs.engines import planner
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.small_slices import SparkWhereNeeded
+from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.errors import RejectedError, UsageError
+from slackwater.jobs.pipelines import Pipeline, registry
+from slackwater.jobs.pipelines.pipeline import milliseconds
+from slackwater.jobs.protocol import validation
+from slackwater.jobs.protocol.adoption import Adoption
+from slackwater.jobs.protocol.close import close
+from slackwater.jobs.protocol.closed import refuse_closed
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.erasure import Erasure
+from slackwater.jobs.protocol.maintain import Maintenance
+from slackwater.jobs.protocol.moves import Moves, find_branch
+from slackwater.jobs.protocol.publish import Publisher
+from slackwater.jobs.protocol.publish_branch import BranchPublisher
+from slackwater.jobs.protocol.rebuild import Rebuild
+from slackwater.jobs.protocol.redrive import Redrive
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import Parent, Prepared, Runner, Staged, checked_source
+from slackwater.jobs.protocol.slices import Lineage, Slice, choose, iso
+from slackwater.jobs.protocol.table_checks import TableChecks
+from slackwater.jobs.protocol.verify import Verifier
+from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.tables.ledger import MAIN, LedgerRow
+from slackwater.jobs.tables.warehouse import Warehouse
 
 
 class SliceRejected(RejectedError):
@@ -84,7 +85,9 @@ class CatchUp:
     staged: list[Staged] = field(default_factory=list)
 
     @classmethod
-    def on_spark(cls, request: Request, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> "CatchUp":
+    def on_spark(
+        cls, request: Request, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]
+    ) -> "CatchUp":
         """Runs in a Spark session that is made for it."""
 
         def make() -> Runner:
@@ -102,13 +105,19 @@ class CatchUp:
         runner = self.runner()
         prepared = runner.prepare()
         publish = Publisher(
-            runner.pipeline.name, prepared.tables, RollForward.of(runner.pipeline, prepared.tables, prepared.shape), runner.clock
+            runner.pipeline.name,
+            prepared.tables,
+            RollForward.of(runner.pipeline, prepared.tables, prepared.shape),
+            runner.clock,
         )
         publish.roll_forward.finish()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.
         parent = self._parent(prepared)
         if parent.row is not None and self.request.start_ms is not None:
-            raise UsageError(f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave it out.")
+            raise UsageError(
+                f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave "
+                "it out."
+            )
         lineage = prepared.lineage(parent, self.request.start_ms)
         slices = self._slices(runner.pipeline, lineage)
         if slices and runner.pipeline.expect:
@@ -126,7 +135,12 @@ class CatchUp:
             if staged.verdict == validation.FAILED:
                 raise SliceRejected(rejection(runner.pipeline.name, staged))
             if self.request.publish:
-                [row] = publish.commit([staged.attempt], [staged.row], None if parent.row is None else parent.row.seq, self.request.branch)
+                [row] = publish.commit(
+                    [staged.attempt],
+                    [staged.row],
+                    None if parent.row is None else parent.row.seq,
+                    self.request.branch,
+                )
                 committed.append(row)
             else:
                 row = staged.row
@@ -138,7 +152,10 @@ class CatchUp:
         name, branch = self.request.pipeline, self.request.branch
         if branch != MAIN:
             if not self.request.publish:
-                raise UsageError(f"{name}: --no-publish is for main; what runs on a branch changes nothing that readers see.")
+                raise UsageError(
+                    f"{name}: --no-publish is for main; what runs on a branch changes nothing that readers "
+                    "see."
+                )
             find_branch(prepared.tables.ledger, name, branch)
         parent = prepared.parent(branch)
         refuse_closed(name, parent.owner)
@@ -154,11 +171,21 @@ class CatchUp:
         count = len(self.staged)
         if count == 0:
             return "nothing", f"nothing to do: the lineage covers everything up to {iso(self.request.to_ms)}"
-        return "staged", f"{count} slice{'' if count == 1 else 's'} {'published' if self.request.publish else 'staged'}"
+        return (
+            "staged",
+            f"{count} slice{'' if count == 1 else 's'} {'published' if self.request.publish else 'staged'}",
+        )
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
         most = None if self.request.everything else pipeline.max_catch_up
-        return choose(pipeline.name, lineage, self.request.from_ms, self.request.to_ms, milliseconds(pipeline.slice), most)
+        return choose(
+            pipeline.name,
+            lineage,
+            self.request.from_ms,
+            self.request.to_ms,
+            milliseconds(pipeline.slice),
+            most,
+        )
 
 
 def _load_judge() -> None:
@@ -166,13 +193,18 @@ def _load_judge() -> None:
         validation.load_judge()
 
 
-def runner_for(request: Request, warehouse: str | None, pipelines: str | None, transport: Callable[[], Transport]) -> Runner:
-    """A runner of the request's pipeline in a warehouse. `transport` is called last, when everything else is known to be right."""
+def runner_for(
+    request: Request, warehouse: str | None, pipelines: str | None, transport: Callable[[], Transport]
+) -> Runner:
+    """A runner of the request's pipeline in a warehouse. `transport` is called last, when everything else is
+    known to be right.
+    """
     found = registry.load(pipelines)
     pipeline = found[request.pipeline]
     if request.ranges is not None and request.ranges > pipeline.max_parallelism:
         raise UsageError(
-            f"{pipeline.name}: --partitions {request.ranges} is more than the {pipeline.max_parallelism} key groups that there are to be "
+            f"{pipeline.name}: --partitions {request.ranges} is more than the {pipeline.max_parallelism} key "
+            "groups that there are to be "
             "divided (Pipeline.max_parallelism). Ask for no more than those, or leave it out.",
             partitions=request.ranges,
         )
@@ -181,16 +213,27 @@ def runner_for(request: Request, warehouse: str | None, pipelines: str | None, t
     checked = checked_source(where, pipeline)
     engine = planner.choose(pipeline, checked[0].schema, request.engine).make()
     here = SparkWhereNeeded(transport, tasks_here())
-    return Runner(where, pipeline, *hashes, registry.product_version(), engine, here, ranges=request.ranges, checked=checked)
+    return Runner(
+        where,
+        pipeline,
+        *hashes,
+        registry.product_version(),
+        engine,
+        here,
+        ranges=request.ranges,
+        checked=checked,
+    )
 
 
 def spark_transport(app: str) -> Callable[[], Transport]:
-    """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by then are known."""
+    """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by
+    then are known.
+    """
 
     def make() -> Transport:
-        from jobs.engines.transport import OnSpark
-        from jobs.runtime.session import session
-        from jobs.runtime.user_code import ship
+        from slackwater.jobs.engines.transport import OnSpark
+        from slackwater.jobs.runtime.session import session
+        from slackwater.jobs.runtime.user_code import ship
 
         spark = session(f"slackwater {app}")
         ship(spark, registry.loaded_by_value(), registry.loaded_files())
@@ -200,7 +243,9 @@ def spark_transport(app: str) -> Callable[[], Transport]:
 
 
 def publisher(name: str, warehouse: str | None, pipelines: str | None) -> Publisher:
-    """Publishes staged runs of a registered pipeline. Columns come from the stored tables, so neither Spark nor the source is needed."""
+    """Publishes staged runs of a registered pipeline. Columns come from the stored tables, so neither Spark
+    nor the source is needed.
+    """
     pipeline = registry.load(pipelines)[name]
     tables = Warehouse.at(warehouse).stored(name, pipeline.sides)
     declared = Declared(pipeline, registry.config_hash(pipeline), tables)
@@ -228,7 +273,12 @@ def table_checks(name: str, warehouse: str | None, pipelines: str | None) -> Tab
 def redriving(name: str, warehouse: str | None, pipelines: str | None) -> Redrive:
     """Redrives late rows of a registered pipeline. Spark starts only for a slice that is large."""
     made = publisher(name, warehouse, pipelines)
-    return Redrive(Warehouse.at(warehouse), registry.load(pipelines)[name], made.roll_forward, spark_transport(f"redrive {name}"))
+    return Redrive(
+        Warehouse.at(warehouse),
+        registry.load(pipelines)[name],
+        made.roll_forward,
+        spark_transport(f"redrive {name}"),
+    )
 
 
 def moves(name: str, warehouse: str | None, pipelines: str | None) -> Moves:
@@ -240,25 +290,38 @@ def moves(name: str, warehouse: str | None, pipelines: str | None) -> Moves:
 
 def adoption(name: str, warehouse: str | None, pipelines: str | None) -> Adoption:
     """Declares another table the same as the source of a registered pipeline. Needs no Spark."""
-    made, where, pipeline = publisher(name, warehouse, pipelines), Warehouse.at(warehouse), registry.load(pipelines)[name]
+    made, where, pipeline = (
+        publisher(name, warehouse, pipelines),
+        Warehouse.at(warehouse),
+        registry.load(pipelines)[name],
+    )
     return Adoption(where, pipeline, made.tables, made.roll_forward, registry.product_version())
 
 
 def erasing(name: str, warehouse: str | None, pipelines: str | None) -> Erasure:
     """Erases rows of a registered pipeline. Needs no Spark."""
-    made, where, pipeline = publisher(name, warehouse, pipelines), Warehouse.at(warehouse), registry.load(pipelines)[name]
+    made, where, pipeline = (
+        publisher(name, warehouse, pipelines),
+        Warehouse.at(warehouse),
+        registry.load(pipelines)[name],
+    )
     return Erasure(where, pipeline, made.tables, made.roll_forward, registry.product_version())
 
 
-def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]) -> LedgerRow | None:
-    """Close a registered pipeline's lineage, in a Spark session that is made for it. None where it is closed already.
+def close_on_spark(
+    name: str, warehouse: str | None, pipelines: str | None, lines: Callable[[str], object]
+) -> LedgerRow | None:
+    """Close a registered pipeline's lineage, in a Spark session that is made for it. None where it is closed
+    already.
 
     Raises:
         SliceRejected: validation said no; nothing was closed.
         SlackwaterError: see `close.close`.
     """
     # Exact for every pipeline, and a snapshot is any engine's; what a close does is small.
-    runner = runner_for(Request(name, 0, engine="operator"), warehouse, pipelines, spark_transport(f"close {name}"))
+    runner = runner_for(
+        Request(name, 0, engine="operator"), warehouse, pipelines, spark_transport(f"close {name}")
+    )
     prepared = runner.prepare()
 
     def told(staged: Staged) -> None:
@@ -266,12 +329,15 @@ def close_on_spark(name: str, warehouse: str | None, pipelines: str | None, line
         if staged.verdict == validation.FAILED:
             raise SliceRejected(rejection(name, staged))
 
-    made = Publisher(name, prepared.tables, RollForward.of(runner.pipeline, prepared.tables, prepared.shape), runner.clock)
+    made = Publisher(
+        name, prepared.tables, RollForward.of(runner.pipeline, prepared.tables, prepared.shape), runner.clock
+    )
     return close(prepared, made, told)
 
 
 def publish_branch(name: str, branch: str, warehouse: str | None, pipelines: str | None) -> LedgerRow | None:
-    """Make a branch of a registered pipeline live; None where main has all its runs. Needs no Spark; the source says what was read twice.
+    """Make a branch of a registered pipeline live; None where main has all its runs. Needs no Spark; the
+    source says what was read twice.
 
     Raises:
         SlackwaterError: see `BranchPublisher.publish_as_it_is`.
@@ -279,7 +345,9 @@ def publish_branch(name: str, branch: str, warehouse: str | None, pipelines: str
     made = publisher(name, warehouse, pipelines)
     pipeline = registry.load(pipelines)[name]
     drops_history = pipeline.keep_history is not None
-    work = BranchPublisher(name, made.tables, made.roll_forward, registry.product_version(), drops_history=drops_history)
+    work = BranchPublisher(
+        name, made.tables, made.roll_forward, registry.product_version(), drops_history=drops_history
+    )
     return work.publish_as_it_is(branch, pipeline, Warehouse.at(warehouse))
 
 
@@ -287,7 +355,13 @@ def verifier(name: str, warehouse: str | None, pipelines: str | None) -> Verifie
     """Repeats recorded runs of a registered pipeline."""
     found = registry.load(pipelines)
     pipeline = found[name]
-    return Verifier(Warehouse.at(warehouse), pipeline, found.code_hash(name), OperatorEngine(), spark_transport(f"verify {name}"))
+    return Verifier(
+        Warehouse.at(warehouse),
+        pipeline,
+        found.code_hash(name),
+        OperatorEngine(),
+        spark_transport(f"verify {name}"),
+    )
 
 
 def line_of(staged: Staged) -> str:
@@ -297,8 +371,10 @@ def line_of(staged: Staged) -> str:
     seconds = sum(took for phase, took in row.phase_seconds.items() if phase != "session")
     watermark = "none" if row.watermark_out is None else f"{row.watermark_out:%Y-%m-%dT%H:%M:%S}"
     return (
-        f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})  rows {row.rows_read:>7,}  fired {row.windows_fired:>5,}  "
-        f"refired {row.windows_refired:>5,}  too late {row.rows_late:>4,}  quarantined {row.rows_quarantined:>4,}  "
+        f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})  rows {row.rows_read:>7,}  "
+        f"fired {row.windows_fired:>5,}  "
+        f"refired {row.windows_refired:>5,}  too late {row.rows_late:>4,}  quarantined "
+        f"{row.rows_quarantined:>4,}  "
         f"parked {row.windows_open:>5,}  watermark {watermark}  {seconds:.2f} s"
     )
 
@@ -314,7 +390,10 @@ def rejection(pipeline: str, staged: Staged) -> str:
         if not check.passed and check.severity == "reject"
     ]
     return (
-        f"{pipeline}: the slice [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) was rejected by validation; nothing was "
-        f"moved.{''.join(failing)}\nIts panes stand in the table `panes` under run_id {row.run_id}. Mend the source or the expectation and "
-        f"run again, or publish it all the same with `slackwater publish {pipeline} {row.run_id} --accept REASON`."
+        f"{pipeline}: the slice [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) was "
+        "rejected by validation; nothing was "
+        f"moved.{''.join(failing)}\nIts panes stand in the table `panes` under run_id {row.run_id}. Mend the "
+        "source or the expectation and "
+        f"run again, or publish it all the same with `slackwater publish {pipeline} {row.run_id} --accept "
+        "REASON`."
     )

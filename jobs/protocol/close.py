@@ -1,4 +1,5 @@
-"""Closes a lineage: the final watermark, at the end of the last slice. Everything that it makes fire fires; no row is read.
+"""Closes a lineage: the final watermark, at the end of the last slice. Everything that it makes fire fires;
+no row is read.
 
 A close is staged, validated and published as a slice is; what is due by the clock alone stays pending.
 """
@@ -8,20 +9,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.engines.progress import Maxima, Progress, tick_maxima
-from jobs.engines.transport import SliceScan, Transport
-from jobs.errors import UsageError
-from jobs.pipelines import Pipeline
-from jobs.protocol.publish import Publisher
-from jobs.protocol.run import Prepared, Staged, StageOfSlice
-from jobs.protocol.slice_replay import Pins, SliceReplay
-from jobs.protocol.slices import Slice
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.overrides import OverridesReader
-from jobs.tables.snapshots import put_back
-from windowing import ContinuousEventTimeTrigger, GlobalWindows, ProcessingTimeoutTrigger, PurgingTrigger
-from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
-from windowing.java import LONG_MAX
+from slackwater.jobs.engines.progress import Maxima, Progress, tick_maxima
+from slackwater.jobs.engines.transport import SliceScan, Transport
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.publish import Publisher
+from slackwater.jobs.protocol.run import Prepared, Staged, StageOfSlice
+from slackwater.jobs.protocol.slice_replay import Pins, SliceReplay
+from slackwater.jobs.protocol.slices import Slice
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.overrides import OverridesReader
+from slackwater.jobs.tables.snapshots import put_back
+from slackwater.windowing import (
+    ContinuousEventTimeTrigger,
+    GlobalWindows,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+)
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
+from slackwater.windowing.java import LONG_MAX
 
 
 class NothingToClose(UsageError):
@@ -33,7 +39,8 @@ class NeverEnds(UsageError):
 
 
 def refuse_endless(pipeline: Pipeline) -> None:
-    """Refuse a trigger that fires at each multiple of its interval, in a window without an end: as in Flink, it would never be done.
+    """Refuse a trigger that fires at each multiple of its interval, in a window without an end: as in Flink,
+    it would never be done.
 
     Raises:
         NeverEnds.
@@ -43,24 +50,29 @@ def refuse_endless(pipeline: Pipeline) -> None:
         trigger = trigger.trigger
     if isinstance(trigger, ContinuousEventTimeTrigger) and isinstance(pipeline.window, GlobalWindows):
         raise NeverEnds(
-            f"{pipeline.name}: at the final watermark {trigger!r} would fire in the global window for each of its intervals until the end "
+            f"{pipeline.name}: at the final watermark {trigger!r} would fire in the global window for each "
+            "of its intervals until the end "
             "of time. Leave the lineage open; its windows fire as the watermark goes on."
         )
 
 
 def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], None]) -> LedgerRow | None:
-    """Close main. `told` is given the staged close before it is committed. Returns its row; None where main is closed already.
+    """Close main. `told` is given the staged close before it is committed. Returns its row; None where main
+    is closed already.
 
     Raises:
         NothingToClose, NeverEnds.
-        SlackwaterError: see `Prepared.stage` and `Publisher.commit`; `told` may refuse what validation rejected.
+        SlackwaterError: see `Prepared.stage` and `Publisher.commit`; `told` may refuse what validation
+            rejected.
     """
     publisher.roll_forward.finish()
     refuse_endless(prepared.runner.pipeline)
     parent = prepared.parent()
     if parent.row is None or parent.owner is None or parent.end_ms is None:
         name = prepared.runner.pipeline.name
-        raise NothingToClose(f"{name} has no runs yet, so nothing is open; `slackwater run {name} --to TIME` makes the first.")
+        raise NothingToClose(
+            f"{name} has no runs yet, so nothing is open; `slackwater run {name} --to TIME` makes the first."
+        )
     if parent.owner.kind == "close":
         return None
     staged = _StageOfClose(prepared, parent, Slice(parent.end_ms, parent.end_ms)).run()
@@ -70,9 +82,13 @@ def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], Non
 
 
 def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
-    """The final watermark alone, at the clock `at_ms`, and the progress after it: no watermark can be written that stands for it."""
+    """The final watermark alone, at the clock `at_ms`, and the progress after it: no watermark can be written
+    that stands for it.
+    """
     collected = INITIAL_WATERMARK if before.collected is None else before.collected
-    timeline = Timeline(at_ms - 1, at_ms, 1, before.watermark, np.array([at_ms]), np.array([LONG_MAX]), collected)
+    timeline = Timeline(
+        at_ms - 1, at_ms, 1, before.watermark, np.array([at_ms]), np.array([LONG_MAX]), collected
+    )
     return timeline, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)
 
 
@@ -85,8 +101,19 @@ class _StageOfClose(StageOfSlice):
         owner, start_ms = self.parent.owner, self.parent.start_ms
         assert owner is not None and start_ms is not None
         overrides = OverridesReader(self.tables["overrides"]).rows()
-        pins = Pins.recorded(self.pipeline, self.runner.warehouse, owner, owner, (), overrides, self.tables.ledger)
-        return FinalReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, put_back(self.tables, owner), pins)
+        pins = Pins.recorded(
+            self.pipeline, self.runner.warehouse, owner, owner, (), overrides, self.tables.ledger
+        )
+        return FinalReplay(
+            self.pipeline,
+            self.prepared.shape,
+            self.tables,
+            self.slice,
+            start_ms,
+            owner,
+            put_back(self.tables, owner),
+            pins,
+        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +122,17 @@ class FinalReplay(SliceReplay):
 
     def scan(self) -> SliceScan:
         source, at_ms = self.pins.source, self.slice.to_ms
-        return SliceScan(source, (), tuple(source.schema.names), self.pipeline.source.arrival_time, at_ms, at_ms, self.start_ms)
+        return SliceScan(
+            source,
+            (),
+            tuple(source.schema.names),
+            self.pipeline.source.arrival_time,
+            at_ms,
+            at_ms,
+            self.start_ms,
+        )
 
-    def timeline(self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima) -> tuple[Timeline, Progress]:
+    def timeline(
+        self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima
+    ) -> tuple[Timeline, Progress]:
         return final_timeline(self.slice.to_ms, before)

@@ -1,7 +1,9 @@
-"""The refusal of whatever would run behind a final watermark. Knows one ledger row: the one that owns the snapshot."""
+"""The refusal of whatever would run behind a final watermark. Knows one ledger row: the one that owns the
+snapshot.
+"""
 
-from jobs.errors import UsageError
-from jobs.tables.ledger import LedgerRow
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.tables.ledger import LedgerRow
 
 
 class LineageClosed(UsageError):
@@ -16,7 +18,8 @@ def refuse_closed(pipeline: str, owner: LedgerRow | None) -> None:
     """
     if owner is not None and owner.kind == "close":
         raise LineageClosed(
-            f"{pipeline}: the lineage was closed by row {owner.seq}. Reopen it with `slackwater state restore {pipeline} "
+            f"{pipeline}: the lineage was closed by row {owner.seq}. Reopen it with `slackwater state "
+            f"restore {pipeline} "
             f"{owner.parent_seq}`, which takes back what the close made fire.",
             seq=owner.seq,
         )

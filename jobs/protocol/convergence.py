@@ -1,11 +1,12 @@
 """Whether main's later runs may stay live behind a restated branch: a pure decision on ledger rows.
 
-Equal state alone is not enough: what comes after it must have been made by the same code, and must not have read the same rows again.
+Equal state alone is not enough: what comes after it must have been made by the same code, and must not have
+read the same rows again.
 """
 
 from collections.abc import Callable, Sequence
 
-from jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger import LedgerRow
 
 DIFFERENT_STATE = "the open windows differ"
 OTHER_CODE = "main's later runs were made by other code or settings"
@@ -19,13 +20,15 @@ def why_not(
     *,
     whatever_the_code: bool = False,
 ) -> str | None:
-    """Why main's `later` runs can't stay live behind the branch; None where they can: the branch has converged.
+    """Why main's `later` runs can't stay live behind the branch; None where they can: the branch has
+    converged.
 
     Args:
         own: the branch's runs, up to the boundary.
         there: main's run that ends at the same boundary.
         later: main's live runs behind the boundary, at least one.
-        reads_again: what a later run has read that the branch has read too, or None; asked last, because it looks at the source.
+        reads_again: what a later run has read that the branch has read too, or None; asked last, because it
+            looks at the source.
         whatever_the_code: leaves code and settings out (`--until-converged`).
     """
     if own[-1].state_hash is None or own[-1].state_hash != there.state_hash:

@@ -1,4 +1,5 @@
-"""What a change of the live runs changes in `published`, row by row, and `published` with those changes applied.
+"""What a change of the live runs changes in `published`, row by row, and `published` with those changes
+applied.
 
 Arrow tables in, Arrow tables out: nothing here reads a table or knows the ledger.
 """
@@ -12,19 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.tables.schemas import Shape, table_columns
-from jobs.tables.sql import query
+from slackwater.jobs.tables.schemas import Shape, table_columns
+from slackwater.jobs.tables.sql import query
 
 _SLOT = "__slot"
 _COPY = "__copy"
 _NUMBER = "__number"
-# Of a pane: the position of its run among the live ones. Which firing of a window is the newest is decided by it, and by the firing's
-# number only within a run: a number tells nothing across runs, where a window may have begun again at 1.
+# Of a pane: the position of its run among the live ones. Which firing of a window is the newest is decided by
+# it, and by the firing's number only within a run: a number tells nothing across runs, where a window may
+# have begun again at 1.
 RUN = "__run"
 # Of the row that a correction withdraws or changes: seq of the correction before; null for an insert.
 BEFORE = "__before"
-# SQL for the kind of a firing. One without rows that had elements counts as what it would have been with some; without elements its
-# window was absorbed by another.
+# SQL for the kind of a firing. One without rows that had elements counts as what it would have been with
+# some; without elements its window was absorbed by another.
 _FIRED_AS = """CASE WHEN coalesce(new.kind, old.__kind) = 'withdrawn' AND old.__has_elements
     THEN CASE WHEN old.__late THEN 'late' ELSE 'on_time' END ELSE coalesce(new.kind, old.__kind) END"""
 
@@ -53,8 +55,9 @@ class Publication:
         """The corrections of one ledger row: one for each row of `published` inserted, updated or withdrawn.
 
         Args:
-            log: live panes, all that may decide about what `moved` names; more does no harm. The column `RUN` orders their runs by slice;
-                of a run that continues what is live, its own panes are all, because they come last.
+            log: live panes, all that may decide about what `moved` names; more does no harm. The column `RUN`
+                orders their runs by slice; of a run that continues what is live, its own panes are all,
+                because they come last.
             moved: panes of the runs that enter or leave the live set.
             published: rows as of the ledger row before, all of what `moved` names.
             cause: of every correction; None: as the firing says (first, late or merge).
@@ -62,11 +65,14 @@ class Publication:
         Returns:
             Columns of `corrections` without seq, run_id and at, and with `BEFORE`.
         """
-        sql = self._changes_of_runs(cause) if self.identity is Identity.RUN else self._changes_of_windows(cause)
+        sql = (
+            self._changes_of_runs(cause) if self.identity is Identity.RUN else self._changes_of_windows(cause)
+        )
         return query(sql, log=log, moved=moved, published=published)
 
     def inserts(self, panes: pa.Table, cause: str | None) -> pa.Table:
-        """As `changes`, of one run's `panes` where none of their windows is published: what stands in the end is inserted.
+        """As `changes`, of one run's `panes` where none of their windows is published: what stands in the end
+        is inserted.
 
         Args:
             panes: with at least the columns `of_inserts`; of each window all or none.
@@ -79,9 +85,16 @@ class Publication:
         results = [rows.column(name).combine_chunks() for name in self.shape.result_names]
         new = pa.StructArray.from_arrays(results, fields=[pa.field(*result) for result in self.shape.results])
         is_late = pc.equal(kind, "late").combine_chunks().cast(pa.int32())
-        why = pa.DictionaryArray.from_arrays(is_late, ["first", "late"]) if cause is None else repeated(cause, count)
+        why = (
+            pa.DictionaryArray.from_arrays(is_late, ["first", "late"])
+            if cause is None
+            else repeated(cause, count)
+        )
         return pa.table(
-            {name: rows.column(name) for name in ("key_group", *self._window, "ordinal", "timestamp", "kind", "firing")}
+            {
+                name: rows.column(name)
+                for name in ("key_group", *self._window, "ordinal", "timestamp", "kind", "firing")
+            }
             | {"revision": pa.repeat(pa.scalar(1), count), "op": repeated("insert", count), "cause": why}
             | {"old": pa.nulls(count, new.type), "new": new, BEFORE: pa.nulls(count, pa.int64())}
         )
@@ -89,27 +102,43 @@ class Publication:
     @property
     def of_inserts(self) -> list[str]:
         """The columns of panes that `inserts` needs."""
-        return ["key_group", *self._window, "firing", "ordinal", "timestamp", "kind", *self.shape.result_names]
+        return [
+            "key_group",
+            *self._window,
+            "firing",
+            "ordinal",
+            "timestamp",
+            "kind",
+            *self.shape.result_names,
+        ]
 
     def _superseded(self, panes: pa.Table) -> pa.Array:
-        """For each row, whether its window has fired again. Only windows that have more than a first firing need a look."""
+        """For each row, whether its window has fired again. Only windows that have more than a first firing
+        need a look.
+        """
         several = pc.and_(pc.greater(panes.column("firing"), 1), pc.is_valid(panes.column("window_start")))
         if not pc.any(several).as_py():
             return pa.repeat(pa.scalar(False), panes.num_rows)
         windows = panes.select([*self._window, "firing"])
         again = _numbered(windows).filter(self.among(windows, windows.filter(several)))
-        older = f"SELECT {_NUMBER} FROM (SELECT *, 0 AS {RUN} FROM again) QUALIFY NOT {_is_newest(self._window)}"
+        older = (
+            f"SELECT {_NUMBER} FROM (SELECT *, 0 AS {RUN} FROM again) QUALIFY NOT {_is_newest(self._window)}"
+        )
         return _marked(query(older, again=again), panes.num_rows)
 
     def among(self, rows: pa.Table, windows: pa.Table) -> pa.Array:
-        """For each of `rows`, whether `windows` has a row of its window (of a process function: of its key and timestamp)."""
+        """For each of `rows`, whether `windows` has a row of its window (of a process function: of its key
+        and timestamp).
+        """
         names = [*self._window, "timestamp"] if self.identity is Identity.RUN else self._window
         sql = f"SELECT rows.{_NUMBER} FROM rows SEMI JOIN windows ON {_same(names, 'rows', 'windows')}"
         found = query(sql, rows=_numbered(rows.select(names)), windows=windows.select(names))
         return _marked(found, rows.num_rows)
 
     def fresh(self, corrections: pa.Table) -> pa.Table:
-        """Rows of `published` that the corrections of one ledger row bring, which are all that they do where they only insert."""
+        """Rows of `published` that the corrections of one ledger row bring, which are all that they do where
+        they only insert.
+        """
         gone = pc.equal(corrections.column("op"), "withdraw")
         rows = corrections.filter(pc.invert(gone)) if pc.any(gone).as_py() else corrections
         new = rows.column("new")
@@ -156,13 +185,20 @@ class Publication:
             QUALIFY row_number() OVER (PARTITION BY {identity}) = 1
         """
         columns = [*self._window, "timestamp", "ordinal", "firing"]
-        tables = {"names": names, "corrections": _numbered(corrections.select([*columns, "seq", "run_id", "op"]))}
+        tables = {
+            "names": names,
+            "corrections": _numbered(corrections.select([*columns, "seq", "run_id", "op"])),
+        }
         last = corrections.filter(_marked(query(newest, **tables), corrections.num_rows))
         found = query(others, published=_numbered(published.select([*columns, "run_seq"])), **tables)
-        return pa.concat_tables([published.filter(_marked(found, published.num_rows)), self.fresh(last).cast(published.schema)])
+        return pa.concat_tables(
+            [published.filter(_marked(found, published.num_rows)), self.fresh(last).cast(published.schema)]
+        )
 
     def identity_of(self, rows: pa.Table, run: str) -> pa.Table:
-        """What tells rows of `published` or `corrections` apart. The column `run` says of which run a row of a process function is."""
+        """What tells rows of `published` or `corrections` apart. The column `run` says of which run a row of
+        a process function is.
+        """
         columns = {name: rows.column(name) for name in self._identity if name != _SLOT}
         if self.identity is Identity.RUN:
             return pa.table({**columns, _SLOT: rows.column(run)})
@@ -182,19 +218,30 @@ class Publication:
 
     @property
     def _identity(self) -> list[str]:
-        return [*self._window, "timestamp", "ordinal", _SLOT] if self.identity is Identity.RUN else [*self._window, "ordinal", _SLOT]
+        return (
+            [*self._window, "timestamp", "ordinal", _SLOT]
+            if self.identity is Identity.RUN
+            else [*self._window, "ordinal", _SLOT]
+        )
 
     def _slot(self, run: str) -> str:
         """SQL for what tells apart rows that stand side by side; rows of one slot replace each other."""
         if self.identity is Identity.RUN:
             return run
-        return "firing" if self.identity is Identity.FIRING else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
+        return (
+            "firing"
+            if self.identity is Identity.FIRING
+            else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
+        )
 
     def _changes_of_windows(self, cause: str | None) -> str:
         """SQL: of each window (and slot) that moved the newest live firing against what is published."""
         results, window, slot = self.shape.result_names, self._window, self._slot("")
         changed = [*results, "kind", "firing"]
-        chosen = ", ".join(f"coalesce(new.{_name(name)}, old.{_name(name)}) AS {_name(name)}" for name in [*window, "ordinal", "timestamp"])
+        chosen = ", ".join(
+            f"coalesce(new.{_name(name)}, old.{_name(name)}) AS {_name(name)}"
+            for name in [*window, "ordinal", "timestamp"]
+        )
         return f"""
             WITH touched AS (SELECT DISTINCT {_list(window)}, {slot} AS {_SLOT} FROM moved),
             newest AS (
@@ -227,8 +274,9 @@ class Publication:
         """
 
     def _changes_of_runs(self, cause: str | None) -> str:
-        """SQL: of each (key, timestamp) that moved the rows that live runs emitted against what is published. Equal rows stay as they are,
-        whichever run emitted them; several runs that enter at once count their new rows through."""
+        """SQL: of each (key, timestamp) that moved the rows that live runs emitted against what is published.
+        Equal rows stay as they are, whichever run emitted them; several runs that enter at once count their
+        new rows through."""
         results, window = self.shape.result_names, self._window
         element = [*window, "timestamp"]
         equal = [*element, "kind", "firing", *results]
@@ -280,11 +328,17 @@ def repeated(text: str, count: int) -> pa.DictionaryArray:
 
 def _cause(given: str | None, kind: str) -> str:
     """SQL for the cause of a correction: the given one, else by the kind of the firing."""
-    return f"'{given}'" if given is not None else f"CASE {kind} WHEN 'withdrawn' THEN 'merge' WHEN 'late' THEN 'late' ELSE 'first' END"
+    return (
+        f"'{given}'"
+        if given is not None
+        else f"CASE {kind} WHEN 'withdrawn' THEN 'merge' WHEN 'late' THEN 'late' ELSE 'first' END"
+    )
 
 
 def days_of(rows: pa.Table) -> pa.ChunkedArray:
-    """The UTC day of each row, its partition in `published`: of its window's start, else of its timestamp; null in the global window."""
+    """The UTC day of each row, its partition in `published`: of its window's start, else of its timestamp;
+    null in the global window.
+    """
     starts = pc.coalesce(rows.column("window_start"), rows.column("timestamp"))
     return starts.cast(pa.timestamp("us")).cast(pa.date32())
 

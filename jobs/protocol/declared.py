@@ -9,14 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from jobs.engines.inputs import PinnedSource, pin, to_ms
-from jobs.pipelines import Pipeline
-from jobs.protocol.evolution import Difference, SettingsChanged, check_lasting, check_rules, check_settings
-from jobs.protocol.stragglers import find, stretches_of, told, without_erased
-from jobs.tables.attempts import AttemptsReader
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.staging import declaration_of
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.engines.inputs import PinnedSource, pin, to_ms
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.evolution import (
+    Difference,
+    SettingsChanged,
+    check_lasting,
+    check_rules,
+    check_settings,
+)
+from slackwater.jobs.protocol.stragglers import find, stretches_of, told, without_erased
+from slackwater.jobs.tables.attempts import AttemptsReader
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.staging import declaration_of
+from slackwater.jobs.tables.warehouse import Tables
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,8 @@ class Declared:
 
     def changes(self, owner: LedgerRow | None, from_ms: int, start_ms: int | None) -> list[Difference]:
         """Settings that differ from those of the run `owner` and are converted with its state by a slice
-        that starts at `from_ms`, in a lineage that begins at `start_ms`. Without an owner the slice begins the
-        lineage, perhaps anew: nothing is converted.
+        that starts at `from_ms`, in a lineage that begins at `start_ms`. Without an owner the slice begins
+        the lineage, perhaps anew: nothing is converted.
 
         Raises:
             SettingsChanged: see `check_settings` and `check_lasting`.
@@ -74,9 +80,12 @@ class Declared:
             return f"main's later runs were declared otherwise, and can't be carried on: {listed or 'they have not recorded how'}"
         return None
 
-    def refuse_rows_left_to_a_restatement(self, changes: Sequence[Difference], live: Sequence[LedgerRow], newest: PinnedSource) -> None:
-        """Refuse to fold from now on, where `changes` begin that, while rows wait for a restatement that appeared under
-        ``stragglers="restate"``: no run would ever read them. `newest` is the source as it stands.
+    def refuse_rows_left_to_a_restatement(
+        self, changes: Sequence[Difference], live: Sequence[LedgerRow], newest: PinnedSource
+    ) -> None:
+        """Refuse to fold from now on, where `changes` begin that, while rows wait for a restatement that
+        appeared under ``stragglers="restate"``: no run would ever read them. `newest` is the source as it
+        stands.
 
         Raises:
             SettingsChanged: with the range to restate.
@@ -93,7 +102,8 @@ class Declared:
             return
         name = self.pipeline.name
         raise SettingsChanged(
-            f"{name}: stragglers: restate → fold, but a run folds in only what appears from now on, and {told(name, waiting)}, or declare "
+            f"{name}: stragglers: restate → fold, but a run folds in only what appears from now on, and "
+            f"{told(name, waiting)}, or declare "
             "stragglers='restate' again.",
             pipeline=name,
             differences=[],

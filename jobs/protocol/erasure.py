@@ -1,8 +1,10 @@
-"""Takes the rows of some keys, or the late and unusable rows of somebody, out of a pipeline's tables for good, because a law demands it.
+"""Takes the rows of some keys, or the late and unusable rows of somebody, out of a pipeline's tables for
+good, because a law demands it.
 
-The owner of the source deletes the rows there first. The erasure records which versions of the source did that, so that no run takes it
-for a changed source, and what goes of which table; it is rolled forward as a run is, and the dead files are deleted at once. Watermarks and
-counts of runs stay as they were: they name nobody.
+The owner of the source deletes the rows there first. The erasure records which versions of the source did
+that, so that no run takes it for a changed source, and what goes of which table; it is rolled forward as a
+run is, and the dead files are deleted at once. Watermarks and counts of runs stay as they were: they name
+nobody.
 """
 
 import json
@@ -19,24 +21,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from jobs.engines.inputs import PinnedSource, pin
-from jobs.engines.source_changes import Commit, commits
-from jobs.errors import UsageError
-from jobs.pipelines import Pipeline
-from jobs.protocol.lease import only_upkeep
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import checked_source, wall_clock
-from jobs.protocol.stragglers import input_of
-from jobs.tables.attempts import OPEN, AttemptsWriter
-from jobs.tables.erasures import Erased
-from jobs.tables.errors import RunAtWork
-from jobs.tables.ledger import MAIN, Input, LedgerRow
-from jobs.tables.lineage import erase_row
-from jobs.tables.named_keys import NotAKey, values_of_key
-from jobs.tables.owners import is_dead
-from jobs.tables.rewriting import Selection, delete_dead
-from jobs.tables.schemas import SIDE, SNAPSHOT_TABLES
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines.inputs import PinnedSource, pin
+from slackwater.jobs.engines.source_changes import Commit, commits
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.lease import only_upkeep
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import checked_source, wall_clock
+from slackwater.jobs.protocol.stragglers import input_of
+from slackwater.jobs.tables.attempts import OPEN, AttemptsWriter
+from slackwater.jobs.tables.erasures import Erased
+from slackwater.jobs.tables.errors import RunAtWork
+from slackwater.jobs.tables.ledger import MAIN, Input, LedgerRow
+from slackwater.jobs.tables.lineage import erase_row
+from slackwater.jobs.tables.named_keys import NotAKey, values_of_key
+from slackwater.jobs.tables.owners import is_dead
+from slackwater.jobs.tables.rewriting import Selection, delete_dead
+from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
 
@@ -45,11 +47,15 @@ _HASHED = (*SNAPSHOT_TABLES, "panes")
 
 
 class StillInSource(UsageError):
-    """The source still has rows of whom is to be erased; the next restatement would bring them back. Facts: rows."""
+    """The source still has rows of whom is to be erased; the next restatement would bring them back. Facts:
+    rows.
+    """
 
 
 class RowsCameBack(RunAtWork):
-    """While rows were erased a run has begun, or somebody has written more of them, or has rewritten their files."""
+    """While rows were erased a run has begun, or somebody has written more of them, or has rewritten their
+    files.
+    """
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,8 @@ class Erasure:
         return {item.folder.name: count for item in self._selections(persons) if (count := item.count())}
 
     def run(self, persons: Sequence[Person], reason: str) -> LedgerRow | None:
-        """Erase, record and delete; returns the row of the ledger, None where nothing was there to be erased or recorded.
+        """Erase, record and delete; returns the row of the ledger, None where nothing was there to be erased
+        or recorded.
 
         Raises:
             StillInSource: nothing was changed.
@@ -142,7 +149,9 @@ class Erasure:
         # An earlier format has no place for what an erasure records.
         self.warehouse.tables(self.pipeline.name, checked_source(self.warehouse, self.pipeline)[1]).ensure()
         tables = self.warehouse.stored(self.pipeline.name, self.pipeline.sides)
-        return replace(self, tables=tables, roll_forward=RollForward.of_stored(self.pipeline, tables))._run(persons, reason)
+        return replace(self, tables=tables, roll_forward=RollForward.of_stored(self.pipeline, tables))._run(
+            persons, reason
+        )
 
     def _run(self, persons: Sequence[Person], reason: str) -> LedgerRow | None:
         began, attempts = self.clock(), AttemptsWriter(self.tables["attempts"])
@@ -160,18 +169,30 @@ class Erasure:
                 self.roll_forward.finish()
             self._delete(attempts, erased, began)
             if self.plan(persons):
-                raise RowsCameBack(f"{self.pipeline.name}: somebody has written meanwhile; run the same command again for what is left.")
+                raise RowsCameBack(
+                    f"{self.pipeline.name}: somebody has written meanwhile; run the same command again for "
+                    "what is left."
+                )
             return row
 
-    def _refuse_runs(self, attempts: AttemptsWriter, refusal: type[RunAtWork] = RunAtWork, what: str = "Nothing was changed") -> None:
+    def _refuse_runs(
+        self,
+        attempts: AttemptsWriter,
+        refusal: type[RunAtWork] = RunAtWork,
+        what: str = "Nothing was changed",
+    ) -> None:
         at_work = [holder for holder in attempts.holders(self.clock()) if not holder.is_upkeep]
         if at_work:
             raise refusal(
-                f"{self.pipeline.name}: {at_work[0].owner} has claimed a run until {at_work[0].expires_at:%Y-%m-%dT%H:%M:%SZ}, which may "
-                f"write rows that are to be erased. {what}; run the same command again when that run has ended."
+                f"{self.pipeline.name}: {at_work[0].owner} has claimed a run until "
+                f"{at_work[0].expires_at:%Y-%m-%dT%H:%M:%SZ}, which may "
+                f"write rows that are to be erased. {what}; run the same command again when that run has "
+                "ended."
             )
 
-    def _commit(self, head: LedgerRow, deletions: Sequence[Input], erased: tuple[Erased, ...], reason: str) -> LedgerRow:
+    def _commit(
+        self, head: LedgerRow, deletions: Sequence[Input], erased: tuple[Erased, ...], reason: str
+    ) -> LedgerRow:
         ledger = self.tables.ledger_writer
         owner, start = ledger.snapshot_owner(head), ledger.start_of(head)
         row = erase_row(head, owner, start, tuple(deletions), erased, reason=reason, version=self.version)
@@ -182,7 +203,9 @@ class Erasure:
     def _selections(self, persons: Sequence[Person]) -> list[Selection]:
         """What goes of each table."""
         keys, late = set(self.pipeline.keys), self.tables["late_events"]
-        unknown = sorted({name for person in persons for name in person.columns} - {*late.schema.names, *keys})
+        unknown = sorted(
+            {name for person in persons for name in person.columns} - {*late.schema.names, *keys}
+        )
         if unknown:
             raise NotAKey(f"{self.pipeline.name}: the source has no column {', '.join(unknown)}.")
         keyed = [person for person in persons if keys.issuperset(person.columns)]
@@ -190,20 +213,31 @@ class Erasure:
         for name, folder in self.tables.folders.items():
             if keyed and (name in _KEYED or name.startswith(SIDE)):
                 is_hashed = name in _HASHED or name.startswith(SIDE)
-                selections.append(Selection(folder, _columns_of(keyed), partial(_is_of_any, keyed), is_hashed))
+                selections.append(
+                    Selection(folder, _columns_of(keyed), partial(_is_of_any, keyed), is_hashed)
+                )
         of_source = [person for person in persons if set(late.schema.names).issuperset(person.columns)]
         if of_source:
             selections.append(Selection(late, _columns_of(of_source), partial(_is_of_any, of_source)))
-        selections.append(Selection(self.tables["quarantine"], ("row_json",), partial(_is_told_of_any, persons)))
+        selections.append(
+            Selection(self.tables["quarantine"], ("row_json",), partial(_is_told_of_any, persons))
+        )
         texts = [text for person in persons for _, text in person.values]
-        selections.append(Selection(self.tables["attempts"], ("error",), partial(_names_any, texts), blanked=("error",)))
+        selections.append(
+            Selection(self.tables["attempts"], ("error",), partial(_names_any, texts), blanked=("error",))
+        )
         if keyed:
             selections.append(self._samples(keyed))
         return selections
 
     def _samples(self, keyed: Sequence[Person]) -> Selection:
-        """What checks have seen of the columns of runs that have emitted rows of theirs: it does not say whose values they are."""
-        where, panes = reduce(lambda one, other: one | other, _expressions(keyed, self.tables["panes"].schema)), self.tables["panes"]
+        """What checks have seen of the columns of runs that have emitted rows of theirs: it does not say
+        whose values they are.
+        """
+        where, panes = (
+            reduce(lambda one, other: one | other, _expressions(keyed, self.tables["panes"].schema)),
+            self.tables["panes"],
+        )
         run_ids = panes.read(["run_id"], where).column("run_id").unique()
 
         def is_of_theirs(rows: pa.Table) -> pa.ChunkedArray:
@@ -211,10 +245,13 @@ class Erasure:
             return pc.and_(has_seen, pc.is_in(rows.column("run_id"), value_set=run_ids))
 
         columns = ("run_id", "column_name", "observed")
-        return Selection(self.tables["validations"], columns, is_of_theirs, blanked=("observed", "sample_json"))
+        return Selection(
+            self.tables["validations"], columns, is_of_theirs, blanked=("observed", "sample_json")
+        )
 
     def _deletions(self, head: LedgerRow, persons: Sequence[Person]) -> list[Input]:
-        """The versions of the source that have deleted rows since live runs have read it, and that no erasure has recorded.
+        """The versions of the source that have deleted rows since live runs have read it, and that no erasure
+        has recorded.
 
         Raises:
             StillInSource: it still has rows of theirs.
@@ -223,12 +260,25 @@ class Erasure:
         now = pin(declared, self.warehouse.source(declared.table))
         self._refuse_rows_left(now, persons)
         read = {
-            item.version for row in live if (item := input_of(row, declared.table)) is not None and item.table_id in (None, now.table_id)
+            item.version
+            for row in live
+            if (item := input_of(row, declared.table)) is not None and item.table_id in (None, now.table_id)
         }
         recorded = self.tables.ledger.erasing_versions(declared.table, now.table_id)
-        unrecorded = [item for item in _newest_commits(now, read) if item.removed and item.only_deletes and item.version not in recorded]
+        unrecorded = [
+            item
+            for item in _newest_commits(now, read)
+            if item.removed and item.only_deletes and item.version not in recorded
+        ]
         return [
-            Input(table=declared.table, table_id=now.table_id, version=item.version, files=len(item.removed), rows=0, bytes=0)
+            Input(
+                table=declared.table,
+                table_id=now.table_id,
+                version=item.version,
+                files=len(item.removed),
+                rows=0,
+                bytes=0,
+            )
             for item in unrecorded
         ]
 
@@ -236,7 +286,8 @@ class Erasure:
         of_source = [person for person in persons if set(now.schema.names).issuperset(person.columns)]
         if now.why_not_direct is not None:
             log.warning(
-                f"{self.pipeline.name}: whether the source {self.pipeline.source.table!r} still has such rows was not looked at: it can't "
+                f"{self.pipeline.name}: whether the source {self.pipeline.source.table!r} still has such "
+                "rows was not looked at: it can't "
                 f"be read without Spark ({now.why_not_direct})"
             )
         if now.why_not_direct is not None or not of_source:
@@ -245,19 +296,29 @@ class Erasure:
         rows = DeltaTable(now.uri, version=now.version).to_pyarrow_dataset().count_rows(filter=where)
         if rows:
             raise StillInSource(
-                f"{self.pipeline.name}: the source {self.pipeline.source.table!r} still has {rows:,} rows that are to be erased. Delete "
-                "them there first (DELETE FROM … WHERE …), then run the same command again; a restatement would bring them back. Nothing "
+                f"{self.pipeline.name}: the source {self.pipeline.source.table!r} still has {rows:,} rows "
+                "that are to be erased. Delete "
+                "them there first (DELETE FROM … WHERE …), then run the same command again; a restatement "
+                "would bring them back. Nothing "
                 "was changed.",
                 rows=rows,
             )
 
     def _delete(self, attempts: AttemptsWriter, erased: Iterable[Erased], began: datetime) -> None:
-        """Delete the files that held the rows, and all others that no log names: what upkeep has dropped may hold such rows, too."""
-        self._refuse_runs(attempts, RowsCameBack, "The rows are erased, and the files that held them are not deleted yet")
+        """Delete the files that held the rows, and all others that no log names: what upkeep has dropped may
+        hold such rows, too.
+        """
+        self._refuse_runs(
+            attempts, RowsCameBack, "The rows are erased, and the files that held them are not deleted yet"
+        )
         removed: dict[str, list[str]] = {}
         for item in erased:
             removed.setdefault(item.table, []).extend(item.removed)
-        spared = [item.run_id for item in attempts.standing() if item.outcome == OPEN and not is_dead(item.owner or "")]
+        spared = [
+            item.run_id
+            for item in attempts.standing()
+            if item.outcome == OPEN and not is_dead(item.owner or "")
+        ]
         for name, folder in self.tables.folders.items():
             delete_dead(folder, removed.get(name, ()), began, spared)
 
@@ -289,7 +350,9 @@ def _is_told_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.Array:
 
 
 def _names_any(texts: Sequence[str], rows: pa.Table) -> pa.ChunkedArray:
-    """Whether an error's text has one of the values in it as a word; an error of a user's function names the key and the row."""
+    """Whether an error's text has one of the values in it as a word; an error of a user's function names the
+    key and the row.
+    """
     words = [rf"(^|\W){re.escape(text)}(\W|$)" for text in texts]
     return reduce(pc.or_kleene, [pc.match_substring_regex(rows.column("error"), word) for word in words])
 

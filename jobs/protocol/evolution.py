@@ -8,10 +8,10 @@ from dataclasses import MISSING, dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, Literal
 
-from jobs.errors import UsageError
-from jobs.pipelines import Pipeline
-from jobs.pipelines.canonical import plain
-from jobs.protocol.slices import iso
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.canonical import plain
+from slackwater.jobs.protocol.slices import iso
 
 Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
 
@@ -30,12 +30,20 @@ RULES: Mapping[str, Kind] = {
     "max_parallelism": "lasting",
     **dict.fromkeys(("name", "source", "where", "watermarks", "key_by"), "refused"),
     **dict.fromkeys(("window", "trigger", "evictor", "order_mode", "flink_exact"), "refused"),
-    **dict.fromkeys(("select", "process", "reduce", "aggregate", "output", "side_outputs", "columns", "records"), "refused"),
+    **dict.fromkeys(
+        ("select", "process", "reduce", "aggregate", "output", "side_outputs", "columns", "records"),
+        "refused",
+    ),
 }
 _TELLING_ROWS_APART = ("window", "trigger", "process")
 # Triggers that leave contents alone. One that is not here, and no wrapper of them, may purge.
 _ACCUMULATING = {
-    *("EventTimeTrigger", "ProcessingTimeTrigger", "ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"),
+    *(
+        "EventTimeTrigger",
+        "ProcessingTimeTrigger",
+        "ContinuousEventTimeTrigger",
+        "ContinuousProcessingTimeTrigger",
+    ),
     *("CountTrigger", "DeltaTrigger", "NeverTrigger", "EndOfStreamTrigger"),
 }
 # Of these strategies one turns into the other by a change of the bound alone.
@@ -43,12 +51,16 @@ _BOUNDED = {"bounded_out_of_orderness", "monotonous"}
 
 
 class SettingsChanged(UsageError):
-    """The declarations differ from those of the parent run in a way that what is parked can't follow. Facts: pipeline, differences."""
+    """The declarations differ from those of the parent run in a way that what is parked can't follow. Facts:
+    pipeline, differences.
+    """
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One declaration that differs: its path, e.g. ``window.size_ms``, what it was and what it is, and what that means."""
+    """One declaration that differs: its path, e.g. ``window.size_ms``, what it was and what it is, and what
+    that means.
+    """
 
     path: str
     before: Any
@@ -72,7 +84,10 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
     whole = {**_defaults(), **before}
     found = [Difference(path, old, new, _kind(path)) for path, old, new in _differing("", whole, after)]
     if _replacing(whole) != _replacing(after):
-        found = [replace(item, kind="lasting") if item.path.split(".")[0] in _TELLING_ROWS_APART else item for item in found]
+        found = [
+            replace(item, kind="lasting") if item.path.split(".")[0] in _TELLING_ROWS_APART else item
+            for item in found
+        ]
     return [item for item in found if not _is_bound(item)]
 
 
@@ -90,7 +105,11 @@ def _replacing(description: Mapping[str, Any]) -> str:
 
 
 def check_settings(
-    pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str, from_ms: int, start_ms: int | None = None
+    pipeline: Pipeline,
+    before: Mapping[str, Any] | None,
+    seq: int | str,
+    from_ms: int,
+    start_ms: int | None = None,
 ) -> list[Difference]:
     """What a slice that starts at `from_ms` converts of the state that run `seq`, declared as `before`,
     has parked.
@@ -103,7 +122,8 @@ def check_settings(
     """
     if before is None:
         raise SettingsChanged(
-            f"{pipeline.name}: run {seq} was declared otherwise and has not recorded how, so whether its parked state suits today's "
+            f"{pipeline.name}: run {seq} was declared otherwise and has not recorded how, so whether its "
+            "parked state suits today's "
             f"declarations can't be told. {_ways_out(pipeline, start_ms)}",
             pipeline=pipeline.name,
             differences=[],
@@ -120,8 +140,10 @@ def check_settings(
     ticks = [item for item in found if item.kind == "at a tick boundary"]
     if any(not interval or from_ms % interval for item in ticks for interval in (item.before, item.after)):
         raise SettingsChanged(
-            f"{pipeline.name}: the watermark interval can change only where a tick of both lengths ends, and {iso(from_ms)} is no such "
-            f"moment:{_listed(ticks)}\nUndo the change, run up to a common boundary with `slackwater run {pipeline.name} --to TIME`, and "
+            f"{pipeline.name}: the watermark interval can change only where a tick of both lengths ends, and "
+            f"{iso(from_ms)} is no such "
+            f"moment:{_listed(ticks)}\nUndo the change, run up to a common boundary with `slackwater run "
+            f"{pipeline.name} --to TIME`, and "
             "change it then.",
             pipeline=pipeline.name,
             differences=ticks,
@@ -136,10 +158,15 @@ def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int
     Raises:
         SettingsChanged: with the differences and the ways out.
     """
-    lasting = [item for item in differences(before or pipeline.describe(), pipeline.describe()) if item.kind == "lasting"]
+    lasting = [
+        item
+        for item in differences(before or pipeline.describe(), pipeline.describe())
+        if item.kind == "lasting"
+    ]
     if lasting:
         raise SettingsChanged(
-            f"{pipeline.name}: these settings can't change while the lineage lasts; run {seq} was declared otherwise:{_listed(lasting)}\n"
+            f"{pipeline.name}: these settings can't change while the lineage lasts; run {seq} was declared "
+            f"otherwise:{_listed(lasting)}\n"
             f"{_ways_out(pipeline, None, lasting)}",
             pipeline=pipeline.name,
             differences=lasting,
@@ -153,11 +180,17 @@ def check_rules(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int |
     Raises:
         SettingsChanged: with the differences and the ways out.
     """
-    refused = [item for item in differences(before or pipeline.describe(), pipeline.describe()) if item.kind in ("refused", "lasting")]
+    refused = [
+        item
+        for item in differences(before or pipeline.describe(), pipeline.describe())
+        if item.kind in ("refused", "lasting")
+    ]
     if refused:
         raise SettingsChanged(
-            f"{pipeline.name}: run {seq} was declared otherwise, and what it left can't be made live by today's rules:"
-            f"{_listed(refused)}\nDeclare these settings as they were then, and run the command again; nothing was changed.",
+            f"{pipeline.name}: run {seq} was declared otherwise, and what it left can't be made live by "
+            "today's rules:"
+            f"{_listed(refused)}\nDeclare these settings as they were then, and run the command again; "
+            "nothing was changed.",
             pipeline=pipeline.name,
             differences=refused,
         )
@@ -178,8 +211,14 @@ def _listed(found: list[Difference]) -> str:
 
 
 def _defaults() -> dict[str, Any]:
-    made = {item.name: item.default_factory() for item in fields(Pipeline) if item.init and item.default_factory is not MISSING}
-    given = {item.name: item.default for item in fields(Pipeline) if item.init and item.default is not MISSING}
+    made = {
+        item.name: item.default_factory()
+        for item in fields(Pipeline)
+        if item.init and item.default_factory is not MISSING
+    }
+    given = {
+        item.name: item.default for item in fields(Pipeline) if item.init and item.default is not MISSING
+    }
     return {name: plain(value) for name, value in {**made, **given}.items()}
 
 
@@ -187,7 +226,12 @@ def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, A
     """Where two plain values differ. Objects of one class are looked into; all else differs as a whole."""
     if before == after:
         return
-    if isinstance(before, Mapping) and isinstance(after, Mapping) and before.get("class") == after.get("class") and not _is_duration(after):
+    if (
+        isinstance(before, Mapping)
+        and isinstance(after, Mapping)
+        and before.get("class") == after.get("class")
+        and not _is_duration(after)
+    ):
         for name in sorted(before.keys() | after.keys()):
             yield from _differing(f"{path}.{name}" if path else name, before.get(name), after.get(name))
     else:

@@ -1,9 +1,10 @@
 """What upkeep drops of a lineage's history, and who may not go back behind it.
 
-A pipeline that keeps its history for so long (`Pipeline.keep_history`) has a horizon: the newest live run whose slice ended so long before
-the newest run's, and behind which every branch forks. Panes and corrections of windows that the lineage had collected by then go, and late
-rows of the runs up to it. No run behind the horizon touches such a window, so nothing of `published` rests on them until a restatement, a
-restore or a branch takes the lineage back behind the horizon: these are refused. The log of `panes` says which run it is.
+A pipeline that keeps its history for so long (`Pipeline.keep_history`) has a horizon: the newest live run
+whose slice ended so long before the newest run's, and behind which every branch forks. Panes and corrections
+of windows that the lineage had collected by then go, and late rows of the runs up to it. No run behind the
+horizon touches such a window, so nothing of `published` rests on them until a restatement, a restore or a
+branch takes the lineage back behind the horizon: these are refused. The log of `panes` says which run it is.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,18 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Transaction
 
-from jobs.engines.inputs import to_datetime
-from jobs.errors import UsageError
-from jobs.pipelines import Pipeline
-from jobs.protocol.collected import Latenesses, collects, marks
-from jobs.protocol.lease import only_upkeep
-from jobs.tables.attempts import AttemptsWriter
-from jobs.tables.ledger import MAIN, LedgerRow
-from jobs.tables.reading import Within
-from jobs.tables.schemas import TIME
-from jobs.tables.spans import seqs_of
-from jobs.tables.upkeep import TableUpkeep
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.engines.inputs import to_datetime
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.collected import Latenesses, collects, marks
+from slackwater.jobs.protocol.lease import only_upkeep
+from slackwater.jobs.tables.attempts import AttemptsWriter
+from slackwater.jobs.tables.ledger import MAIN, LedgerRow
+from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.schemas import TIME
+from slackwater.jobs.tables.spans import seqs_of
+from slackwater.jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.tables.warehouse import Tables
 
 HORIZON = "slackwater history"
 
@@ -43,7 +44,8 @@ def horizon_of(tables: Tables) -> int | None:
 
 
 def require_history(pipeline: str, tables: Tables, live: Sequence[int]) -> None:
-    """Refuse to make `live`, seqs of runs, what main's live runs are, if that takes back a run whose history was dropped.
+    """Refuse to make `live`, seqs of runs, what main's live runs are, if that takes back a run whose history
+    was dropped.
 
     Raises:
         HistoryDropped: with the moment behind which it can be restated.
@@ -52,8 +54,10 @@ def require_history(pipeline: str, tables: Tables, live: Sequence[int]) -> None:
     if seq is None or seq in live:
         return
     raise HistoryDropped(
-        f"{pipeline}: panes and corrections up to run {seq} were dropped (`keep_history`), and what `published` shows of them can't be "
-        f"worked out again. What arrived from {tables.ledger.row(seq).slice_end:%Y-%m-%dT%H:%M:%SZ} on can be restated and restored; "
+        f"{pipeline}: panes and corrections up to run {seq} were dropped (`keep_history`), and what "
+        "`published` shows of them can't be "
+        f"worked out again. What arrived from {tables.ledger.row(seq).slice_end:%Y-%m-%dT%H:%M:%SZ} on can "
+        "be restated and restored; "
         "what lies before, in a pipeline of another name.",
         seq=seq,
     )
@@ -76,7 +80,9 @@ def while_history_stays(
 
 @dataclass(frozen=True)
 class Dropped:
-    """What goes of a table: the rows for which `where` holds, all of which stand within the bounds; the commit is `transaction`."""
+    """What goes of a table: the rows for which `where` holds, all of which stand within the bounds; the
+    commit is `transaction`.
+    """
 
     table: str
     where: pc.Expression
@@ -92,7 +98,9 @@ class History:
     tables: Tables
 
     def horizon(self) -> tuple[LedgerRow, datetime] | None:
-        """The last run whose history may go, and the end of the last window that the lineage had collected by then."""
+        """The last run whose history may go, and the end of the last window that the lineage had collected by
+        then.
+        """
         head = self.tables.ledger.head(MAIN)
         if self.pipeline.keep_history is None or head is None or not head.live or not collects(self.pipeline):
             return None
@@ -117,7 +125,11 @@ class History:
         assert row.slice_end is not None
         ends = pc.field("window_end") <= pa.scalar(end, TIME)
         until = Within("window_end", None, end)
-        old = [run.run_id for run in self.tables.ledger.rows() if run.slice_end is not None and run.slice_end <= row.slice_end]
+        old = [
+            run.run_id
+            for run in self.tables.ledger.rows()
+            if run.slice_end is not None and run.slice_end <= row.slice_end
+        ]
         of_old_runs = pc.field("run_id").isin(pa.array(old, pa.string()))
         return [
             Dropped("panes", ends, until, Transaction(HORIZON, row.seq)),
@@ -131,4 +143,6 @@ class History:
 
     def drop(self, dropped: Dropped) -> int:
         """Take them away, and say in the log of `panes` how far; returns how many rows."""
-        return TableUpkeep(self.tables[dropped.table]).delete(dropped.where, dropped.within, dropped.transaction)
+        return TableUpkeep(self.tables[dropped.table]).delete(
+            dropped.where, dropped.within, dropped.transaction
+        )

@@ -1,6 +1,8 @@
-"""What the watermark pass of a try has found, kept for the next try at the slice where this one does not end well: that needs no pass.
+"""What the watermark pass of a try has found, kept for the next try at the slice where this one does not end
+well: that needs no pass.
 
-One small file of the pipeline, outside of its tables. Half a file, or one of other rows or other rules, is as none. Knows no watermark.
+One small file of the pipeline, outside of its tables. Half a file, or one of other rows or other rules, is as
+none. Knows no watermark.
 """
 
 import hashlib
@@ -14,14 +16,14 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from jobs.engines.progress import one_a_tick, tick_maxima
-from jobs.engines.rows import Judge
-from jobs.engines.transport import SliceScan, Transport
-from jobs.pipelines.registry import product_version
-from jobs.tables.attempts import Attempt
-from jobs.tables.delta import encoding, filesystem
-from jobs.tables.storage_errors import reason
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.engines.progress import one_a_tick, tick_maxima
+from slackwater.jobs.engines.rows import Judge
+from slackwater.jobs.engines.transport import SliceScan, Transport
+from slackwater.jobs.pipelines.registry import product_version
+from slackwater.jobs.tables.attempts import Attempt
+from slackwater.jobs.tables.delta import encoding, filesystem
+from slackwater.jobs.tables.storage_errors import reason
+from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
 
@@ -30,7 +32,8 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class KeptTicks:
-    """Stands for the pass in one try (`jobs.engines.progress.Maxima`): makes it, unless an earlier try has kept what it gives.
+    """Stands for the pass in one try (`slackwater.jobs.engines.progress.Maxima`): makes it, unless an earlier
+    try has kept what it gives.
 
     Args:
         tables: the pipeline's.
@@ -44,7 +47,11 @@ class KeptTicks:
     def __call__(self, transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
         known = _read(self._folder, scan, judge) if self._attempt.attempt > 1 else None
         if known is not None:
-            facts = {"pipeline": judge.pipeline.name, "run_id": self._attempt.run_id, "attempt": self._attempt.attempt}
+            facts = {
+                "pipeline": judge.pipeline.name,
+                "run_id": self._attempt.run_id,
+                "attempt": self._attempt.attempt,
+            }
             log.info("ticks are known from an earlier try", extra=facts)
             return [known]
         parts = tick_maxima(transport, scan, judge)
@@ -52,7 +59,9 @@ class KeptTicks:
         return parts
 
     def keep(self) -> None:
-        """Write what the pass of this try has found, if it has made one. Where that can't be written, the next try makes its own."""
+        """Write what the pass of this try has found, if it has made one. Where that can't be written, the
+        next try makes its own.
+        """
         if self._made is None:
             return
         scan, judge, parts = self._made
@@ -61,17 +70,22 @@ class KeptTicks:
         body = sink.getvalue().to_pybytes()
         content = _digest(scan, judge, body) + body
         try:
-            # In one piece, and by way of a buffer: delta-rs's file systems take bytes, and unbuffered they would be given a pyarrow.Buffer.
+            # In one piece, and by way of a buffer: delta-rs's file systems take bytes, and unbuffered they
+            # would be given a pyarrow.Buffer.
             with self._folder.open_output_stream(FILE, buffer_size=len(content) + 1) as file:
                 file.write(content)
         except (OSError, DeltaError) as error:
-            log.warning(f"ticks are not kept: {reason(error)}", extra={"pipeline": judge.pipeline.name, "run_id": self._attempt.run_id})
+            log.warning(
+                f"ticks are not kept: {reason(error)}",
+                extra={"pipeline": judge.pipeline.name, "run_id": self._attempt.run_id},
+            )
 
 
 def drop(tables: Tables) -> None:
     """Remove what an earlier try has kept. Called once its slice is committed."""
     folder = _folder(tables)
-    # The commit stands, and what is left of its tries is read by none: another process may be first, or the folder not be writable now.
+    # The commit stands, and what is left of its tries is read by none: another process may be first, or the
+    # folder not be writable now.
     with suppress(OSError, DeltaError):
         if _is_there(folder):
             folder.delete_file(FILE)
@@ -95,14 +109,21 @@ def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge) -> pa.Table | 
     except (OSError, DeltaError):
         return None
     digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    return pq.read_table(pa.BufferReader(body), page_checksum_verification=True) if digest == _digest(scan, judge, body) else None
+    return (
+        pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
+        if digest == _digest(scan, judge, body)
+        else None
+    )
 
 
 def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:
-    """SHA-256 over all that the pass's result depends on, and the result. Of the declarations only those that judge panes are left out;
-    the parent's progress does not matter, because it is put to the maxima afterwards."""
+    """SHA-256 over all that the pass's result depends on, and the result. Of the declarations only those that
+    judge panes are left out; the parent's progress does not matter, because it is put to the maxima
+    afterwards."""
     source, before = scan.source, scan.before
-    pinned = [None if table is None else (table.uri, table.table_id, table.version) for table in (source, before)]
+    pinned = [
+        None if table is None else (table.uri, table.table_id, table.version) for table in (source, before)
+    ]
     rows = (pinned, scan.files, scan.restated, scan.overrides, scan.from_ms, scan.to_ms, scan.start_ms)
     rules = {name: value for name, value in judge.pipeline.describe().items() if name != "expect"}
     key = repr((product_version(), rows, json.dumps(rules, sort_keys=True)))

@@ -1,6 +1,7 @@
-"""Claims while their holder is at work: renewed, and the one that upkeep takes. Advisory: they save work, and nothing rests on them.
+"""Claims while their holder is at work: renewed, and the one that upkeep takes. Advisory: they save work, and
+nothing rests on them.
 
-How a claim is taken and who holds it is `jobs.tables.attempts`' business.
+How a claim is taken and who holds it is `slackwater.jobs.tables.attempts`' business.
 """
 
 import logging
@@ -11,8 +12,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.errors import LostRaceError, SlackwaterError
-from jobs.tables.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
+from slackwater.jobs.errors import LostRaceError, SlackwaterError
+from slackwater.jobs.tables.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
 
 log = logging.getLogger("slackwater")
 
@@ -22,7 +23,9 @@ class LeaseHeld(LostRaceError):
 
 
 @contextmanager
-def renewed(attempts: AttemptsWriter, attempt: Attempt, clock: Callable[[], datetime], every: timedelta = LEASE / 3) -> Iterator[None]:
+def renewed(
+    attempts: AttemptsWriter, attempt: Attempt, clock: Callable[[], datetime], every: timedelta = LEASE / 3
+) -> Iterator[None]:
     """Renew the lease of `attempt` while the block runs."""
     ended = threading.Event()
 
@@ -54,13 +57,25 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
         LeaseHeld: another one is at work; with who.
     """
     now = clock()
-    wanted = Attempt(run_id=f"{UPKEEP}-{uuid.uuid4().hex[:16]}", parent_seq=None, slice_start=now, slice_end=now, step=UPKEEP, at=now)
+    wanted = Attempt(
+        run_id=f"{UPKEEP}-{uuid.uuid4().hex[:16]}",
+        parent_seq=None,
+        slice_start=now,
+        slice_end=now,
+        step=UPKEEP,
+        at=now,
+    )
     claimed = attempts.claim(wanted, clock, rivals=lambda holder: holder.is_upkeep)
     if claimed is None:
         holders = [holder for holder in attempts.holders(clock()) if holder.is_upkeep]
-        who = f"{holders[0].owner}, since {holders[0].claimed_at:%Y-%m-%dT%H:%M:%SZ}" if holders else "another process"
+        who = (
+            f"{holders[0].owner}, since {holders[0].claimed_at:%Y-%m-%dT%H:%M:%SZ}"
+            if holders
+            else "another process"
+        )
         raise LeaseHeld(
-            f"{pipeline}: upkeep of its tables is at work already: {who}. Nothing was changed; run the same command again when it "
+            f"{pipeline}: upkeep of its tables is at work already: {who}. Nothing was changed; run the same "
+            "command again when it "
             "has ended."
         )
     try:
@@ -73,7 +88,9 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
     _record_end(attempts, claimed, clock, outcome="committed", exit_code=0)
 
 
-def _record_end(attempts: AttemptsWriter, claimed: Attempt, clock: Callable[[], datetime], **outcome: Any) -> None:
+def _record_end(
+    attempts: AttemptsWriter, claimed: Attempt, clock: Callable[[], datetime], **outcome: Any
+) -> None:
     """Give the claim back. Where that fails it expires, and what the block has done or raised is what counts."""
     try:
         attempts.record(claimed, clock(), **outcome)

@@ -1,7 +1,8 @@
-"""Keeps a pipeline's tables small: drops snapshots that nothing needs and old history, compacts small files, deletes dead ones, and
-checkpoints logs.
+"""Keeps a pipeline's tables small: drops snapshots that nothing needs and old history, compacts small files,
+deletes dead ones, and checkpoints logs.
 
-Touches nothing that the lineage needs: `jobs.tables.retention` decides, and is asked again where the ledger has moved meanwhile.
+Touches nothing that the lineage needs: `slackwater.jobs.tables.retention` decides, and is asked again where
+the ledger has moved meanwhile.
 """
 
 import logging
@@ -11,20 +12,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from jobs.pipelines import Pipeline
-from jobs.protocol.history import History
-from jobs.protocol.lease import only_upkeep
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import wall_clock
-from jobs.protocol.uniqueness import UNIQUE_TABLES
-from jobs.tables.attempts import AttemptsWriter
-from jobs.tables.errors import CommitConflict
-from jobs.tables.retention import Lineage, Rule, droppable, needed
-from jobs.tables.schemas import SIDE, SNAPSHOT_TABLES, STAGED_TABLES
-from jobs.tables.snapshots import put_back
-from jobs.tables.staging import unpack
-from jobs.tables.upkeep import Held, TableUpkeep
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.history import History
+from slackwater.jobs.protocol.lease import only_upkeep
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import wall_clock
+from slackwater.jobs.protocol.uniqueness import UNIQUE_TABLES
+from slackwater.jobs.tables.attempts import AttemptsWriter
+from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.retention import Lineage, Rule, droppable, needed
+from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES, STAGED_TABLES
+from slackwater.jobs.tables.snapshots import put_back
+from slackwater.jobs.tables.staging import unpack
+from slackwater.jobs.tables.upkeep import Held, TableUpkeep
+from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
 
@@ -59,7 +60,8 @@ class Maintenance:
     Attributes:
         pipeline, tables: whose.
         roll_forward: finished first, as by every writing command.
-        lease: whether to claim that this is the only upkeep. Only tests turn it off: correctness rests on what each commit is based on.
+        lease: whether to claim that this is the only upkeep. Only tests turn it off: correctness rests on
+            what each commit is based on.
         clock: the wall clock.
     """
 
@@ -77,7 +79,11 @@ class Maintenance:
         for name, table in self._tables():
             dropped, kept = self._split(name)
             fewer = table.compactable() if name not in SNAPSHOT_TABLES else 0
-            found.append(_upkeep(name, dropped, kept, old.get(name, 0), compacted=fewer, vacuumed=table.vacuum(is_dry=True)))
+            found.append(
+                _upkeep(
+                    name, dropped, kept, old.get(name, 0), compacted=fewer, vacuumed=table.vacuum(is_dry=True)
+                )
+            )
         return found
 
     def run(self) -> list[Upkeep]:
@@ -110,18 +116,26 @@ class Maintenance:
         except CommitConflict:
             note = "somebody else was writing to it; it is compacted next time"
         table.checkpoint()
-        upkeep = _upkeep(name, dropped, kept, old, compacted=fewer, vacuumed=table.vacuum(is_dry=False), note=note)
+        upkeep = _upkeep(
+            name, dropped, kept, old, compacted=fewer, vacuumed=table.vacuum(is_dry=False), note=note
+        )
         log.info(f"maintain {name}", extra={"pipeline": self.pipeline.name})
         return upkeep
 
     def _put_back_what_is_needed(self, dropped: Iterable[str]) -> None:
-        """Of what was dropped, put back what is needed by now: a restore, a fork or a publish came between the choice and the drop."""
+        """Of what was dropped, put back what is needed by now: a restore, a fork or a publish came between
+        the choice and the drop.
+        """
         lineage = self._lineage()
-        staged = {one.run_id: unpack(one.ledger_row)[1] for one in lineage.attempts if one.ledger_row is not None}
+        staged = {
+            one.run_id: unpack(one.ledger_row)[1] for one in lineage.attempts if one.ledger_row is not None
+        }
         rows = staged | {row.run_id: row for row in lineage.rows}
         for run_id in needed(lineage, self._rule, self.clock()) & set(dropped) & rows.keys():
             put_back(self.tables, rows[run_id])
-            log.info("put back what is needed meanwhile", extra={"pipeline": self.pipeline.name, "run_id": run_id})
+            log.info(
+                "put back what is needed meanwhile", extra={"pipeline": self.pipeline.name, "run_id": run_id}
+            )
 
     @property
     def _rule(self) -> Rule:
@@ -132,10 +146,16 @@ class Maintenance:
         return Lineage(self.tables.attempts.standing(), ledger.rows(), ledger.branches())
 
     def _tables(self) -> list[tuple[str, TableUpkeep]]:
-        """Every table that stands. Snapshots have files of their own for each run, and are dropped instead of compacted; where runs share
-        files, their rows stand in the order of the slices, by whose starts run ids begin."""
-        by_run = {name for name in self.tables.folders if name in STAGED_TABLES or name.startswith(SIDE)} - {*SNAPSHOT_TABLES}
-        return [(name, TableUpkeep(folder, "run_id" if name in by_run else None)) for name, folder in self.tables.folders.items()]
+        """Every table that stands. Snapshots have files of their own for each run, and are dropped instead of
+        compacted; where runs share files, their rows stand in the order of the slices, by whose starts run
+        ids begin."""
+        by_run = {name for name in self.tables.folders if name in STAGED_TABLES or name.startswith(SIDE)} - {
+            *SNAPSHOT_TABLES
+        }
+        return [
+            (name, TableUpkeep(folder, "run_id" if name in by_run else None))
+            for name, folder in self.tables.folders.items()
+        ]
 
     def _split(self, name: str) -> tuple[dict[str, Held], dict[str, Held]]:
         """Of a snapshot table: what is dropped of it and what stays, by run id. Nothing, of another."""
@@ -152,6 +172,9 @@ class Maintenance:
 
 
 def _upkeep(name: str, dropped: dict[str, Held], kept: dict[str, Held], old: int, **facts: Any) -> Upkeep:
-    rows, size = old + sum(held.rows for held in dropped.values()), sum(held.bytes for held in dropped.values())
+    rows, size = (
+        old + sum(held.rows for held in dropped.values()),
+        sum(held.bytes for held in dropped.values()),
+    )
     is_kept = len(kept) if name in SNAPSHOT_TABLES else None
     return Upkeep(name, snapshots=len(dropped), rows=rows, bytes=size, kept=is_kept, **facts)

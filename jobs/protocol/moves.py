@@ -1,4 +1,5 @@
-"""What moves a lineage without running anything: fork, restore, drop. Each is one ledger row, by compare-and-swap, and a roll-forward.
+"""What moves a lineage without running anything: fork, restore, drop. Each is one ledger row, by
+compare-and-swap, and a roll-forward.
 
 Needs neither Spark nor the source.
 """
@@ -8,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from jobs.errors import UsageError
-from jobs.protocol.declared import Declared
-from jobs.protocol.history import while_history_stays
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import wall_clock
-from jobs.tables.ledger import MAIN, Branch, LedgerReader, LedgerRow, LedgerWriter
-from jobs.tables.lineage import check_branch_name, drop_row, fork_row, restore_row
-from jobs.tables.snapshots import nearest_kept, put_back_around, require_kept
-from jobs.tables.spans import seqs_of
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.history import while_history_stays
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import wall_clock
+from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerReader, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.lineage import check_branch_name, drop_row, fork_row, restore_row
+from slackwater.jobs.tables.snapshots import nearest_kept, put_back_around, require_kept
+from slackwater.jobs.tables.spans import seqs_of
+from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
 
@@ -72,7 +73,8 @@ class Moves:
         return self.tables.ledger_writer
 
     def fork(self, name: str, seq: int | None = None) -> LedgerRow:
-        """Make the branch `name` behind the run `seq` (default: main's head), or the newest run before it whose snapshot is kept.
+        """Make the branch `name` behind the run `seq` (default: main's head), or the newest run before it
+        whose snapshot is kept.
 
         A run that is not live any more is forked from as it was then: main is what it was after that row.
 
@@ -87,7 +89,8 @@ class Moves:
         before = ledger.head(name)
         if before is not None and before.kind != "drop":
             raise BranchExists(
-                f"{self.pipeline}: there is a branch {name} already; take another name, or drop it with `slackwater branches drop "
+                f"{self.pipeline}: there is a branch {name} already; take another name, or drop it with "
+                "`slackwater branches drop "
                 f"{self.pipeline} {name}`.",
                 branch=name,
             )
@@ -105,12 +108,14 @@ class Moves:
         return bound
 
     def restore(self, seq: int) -> LedgerRow | None:
-        """Make live again what was live in main after the row `seq`, and nothing else; `published` follows. None: it is live as it is.
+        """Make live again what was live in main after the row `seq`, and nothing else; `published` follows.
+        None: it is live as it is.
 
         Raises:
             NotOfMain: main never had that row.
             SettingsChanged: the row was declared with other rules than today's.
-            SnapshotGone, HistoryDropped: retention has dropped the snapshot that main would continue, or history that it would take back.
+            SnapshotGone, HistoryDropped: retention has dropped the snapshot that main would continue, or
+                history that it would take back.
             LostRaceError: main moved meanwhile.
         """
         self.roll_forward.finish()
@@ -123,7 +128,9 @@ class Moves:
             require_kept(self.tables, self.pipeline, owner, ledger.live_runs(to))
         row = restore_row(head, to, owner, ledger.start_of(to), self.version)
         drops_history = self.declared.pipeline.keep_history is not None
-        with while_history_stays(self.pipeline, self.tables, seqs_of(to.live), self.clock, drops_history=drops_history):
+        with while_history_stays(
+            self.pipeline, self.tables, seqs_of(to.live), self.clock, drops_history=drops_history
+        ):
             with put_back_around(self.tables, owner):
                 [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
             self._log("restore", bound)
@@ -146,18 +153,26 @@ class Moves:
     def _head(self) -> LedgerRow:
         head = self._ledger.head(MAIN)
         if head is None:
-            raise UsageError(f"{self.pipeline} has no committed run yet; `slackwater run {self.pipeline} --to TIME` makes the first.")
+            raise UsageError(
+                f"{self.pipeline} has no committed run yet; `slackwater run {self.pipeline} --to TIME` makes "
+                "the first."
+            )
         return head
 
     def _row_of_main(self, seq: int) -> LedgerRow:
-        """A row of main, or a run of a branch that main has taken; its `live` is what main had at that point of the lineage."""
+        """A row of main, or a run of a branch that main has taken; its `live` is what main had at that point
+        of the lineage.
+        """
         row = self._ledger.row(seq)
         if row.branch == MAIN:
             return row
-        if row.kind == "run" and any(row.is_live_in(later) for later in self._ledger.rows(since=seq) if later.branch == MAIN):
+        if row.kind == "run" and any(
+            row.is_live_in(later) for later in self._ledger.rows(since=seq) if later.branch == MAIN
+        ):
             return row
         raise NotOfMain(
-            f"{self.pipeline}: row {seq} is of the branch {row.branch} and was never live in main; `slackwater publish {self.pipeline} "
+            f"{self.pipeline}: row {seq} is of the branch {row.branch} and was never live in main; "
+            f"`slackwater publish {self.pipeline} "
             f"{row.branch}` makes a branch live.",
             seq=seq,
         )

@@ -1,17 +1,19 @@
-"""How a run ended, for the task that comes after it: what spark-submit's exit code cannot say stands in a manifest.
+"""How a run ended, for the task that comes after it: what spark-submit's exit code cannot say stands in a
+manifest.
 
-Writes no manifest where another try may end otherwise. The form of a manifest is that of jobs.args.
+Writes no manifest where another try may end otherwise. The form of a manifest is that of
+slackwater.jobs.args.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from jobs import args
-from jobs.errors import LostRaceError, PermanentError, RejectedError, RetryableError, UsageError
-from jobs.protocol import validation
-from jobs.protocol.lease import LeaseHeld
-from jobs.protocol.run import Staged
+from slackwater.jobs import args
+from slackwater.jobs.errors import LostRaceError, PermanentError, RejectedError, RetryableError, UsageError
+from slackwater.jobs.protocol import validation
+from slackwater.jobs.protocol.lease import LeaseHeld
+from slackwater.jobs.protocol.run import Staged
 
 # What an error is called that another try would meet again, by exit code.
 OUTCOMES: Mapping[int, args.Outcome] = {1: "failed", 2: "refused", 4: "rejected", 5: "lost"}
@@ -39,7 +41,8 @@ def report_to(manifest: Path, work: Work) -> None:
     """Do the work and write how it ended to `manifest`.
 
     Raises:
-        RetryableError, Exception: it should be tried again, or crashed; then there is no manifest of this try.
+        RetryableError, Exception: it should be tried again, or crashed; then there is no manifest of this
+            try.
     """
     manifest.unlink(missing_ok=True)
     try:

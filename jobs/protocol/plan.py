@@ -1,6 +1,8 @@
-"""What a run or a restatement would read, touch and take, before it is started. Reads only, and needs no Spark.
+"""What a run or a restatement would read, touch and take, before it is started. Reads only, and needs no
+Spark.
 
-Rows are counted by reading the arrival, time and key columns of the files that would be read; windows by `touched`.
+Rows are counted by reading the arrival, time and key columns of the files that would be read; windows by
+`touched`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,33 +13,41 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines import planner as engines
-from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import InputFile, PinnedSource, SourceRewritten, pin, read
-from jobs.engines.operator.spilling import state_memory_mb
-from jobs.engines.progress import Progress
-from jobs.engines.rows import in_milliseconds
-from jobs.engines.small_slices import is_small
-from jobs.engines.task_memory import estimate_mb, ranges_for, rows_in, rows_sent
-from jobs.pipelines import Pipeline, registry
-from jobs.pipelines.pipeline import milliseconds
-from jobs.protocol import restatement, touched
-from jobs.protocol.calibration import Calibration
-from jobs.protocol.closed import refuse_closed
-from jobs.protocol.collected import LiveMarks, collects, mark_of, newest_last_instants, told
-from jobs.protocol.declared import Declared
-from jobs.protocol.prediction import Prediction, from_calibration, predict
-from jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
-from jobs.protocol.run import checked_source
-from jobs.protocol.slice_replay import ways_on
-from jobs.protocol.slices import Lineage, Slice, choose, iso
-from jobs.protocol.stragglers import Stragglers, find, input_of, other_table_of, restated_since, stretches_of, without_erased
-from jobs.runtime.settings import tasks_here
-from jobs.tables.errors import NoRuns
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.snapshots import is_kept, snapshot_files
-from jobs.tables.staging import read_staged
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines import planner as engines
+from slackwater.jobs.engines.coverage import Stretch
+from slackwater.jobs.engines.inputs import InputFile, PinnedSource, SourceRewritten, pin, read
+from slackwater.jobs.engines.operator.spilling import state_memory_mb
+from slackwater.jobs.engines.progress import Progress
+from slackwater.jobs.engines.rows import in_milliseconds
+from slackwater.jobs.engines.small_slices import is_small
+from slackwater.jobs.engines.task_memory import estimate_mb, ranges_for, rows_in, rows_sent
+from slackwater.jobs.pipelines import Pipeline, registry
+from slackwater.jobs.pipelines.pipeline import milliseconds
+from slackwater.jobs.protocol import restatement, touched
+from slackwater.jobs.protocol.calibration import Calibration
+from slackwater.jobs.protocol.closed import refuse_closed
+from slackwater.jobs.protocol.collected import LiveMarks, collects, mark_of, newest_last_instants, told
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.prediction import Prediction, from_calibration, predict
+from slackwater.jobs.protocol.restatement import Restatement, end_of, slices_of, start_of
+from slackwater.jobs.protocol.run import checked_source
+from slackwater.jobs.protocol.slice_replay import ways_on
+from slackwater.jobs.protocol.slices import Lineage, Slice, choose, iso
+from slackwater.jobs.protocol.stragglers import (
+    Stragglers,
+    find,
+    input_of,
+    other_table_of,
+    restated_since,
+    stretches_of,
+    without_erased,
+)
+from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.tables.errors import NoRuns
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.snapshots import is_kept, snapshot_files
+from slackwater.jobs.tables.staging import read_staged
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 # What is read of a source may be this many times what is used before a plan warns.
 WASTE = 2
@@ -46,7 +56,9 @@ _RECORDED = 200
 
 @dataclass(frozen=True)
 class SlicePlan:
-    """One slice: the files that it reads, the rows that they hold, and the rows of them that it uses (None: not known without Spark)."""
+    """One slice: the files that it reads, the rows that they hold, and the rows of them that it uses (None:
+    not known without Spark).
+    """
 
     slice: Slice
     files: int
@@ -63,7 +75,8 @@ class Plan:
         pipeline: its name.
         restates: whether the range was run already.
         continues: seq of the run whose snapshot the first slice continues; None at the start of a lineage.
-        slices: what would be replayed; of a restatement at least, for it may have to go on until it meets main again.
+        slices: what would be replayed; of a restatement at least, for it may have to go on until it meets
+            main again.
         at_most: how many slices a restatement replays if it never does.
         engine, why: what would run it, and the reason.
         parked, parked_touched: windows of that snapshot, and those of them that rows of the range touch.
@@ -108,11 +121,13 @@ def plan(
     slice_ms: int | None = None,
     calibrate: Callable[[Pipeline, Warehouse, int, int], Calibration] | None = None,
 ) -> Plan:
-    """The plan for [from, to): of a restatement where main has run it already, else of a run. From defaults to where main ends, to to the
-    end of the next slice, or of main for a restatement. `calibrate` measures rates in that range instead of those that are known.
+    """The plan for [from, to): of a restatement where main has run it already, else of a run. From defaults
+    to where main ends, to to the end of the next slice, or of main for a restatement. `calibrate` measures
+    rates in that range instead of those that are known.
 
     Raises:
-        UsageError: the range can be neither run nor restated; the source does not suit; what was declared otherwise can't be carried on.
+        UsageError: the range can be neither run nor restated; the source does not suit; what was declared
+            otherwise can't be carried on.
     """
     where = Warehouse.at(warehouse)
     pipeline = registry.load(pipelines)[name]
@@ -124,7 +139,15 @@ def plan(
     where.tables(name, shape).check()
     head = tables.ledger.head()
     source = without_erased(source, pipeline.source.table, tables.ledger)
-    planner = _Planner(where, pipeline, source, tables, [] if head is None else tables.ledger.live_runs(head), head, calibrate)
+    planner = _Planner(
+        where,
+        pipeline,
+        source,
+        tables,
+        [] if head is None else tables.ledger.live_runs(head),
+        head,
+        calibrate,
+    )
     if head is not None and from_ms is not None and planner.live and from_ms < end_of(planner.live[-1]):
         return planner.restatement(from_ms, end_of(planner.live[-1]) if to_ms is None else to_ms, slice_ms)
     return planner.run(from_ms, to_ms)
@@ -153,23 +176,34 @@ class _Planner:
         to_ms = lineage.reached_ms + length if to_ms is None else to_ms
         slices = choose(self.pipeline.name, lineage, from_ms, to_ms, length, None)
         if len(slices) > self.pipeline.max_catch_up:
-            self.said.append(f"{len(slices)} slices are more than max_catch_up = {self.pipeline.max_catch_up}; the run needs --all")
+            self.said.append(
+                f"{len(slices)} slices are more than max_catch_up = {self.pipeline.max_catch_up}; the run "
+                "needs --all"
+            )
         return self._plan(slices, len(slices), self.live[-1] if self.live else None, restates=False)
 
     def restatement(self, from_ms: int, to_ms: int, slice_ms: int | None) -> Plan:
         """Of `slackwater backfill`."""
         assert self.tables is not None
-        wanted = restatement.restate(self.pipeline.name, self.live, from_ms, to_ms, partial(is_kept, self.tables))
+        wanted = restatement.restate(
+            self.pipeline.name, self.live, from_ms, to_ms, partial(is_kept, self.tables)
+        )
         self.said += wanted.moved
         start, reached = start_of(self.live[0]), end_of(self.live[-1])
         whole = slices_of(Restatement(wanted.from_ms, reached, wanted.owner), self.live, slice_ms, start)
-        return self._plan(slices_of(wanted, self.live, slice_ms, start), len(whole), wanted.owner, restates=True)
+        return self._plan(
+            slices_of(wanted, self.live, slice_ms, start), len(whole), wanted.owner, restates=True
+        )
 
-    def _plan(self, slices: Sequence[Slice], at_most: int, owner: LedgerRow | None, *, restates: bool) -> Plan:
+    def _plan(
+        self, slices: Sequence[Slice], at_most: int, owner: LedgerRow | None, *, restates: bool
+    ) -> Plan:
         self._refuse_changed_settings(slices, owner)
         chosen = self._files(slices, owner)
         arrivals, parts = self._rows(slices, chosen)
-        planned = tuple(self._slice(item, files, arrivals) for item, files in zip(slices, chosen, strict=True))
+        planned = tuple(
+            self._slice(item, files, arrivals) for item, files in zip(slices, chosen, strict=True)
+        )
         self._warn_of_waste(planned)
         choice = engines.choose(self.pipeline, self.source.schema)
         parked, published = self._windows(owner, parts)
@@ -190,7 +224,9 @@ class _Planner:
             parked_touched=touched.count(keys, parked, parts, reach),
             published_touched=touched.count(keys, published, parts, reach),
             stragglers=self._stragglers(),
-            prediction=self._prediction(choice.engine, calibration, self._needs_spark(chosen, choice, parked.num_rows)),
+            prediction=self._prediction(
+                choice.engine, calibration, self._needs_spark(chosen, choice, parked.num_rows)
+            ),
             memory_mb=memory_mb,
             memory_basis=memory_basis,
             said=tuple(self.said),
@@ -212,20 +248,26 @@ class _Planner:
             return Calibration.stored(self.pipeline, engine)
         return self.calibrate(self.pipeline, self.warehouse, slices[0].from_ms, slices[-1].to_ms)
 
-    def _prediction(self, engine: str, calibration: Calibration | None, needs_spark: bool) -> Prediction | None:
+    def _prediction(
+        self, engine: str, calibration: Calibration | None, needs_spark: bool
+    ) -> Prediction | None:
         """From what this pipeline has recorded, if there is any and no calibration was asked for."""
         found = predict(self._recorded(), engine) if self.calibrate is None else None
         if found is None and calibration is not None:
             found = from_calibration(calibration)
         return found if found is None or needs_spark else replace(found, start=0.0)
 
-    def _needs_spark(self, chosen: Sequence[Sequence[InputFile]], choice: engines.Choice, parked: int) -> bool:
+    def _needs_spark(
+        self, chosen: Sequence[Sequence[InputFile]], choice: engines.Choice, parked: int
+    ) -> bool:
         """Whether any slice is not small."""
         engine, threads = choice.make(), tasks_here()
         if not engine.in_threads or self.source.why_not_direct is not None:
             return True
         rows = [rows_sent(self.pipeline, self.source, files, engine) + parked for files in chosen]
-        ranges = (ranges_for(count, state_memory_mb(), threads, self.pipeline.max_parallelism) for count in rows)
+        ranges = (
+            ranges_for(count, state_memory_mb(), threads, self.pipeline.max_parallelism) for count in rows
+        )
         sizes = (sum(file.bytes * file.fraction for file in files) for files in chosen)
         return not all(is_small(size, count, threads) for size, count in zip(sizes, ranges, strict=True))
 
@@ -239,7 +281,14 @@ class _Planner:
     ) -> tuple[int, str]:
         """Megabytes of the largest task of any slice, and what that rests on."""
         estimates = [
-            estimate_mb(self.pipeline, self.source, files, rows_in(files) if item.rows is None else item.rows, parked, choice.make())
+            estimate_mb(
+                self.pipeline,
+                self.source,
+                files,
+                rows_in(files) if item.rows is None else item.rows,
+                parked,
+                choice.make(),
+            )
             for item, files in zip(planned, chosen, strict=True)
         ]
         estimate = max(estimates, default=0)
@@ -250,7 +299,9 @@ class _Planner:
         return calibration.memory_of(estimate), basis
 
     def _files(self, slices: Sequence[Slice], owner: LedgerRow | None) -> list[list[InputFile]]:
-        """The files that each slice reads: all after the first are read behind it, at the version as it stands."""
+        """The files that each slice reads: all after the first are read behind it, at the version as it
+        stands.
+        """
         declared = self.pipeline.source
         read = None if owner is None or self._reads_other_table(owner) else input_of(owner, declared.table)
         before = None if read is None else pin(declared, self.source.uri, read.version)
@@ -262,11 +313,15 @@ class _Planner:
                 self.source.check_kept(before, slices[0].from_ms, declared.arrival_time, restated)
         except SourceRewritten as error:
             least = error.facts["least_ms"]
-            first = iso(start_of(self.live[0]) if not isinstance(least, int) else max(least, start_of(self.live[0])))
+            first = iso(
+                start_of(self.live[0]) if not isinstance(least, int) else max(least, start_of(self.live[0]))
+            )
             self.said.append(f"it would be refused: {error.message} Restate them, from {first} on")
         chosen = []
         for item in slices:
-            chosen.append(self.source.files(item.from_ms, item.to_ms, declared.arrival_time, before, restated))
+            chosen.append(
+                self.source.files(item.from_ms, item.to_ms, declared.arrival_time, before, restated)
+            )
             before, restated = self.source, ()
         return chosen
 
@@ -276,14 +331,22 @@ class _Planner:
         if other_table_of([owner], table, self.source.table_id) is None:
             return False
         ways = ways_on(self.pipeline.name, start_of(self.live[0]), end_of(self.live[-1]))
-        self.said.append(f"it would be refused: source {table!r} was dropped and made again, or replaced, since run {owner.seq}. {ways}")
+        self.said.append(
+            f"it would be refused: source {table!r} was dropped and made again, or replaced, since run "
+            f"{owner.seq}. {ways}"
+        )
         return True
 
-    def _rows(self, slices: Sequence[Slice], chosen: Sequence[Sequence[InputFile]]) -> tuple[np.ndarray | None, list[pa.Table]]:
-        """Arrivals of the range, sorted, in milliseconds, and the times by which windows take its rows, one table a file."""
+    def _rows(
+        self, slices: Sequence[Slice], chosen: Sequence[Sequence[InputFile]]
+    ) -> tuple[np.ndarray | None, list[pa.Table]]:
+        """Arrivals of the range, sorted, in milliseconds, and the times by which windows take its rows, one
+        table a file.
+        """
         if self.source.why_not_direct is not None:
             self.said.append(
-                f"rows and windows can't be counted without Spark, which has to read this source ({self.source.why_not_direct})"
+                "rows and windows can't be counted without Spark, which has to read this source "
+                f"({self.source.why_not_direct})"
             )
             return None, []
         declared = self.pipeline.source
@@ -314,16 +377,21 @@ class _Planner:
         total, wanted = sum(count or 0 for count in held), sum(count or 0 for count in used)
         if total > WASTE * wanted and total:
             self.said.append(
-                f"it would read {total:,} rows to use {wanted:,}: files hold rows of many slices. Partition the source by the day of "
+                f"it would read {total:,} rows to use {wanted:,}: files hold rows of many slices. Partition "
+                "the source by the day of "
                 f"{self.pipeline.source.arrival_time!r}, or sort its rows by it"
             )
 
-    def _warn_of_collected(self, owner: LedgerRow | None, parts: Sequence[pa.Table], to_ms: int | None) -> None:
-        """Say so where rows would be late only because their windows were collected under a smaller lateness. `to_ms`: the end of a
-        restatement; a run is preceded by one that ends where main does."""
+    def _warn_of_collected(
+        self, owner: LedgerRow | None, parts: Sequence[pa.Table], to_ms: int | None
+    ) -> None:
+        """Say so where rows would be late only because their windows were collected under a smaller lateness.
+        `to_ms`: the end of a restatement; a run is preceded by one that ends where main does."""
         if self.tables is None or owner is None or not collects(self.pipeline):
             return
-        parked = Progress.from_table(read_staged(self.tables, "source_progress", snapshot_files(self.tables, "source_progress", owner)))
+        parked = Progress.from_table(
+            read_staged(self.tables, "source_progress", snapshot_files(self.tables, "source_progress", owner))
+        )
         mark = mark_of(self.tables, self.pipeline, owner, parked)
         expired = parked.watermark - self.pipeline.allowed_lateness_ms
         if mark is None or mark <= expired:
@@ -333,7 +401,12 @@ class _Planner:
         missed = missed[(missed > expired) & (missed <= mark)]
         if len(missed):
             first = LiveMarks.of(self.tables, self.live, self.pipeline).reopened_from(int(missed.min()))
-            sentence = told(self.pipeline.name, "rows of the range are", first, end_of(self.live[-1]) if to_ms is None else to_ms)
+            sentence = told(
+                self.pipeline.name,
+                "rows of the range are",
+                first,
+                end_of(self.live[-1]) if to_ms is None else to_ms,
+            )
             self.said.append(sentence + ("" if to_ms is not None else "; do that before the run"))
 
     def _windows(self, owner: LedgerRow | None, parts: Sequence[pa.Table]) -> tuple[pa.Table, pa.Table]:
@@ -353,7 +426,11 @@ class _Planner:
 
     def _recorded(self) -> list[LedgerRow]:
         """The newest rows of the ledger, of all branches."""
-        return [] if self.tables is None or self.head is None else self.tables.ledger.rows(since=max(0, self.head.seq - _RECORDED))
+        return (
+            []
+            if self.tables is None or self.head is None
+            else self.tables.ledger.rows(since=max(0, self.head.seq - _RECORDED))
+        )
 
     def _stragglers(self) -> tuple[Stragglers, ...] | None:
         declared = self.pipeline.source
@@ -379,7 +456,9 @@ def as_rows(found: Plan) -> list[dict[str, Any]]:
             "bytes": item.bytes,
             "rows_read": item.rows_in_files,
             "rows_used": item.rows,
-            "seconds": None if found.prediction is None or item.rows is None else found.prediction.of_slice(item.rows),
+            "seconds": None
+            if found.prediction is None or item.rows is None
+            else found.prediction.of_slice(item.rows),
         }
         for item in found.slices
     ]

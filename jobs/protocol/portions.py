@@ -1,4 +1,5 @@
-"""Cuts the rows of files into ranges of key groups that fit memory. All rows of a key, so of a window, lie in one of them.
+"""Cuts the rows of files into ranges of key groups that fit memory. All rows of a key, so of a window, lie in
+one of them.
 
 Knows only what Delta's log says of the files: numbers of rows, and the least and greatest key group.
 """
@@ -30,7 +31,8 @@ class Portion(NamedTuple):
 
 
 def portions(files: Sequence[pa.Table], most: int) -> list[Portion]:
-    """Ranges of key groups, which together are all, each with about `most` rows if those of a file are spread evenly over its own.
+    """Ranges of key groups, which together are all, each with about `most` rows if those of a file are spread
+    evenly over its own.
 
     Args:
         files: of each table its files, as of `actions_of`.

@@ -1,4 +1,5 @@
-"""How long a slice will take: a line through (rows, seconds) of earlier runs, or of a replay that was timed here; and what it rests on.
+"""How long a slice will take: a line through (rows, seconds) of earlier runs, or of a replay that was timed
+here; and what it rests on.
 
 Pure functions on ledger rows and calibrations.
 """
@@ -7,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from jobs.protocol.calibration import Calibration
-from jobs.tables.ledger import LedgerRow
+from slackwater.jobs.protocol.calibration import Calibration
+from slackwater.jobs.tables.ledger import LedgerRow
 
 RUNS = 30
 _STARTS = 0.5
@@ -54,15 +55,22 @@ class Prediction:
 
 def predict(runs: Sequence[LedgerRow], engine: str) -> Prediction | None:
     """From the newest runs of `engine` that have recorded their phases; None where there are none."""
-    recorded = [row for row in runs if row.kind == "run" and row.engine == engine and row.phase_seconds][-RUNS:]
+    recorded = [row for row in runs if row.kind == "run" and row.engine == engine and row.phase_seconds][
+        -RUNS:
+    ]
     if not recorded:
         return None
     # The first slice of a command waits for Spark to start and to warm up.
     cold = [row for row in recorded if row.phase_seconds.get("session", 0.0) > _STARTS]
     warm = [row for row in recorded if row not in cold] or recorded
     fixed, per_row = _line([(row.rows_read, _seconds(row)) for row in warm])
-    starts = [row.phase_seconds["session"] + max(0.0, _seconds(row) - fixed - row.rows_read * per_row) for row in cold]
-    return Prediction(median(starts) if starts else 0.0, fixed, per_row, tuple(row.seq for row in recorded), engine)
+    starts = [
+        row.phase_seconds["session"] + max(0.0, _seconds(row) - fixed - row.rows_read * per_row)
+        for row in cold
+    ]
+    return Prediction(
+        median(starts) if starts else 0.0, fixed, per_row, tuple(row.seq for row in recorded), engine
+    )
 
 
 def from_calibration(found: Calibration) -> Prediction:

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from jobs.errors import LostRaceError, RejectedError, RetryableError, UsageError
-from jobs.protocol import kept_ticks, validation
-from jobs.protocol.declared import Declared
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import wall_clock
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.errors import SnapshotGone
-from jobs.tables.ledger import MAIN, LedgerRow
-from jobs.tables.snapshots import put_back
-from jobs.tables.staging import unpack
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.errors import LostRaceError, RejectedError, RetryableError, UsageError
+from slackwater.jobs.protocol import kept_ticks, validation
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import wall_clock
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.errors import SnapshotGone
+from slackwater.jobs.tables.ledger import MAIN, LedgerRow
+from slackwater.jobs.tables.snapshots import put_back
+from slackwater.jobs.tables.staging import unpack
+from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
 
@@ -30,7 +30,9 @@ class NotStaged(UsageError):
 
 
 class StagedStateGone(RetryableError):
-    """The state that a run has staged was dropped, and its files are deleted: another try at its slice stages it again."""
+    """The state that a run has staged was dropped, and its files are deleted: another try at its slice stages
+    it again.
+    """
 
 
 class RejectedByValidation(RejectedError):
@@ -46,7 +48,8 @@ class Publisher:
         tables: its tables.
         roll_forward: how its published table follows.
         clock: the wall clock.
-        declared: what the pipeline declares now, for what was staged before; None: it was staged by these declarations.
+        declared: what the pipeline declares now, for what was staged before; None: it was staged by these
+            declarations.
     """
 
     pipeline: str
@@ -56,10 +59,11 @@ class Publisher:
     declared: Declared | None = None
 
     def publish(self, run_id: str | None = None, accept: str | None = None) -> list[LedgerRow]:
-        """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and roll forward.
+        """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and
+        roll forward.
 
-        Returns the rows committed now; none when they were committed before, or nothing that is staged continues main. `accept` is the
-        reason to commit in spite of a failed verdict; it is recorded.
+        Returns the rows committed now; none when they were committed before, or nothing that is staged
+        continues main. `accept` is the reason to commit in spite of a failed verdict; it is recorded.
 
         Raises:
             NotStaged, RejectedByValidation, LostRaceError.
@@ -75,18 +79,24 @@ class Publisher:
         refused = [row for _, row in chain if row.verdict == validation.FAILED]
         if refused and accept is None:
             raise RejectedByValidation(
-                f"{self.pipeline}: run {refused[0].run_id} was rejected by validation and moves nothing. Look at it with "
-                f"`slackwater runs {self.pipeline}` and the table `validations`; publish it all the same with "
+                f"{self.pipeline}: run {refused[0].run_id} was rejected by validation and moves nothing. "
+                "Look at it with "
+                f"`slackwater runs {self.pipeline}` and the table `validations`; publish it all the same "
+                "with "
                 f"`slackwater publish {self.pipeline} {chain[-1][1].run_id} --accept REASON`.",
                 run_id=refused[0].run_id,
             )
         parent = self._continued(chain[0][0])
         attempts, rows = [attempt for attempt, _ in chain], [_accepted(row, accept) for _, row in chain]
-        return self.commit(attempts, rows, None if parent is None else parent.seq, MAIN if parent is None else parent.branch)
+        return self.commit(
+            attempts, rows, None if parent is None else parent.seq, MAIN if parent is None else parent.branch
+        )
 
-    def commit(self, attempts: list[Attempt], rows: list[LedgerRow], parent_seq: int | None, branch: str = MAIN) -> list[LedgerRow]:
-        """Commit the runs `rows` on `branch` if its head is still `parent_seq`, record it and roll forward what main has open. Returns no
-        rows where another publisher of the same ones was first: they are live.
+    def commit(
+        self, attempts: list[Attempt], rows: list[LedgerRow], parent_seq: int | None, branch: str = MAIN
+    ) -> list[LedgerRow]:
+        """Commit the runs `rows` on `branch` if its head is still `parent_seq`, record it and roll forward
+        what main has open. Returns no rows where another publisher of the same ones was first: they are live.
 
         Raises:
             StagedStateGone: what a run has staged is not there to be continued; nothing was changed.
@@ -101,28 +111,45 @@ class Publisher:
                 self.roll_forward.finish()
                 return []
             if self.tables.ledger.by_run_id(rows[0].run_id) is not None:
-                raise  # somebody has published the first rows of the chain; the others continue them and stay staged
+                # somebody has published the first rows of the chain; the others continue them and stay staged
+                raise
             for attempt in attempts:
-                log_of.record(attempt, self.clock(), outcome="lost", exit_code=error.exit_code, step="publish", error=str(error))
+                log_of.record(
+                    attempt,
+                    self.clock(),
+                    outcome="lost",
+                    exit_code=error.exit_code,
+                    step="publish",
+                    error=str(error),
+                )
             raise
-        log.info("publish", extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id})
+        log.info(
+            "publish", extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id}
+        )
         self.roll_forward.finish()
-        log.info("roll forward", extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id})
+        log.info(
+            "roll forward",
+            extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id},
+        )
         for attempt, row in zip(attempts, bound, strict=True):
-            log_of.record(attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish")
+            log_of.record(
+                attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish"
+            )
         if any(attempt.attempt > 1 or attempt.outcome == "rejected" for attempt in attempts):
             kept_ticks.drop(self.tables)
         return bound
 
     def _require_state(self, rows: list[LedgerRow]) -> None:
-        """Refuse to make runs live whose snapshots the log does not have: upkeep that believed them dead may have dropped them. What it
-        drops from here on it puts back itself, when it sees that they are live, or staged on the head."""
+        """Refuse to make runs live whose snapshots the log does not have: upkeep that believed them dead may
+        have dropped them. What it drops from here on it puts back itself, when it sees that they are live, or
+        staged on the head."""
         for row in rows:
             try:
                 put_back(self.tables, row)
             except SnapshotGone as error:
                 raise StagedStateGone(
-                    f"{self.pipeline}: run {row.run_id} can't be published: {error.message} Nothing was changed; run its slice "
+                    f"{self.pipeline}: run {row.run_id} can't be published: {error.message} Nothing was "
+                    "changed; run its slice "
                     f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) again.",
                     run_id=row.run_id,
                 ) from error
@@ -133,7 +160,11 @@ class Publisher:
             return self._newest_chain()
         attempt = self.tables.attempts.find(run_id)
         if attempt is None:
-            raise NotStaged(f"{self.pipeline}: there is no run {run_id}; `slackwater runs {self.pipeline}` lists the runs.", run_id=run_id)
+            raise NotStaged(
+                f"{self.pipeline}: there is no run {run_id}; `slackwater runs {self.pipeline}` lists the "
+                "runs.",
+                run_id=run_id,
+            )
         return self._chain_to(attempt)
 
     def _newest_chain(self) -> Chain:
@@ -153,7 +184,8 @@ class Publisher:
         while attempt is not None and self.tables.ledger.by_run_id(attempt.run_id) is None:
             if attempt.ledger_row is None:
                 raise NotStaged(
-                    f"{self.pipeline}: run {attempt.run_id} is {attempt.outcome}, not staged; `slackwater runs {self.pipeline}` lists the "
+                    f"{self.pipeline}: run {attempt.run_id} is {attempt.outcome}, not staged; `slackwater "
+                    f"runs {self.pipeline}` lists the "
                     "runs.",
                     run_id=attempt.run_id,
                 )
@@ -170,4 +202,8 @@ class Publisher:
 
 
 def _accepted(row: LedgerRow, reason: str | None) -> LedgerRow:
-    return replace(row, verdict=f"accepted: {reason}") if row.verdict == validation.FAILED and reason is not None else row
+    return (
+        replace(row, verdict=f"accepted: {reason}")
+        if row.verdict == validation.FAILED and reason is not None
+        else row
+    )

@@ -1,6 +1,8 @@
-"""Makes a branch live: one ledger row on main by compare-and-swap, the roll-forward, and the end of the branch.
+"""Makes a branch live: one ledger row on main by compare-and-swap, the roll-forward, and the end of the
+branch.
 
-Which of main's later runs may stay behind it is decided by `convergence`; replaying what is missing is a restatement's business.
+Which of main's later runs may stay behind it is decided by `convergence`; replaying what is missing is a
+restatement's business.
 """
 
 import logging
@@ -8,26 +10,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from jobs.engines.inputs import to_ms
-from jobs.errors import LostRaceError, UsageError
-from jobs.pipelines import Pipeline
-from jobs.pipelines.registry import config_hash
-from jobs.protocol import convergence, validation
-from jobs.protocol.branches import ReadAgain
-from jobs.protocol.closed import refuse_closed
-from jobs.protocol.declared import Declared
-from jobs.protocol.history import while_history_stays
-from jobs.protocol.moves import find_branch
-from jobs.protocol.restatement import at, behind, end_of
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import wall_clock
-from jobs.protocol.slices import iso
-from jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
-from jobs.tables.lineage import drop_row, publish_row
-from jobs.tables.overrides import OverridesReader, honoured_by
-from jobs.tables.snapshots import put_back_around
-from jobs.tables.spans import in_common, seqs_of
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.errors import LostRaceError, UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.registry import config_hash
+from slackwater.jobs.protocol import convergence, validation
+from slackwater.jobs.protocol.branches import ReadAgain
+from slackwater.jobs.protocol.closed import refuse_closed
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.history import while_history_stays
+from slackwater.jobs.protocol.moves import find_branch
+from slackwater.jobs.protocol.restatement import at, behind, end_of
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import wall_clock
+from slackwater.jobs.protocol.slices import iso
+from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.lineage import drop_row, publish_row
+from slackwater.jobs.tables.overrides import OverridesReader, honoured_by
+from slackwater.jobs.tables.snapshots import put_back_around
+from slackwater.jobs.tables.spans import in_common, seqs_of
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
 
@@ -76,7 +78,8 @@ class BranchPublisher:
         later: Sequence[LedgerRow],
         notes: Sequence[str] = (),
     ) -> LedgerRow:
-        """Make `branch`, whose runs are `own`, live in place of main's runs but `later`, which stay behind it. Returns main's new head.
+        """Make `branch`, whose runs are `own`, live in place of main's runs but `later`, which stay behind
+        it. Returns main's new head.
 
         `notes` are recorded behind the verdict.
 
@@ -89,23 +92,33 @@ class BranchPublisher:
         verdicts = {row.verdict or validation.FAILED for row in own} - {validation.PASSED}
         verdict = "; ".join((min(verdicts, default=validation.PASSED), *notes))
         owner, resume_from = (later[-1], later[0].seq) if later else (own[-1], None)
-        row = publish_row(main, branch, owner, (start, end), resume_from, verdict, self.version, self._redrives(main, own))
+        row = publish_row(
+            main, branch, owner, (start, end), resume_from, verdict, self.version, self._redrives(main, own)
+        )
         live = seqs_of(branch.head.live)
-        with while_history_stays(self.pipeline, self.tables, live, self.clock, drops_history=self.drops_history):
+        with while_history_stays(
+            self.pipeline, self.tables, live, self.clock, drops_history=self.drops_history
+        ):
             with put_back_around(self.tables, owner):
-                [bound] = self.ledger.commit(MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq})
+                [bound] = self.ledger.commit(
+                    MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq}
+                )
             log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
             self.conclude(branch)
         return bound
 
     def _redrives(self, main: LedgerRow, own: Sequence[LedgerRow]) -> bool:
-        """Whether the branch has taken in redriven rows of which the runs that it replaces did not know: the cause of its corrections."""
+        """Whether the branch has taken in redriven rows of which the runs that it replaces did not know: the
+        cause of its corrections.
+        """
         behind_fork = self.ledger.live_runs(main, since=own[0].slice_start)
         replaced = [honoured_by(row) for row in behind_fork if end_of(row) <= end_of(own[-1])]
         return honoured_by(own[-1]) > max(replaced, default=0)
 
     def conclude(self, branch: Branch) -> None:
-        """Roll forward, and end the branch, whose runs are main's now. One that somebody has run on meanwhile goes on beside main."""
+        """Roll forward, and end the branch, whose runs are main's now. One that somebody has run on meanwhile
+        goes on beside main.
+        """
         self.roll_forward.finish()
         try:
             self.ledger.commit(branch.name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
@@ -113,7 +126,8 @@ class BranchPublisher:
             log.info(f"the branch {branch.name} has moved and is kept", extra={"pipeline": self.pipeline})
 
     def publish_as_it_is(self, name: str, pipeline: Pipeline, warehouse: Warehouse) -> LedgerRow | None:
-        """Make the branch `name` live, if nothing has to be replayed for it. Returns main's new head; None where main has all its runs.
+        """Make the branch `name` live, if nothing has to be replayed for it. Returns main's new head; None
+        where main has all its runs.
 
         Raises:
             NoBranch, NothingOnBranch, ForkedFromAnotherPast, BranchBehind, LineageClosed.
@@ -124,7 +138,8 @@ class BranchPublisher:
         branch, main = find_branch(self.ledger, self.pipeline, name), self.ledger.head()
         if not branch.own or main is None:
             raise NothingOnBranch(
-                f"{self.pipeline}: the branch {name} has run nothing; `slackwater run {self.pipeline} --branch {name} --to TIME` does.",
+                f"{self.pipeline}: the branch {name} has run nothing; `slackwater run {self.pipeline} "
+                f"--branch {name} --to TIME` does.",
                 branch=name,
             )
         own = [row for row in self.ledger.live_runs(branch.head) if row.seq in branch.own]
@@ -133,7 +148,8 @@ class BranchPublisher:
             return None
         if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
             raise ForkedFromAnotherPast(
-                f"{self.pipeline}: main was restated or restored before the point where the branch {name} forks: its past is another one. "
+                f"{self.pipeline}: main was restated or restored before the point where the branch {name} "
+                "forks: its past is another one. "
                 f"Fork again; `slackwater branches drop {self.pipeline} {name}` ends it.",
                 branch=name,
             )
@@ -141,7 +157,12 @@ class BranchPublisher:
         return self.publish(main, branch, own, self._later(main, branch, own, pipeline, warehouse))
 
     def _later(
-        self, main: LedgerRow, branch: Branch, own: Sequence[LedgerRow], pipeline: Pipeline, warehouse: Warehouse
+        self,
+        main: LedgerRow,
+        branch: Branch,
+        own: Sequence[LedgerRow],
+        pipeline: Pipeline,
+        warehouse: Warehouse,
     ) -> list[LedgerRow]:
         """Main's runs that stay live behind the branch; none where it reaches main's end."""
         live, boundary = self.ledger.live_runs(main), end_of(own[-1])
@@ -158,8 +179,10 @@ class BranchPublisher:
             return later
         refuse_closed(self.pipeline, live[-1])
         raise BranchBehind(
-            f"{self.pipeline}: the branch {branch.name} ends at {iso(boundary)}, main at {iso(end_of(live[-1]))}, and main's runs behind "
-            f"the branch can't stay: {reason}. Go on first with `slackwater run {self.pipeline} --branch {branch.name} --to "
+            f"{self.pipeline}: the branch {branch.name} ends at {iso(boundary)}, main at "
+            f"{iso(end_of(live[-1]))}, and main's runs behind "
+            f"the branch can't stay: {reason}. Go on first with `slackwater run {self.pipeline} --branch "
+            f"{branch.name} --to "
             f"{iso(end_of(live[-1]))}`.",
             branch=branch.name,
             reason=reason,

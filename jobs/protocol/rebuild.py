@@ -1,7 +1,8 @@
-"""Makes `published`, `corrections` and the ledger right again: copies of rows go, and `published` is corrected by the live runs' panes.
+"""Makes `published`, `corrections` and the ledger right again: copies of rows go, and `published` is
+corrected by the live runs' panes.
 
-Each table is mended in one commit, from the version that was read, and keeps the seq that it was rolled forward to. Killed at any moment
-it can be run again.
+Each table is mended in one commit, from the version that was read, and keeps the seq that it was rolled
+forward to. Killed at any moment it can be run again.
 """
 
 import logging
@@ -12,18 +13,18 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import PermanentError
-from jobs.protocol.lease import only_upkeep
-from jobs.protocol.portions import portions
-from jobs.protocol.roll_forward import RollForward, rolled_forward_to
-from jobs.protocol.run import wall_clock
-from jobs.protocol.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
-from jobs.tables.attempts import AttemptsWriter
-from jobs.tables.errors import CommitConflict
-from jobs.tables.ledger import MAIN, LedgerRow
-from jobs.tables.lineage import rebuild_row
-from jobs.tables.parts import Parts
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.protocol.lease import only_upkeep
+from slackwater.jobs.protocol.portions import portions
+from slackwater.jobs.protocol.roll_forward import RollForward, rolled_forward_to
+from slackwater.jobs.protocol.run import wall_clock
+from slackwater.jobs.protocol.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
+from slackwater.jobs.tables.attempts import AttemptsWriter
+from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.ledger import MAIN, LedgerRow
+from slackwater.jobs.tables.lineage import rebuild_row
+from slackwater.jobs.tables.parts import Parts
+from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
 
@@ -39,7 +40,8 @@ class Rebuilt:
     """What was mended.
 
     Attributes:
-        doubled: table → rows that stood there several times and stand there once now; tables without any are left out.
+        doubled: table → rows that stood there several times and stand there once now; tables without any are
+            left out.
         is_published_anew: whether `published` was not what its corrections make it.
         row: the ledger row that corrects what panes say otherwise; None where they say the same.
     """
@@ -71,12 +73,16 @@ class Rebuild:
         """Mend the ledger, `corrections`, `published`, in this order, and roll forward.
 
         Raises:
-            NotACopy: somebody has changed one of two rows that should be equal; nothing of that table was changed.
+            NotACopy: somebody has changed one of two rows that should be equal; nothing of that table was
+                changed.
             LeaseHeld: upkeep is at work.
             LostRaceError: main moved meanwhile.
         """
         with only_upkeep(self.pipeline, AttemptsWriter(self.tables["attempts"]), self.clock):
-            counts = {LEDGER: _until_committed(self._once_in_ledger), CORRECTIONS: _until_committed(self._once_in_corrections)}
+            counts = {
+                LEDGER: _until_committed(self._once_in_ledger),
+                CORRECTIONS: _until_committed(self._once_in_corrections),
+            }
             surplus = self.roll_forward.uniqueness.surplus_of(PUBLISHED)
             is_changed = _until_committed(self._as_corrected)
             self.roll_forward.finish()
@@ -86,7 +92,9 @@ class Rebuild:
 
     def _once_in_ledger(self) -> int:
         table = self.tables[LEDGER].open()
-        folder = replace(self.tables[LEDGER], schema=pa.schema(table.schema()))  # a run may have added columns meanwhile
+        folder = replace(
+            self.tables[LEDGER], schema=pa.schema(table.schema())
+        )  # a run may have added columns meanwhile
         files = folder.files(table=table)
         rows = files.read(folder.schema.names)
         rows = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "ascending")]))
@@ -121,7 +129,9 @@ class Rebuild:
         return surplus
 
     def _as_corrected(self) -> int:
-        """Make `published` what the corrections up to its own seq make it; returns 1 where it was something else."""
+        """Make `published` what the corrections up to its own seq make it; returns 1 where it was something
+        else.
+        """
         folder, publication = self.tables[PUBLISHED], self.roll_forward.publication
         table = folder.open()
         files, corrections = folder.files(table=table), self.tables[CORRECTIONS].files()
@@ -141,7 +151,9 @@ class Rebuild:
         return 1
 
     def _correct_by_panes(self) -> LedgerRow | None:
-        """A ledger row by which every window is looked at anew, if its panes say something else than `published`."""
+        """A ledger row by which every window is looked at anew, if its panes say something else than
+        `published`.
+        """
         ledger = self.tables.ledger_writer
         head = ledger.head()
         if head is None:
@@ -157,7 +169,8 @@ class Rebuild:
 
     def _not_a_copy(self, name: str) -> NotACopy:
         return NotACopy(
-            f"{self.pipeline}: {self.tables[name].uri} holds rows of one identity that differ, so none of them is a copy that could go. "
+            f"{self.pipeline}: {self.tables[name].uri} holds rows of one identity that differ, so none of "
+            "them is a copy that could go. "
             "Somebody has written there; RESTORE the table to the version before.",
             table=name,
         )
@@ -174,14 +187,16 @@ def _until_committed(mend: Callable[[], int]) -> int:
 def _first_of_each(told_apart: pa.Table) -> pa.Array:
     """Positions of the first of the rows that are equal, ascending."""
     names = told_apart.column_names
-    numbered = told_apart.unify_dictionaries().append_column(_ROW, pa.array(range(told_apart.num_rows), pa.int64()))
+    numbered = told_apart.unify_dictionaries().append_column(
+        _ROW, pa.array(range(told_apart.num_rows), pa.int64())
+    )
     firsts = numbered.group_by(names, use_threads=False).aggregate([(_ROW, "min")]).column(f"{_ROW}_min")
     return firsts.take(pc.sort_indices(firsts)).combine_chunks()
 
 
 def _flat(rows: pa.Table) -> pa.Table:
-    """`rows` with a column for each field of a struct, so that rows can be grouped by all that they are; a struct that is null has a
-    column that says so."""
+    """`rows` with a column for each field of a struct, so that rows can be grouped by all that they are; a
+    struct that is null has a column that says so."""
     structs = [field.name for field in rows.schema if pa.types.is_struct(field.type)]
     for name in structs:
         rows = rows.append_column(f"{_ROW}_{name}", pc.is_null(rows.column(name)))

@@ -3,21 +3,21 @@
 What is done with the replay is for others: `verify` compares it, a redrive asks it for its watermarks.
 """
 
-from jobs.engines.inputs import SourceReplaced, VersionGone, pin, to_ms
-from jobs.engines.transport import SliceScan
-from jobs.errors import UsageError
-from jobs.pipelines import Pipeline
-from jobs.protocol.close import FinalReplay
-from jobs.protocol.collected import FIRST_FORMAT
-from jobs.protocol.shapes import shape_of
-from jobs.protocol.slice_replay import Pins, SliceReplay
-from jobs.protocol.slices import Slice
-from jobs.protocol.stragglers import restated_since
-from jobs.tables.ledger import RUN_KINDS, LedgerRow
-from jobs.tables.overrides import OverridesReader
-from jobs.tables.schemas import SNAPSHOT_TABLES
-from jobs.tables.snapshots import absent_files, is_kept, require_kept, snapshot_files
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines.inputs import SourceReplaced, VersionGone, pin, to_ms
+from slackwater.jobs.engines.transport import SliceScan
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.close import FinalReplay
+from slackwater.jobs.protocol.collected import FIRST_FORMAT
+from slackwater.jobs.protocol.shapes import shape_of
+from slackwater.jobs.protocol.slice_replay import Pins, SliceReplay
+from slackwater.jobs.protocol.slices import Slice
+from slackwater.jobs.protocol.stragglers import restated_since
+from slackwater.jobs.tables.ledger import RUN_KINDS, LedgerRow
+from slackwater.jobs.tables.overrides import OverridesReader
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.snapshots import absent_files, is_kept, require_kept, snapshot_files
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 
 class CannotRepeat(UsageError):
@@ -32,7 +32,10 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
         SnapshotGone: the snapshot that it continued is; with the nearest one that is kept.
     """
     if row.kind not in RUN_KINDS:
-        raise CannotRepeat(f"{pipeline.name}: row {row.seq} of the ledger is a {row.kind}, which replays nothing.", seq=row.seq)
+        raise CannotRepeat(
+            f"{pipeline.name}: row {row.seq} of the ledger is a {row.kind}, which replays nothing.",
+            seq=row.seq,
+        )
     ledger = stored.ledger
     parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
     owner = None if parent is None else ledger.snapshot_owner(parent)
@@ -40,9 +43,13 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
         require_kept(stored, pipeline.name, owner, ledger.live_runs(parent))
     restated = () if parent is None else restated_since(ledger, parent, owner, pipeline.source.table)
     try:
-        pins = Pins.recorded(pipeline, warehouse, row, owner, restated, OverridesReader(stored["overrides"]).rows(), ledger)
+        pins = Pins.recorded(
+            pipeline, warehouse, row, owner, restated, OverridesReader(stored["overrides"]).rows(), ledger
+        )
     except (VersionGone, SourceReplaced) as error:
-        raise CannotRepeat(f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts) from error
+        raise CannotRepeat(
+            f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts
+        ) from error
     assert row.slice_start is not None and row.slice_end is not None
     shape = shape_of(pipeline, pins.source.schema)
     tables = warehouse.tables(pipeline.name, shape)
@@ -50,7 +57,17 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
     state = {name: snapshot_files(stored, name, owner) for name in SNAPSHOT_TABLES}
     kind = FinalReplay if row.kind == "close" else SliceReplay
     is_of_old = row.format_version < FIRST_FORMAT
-    return kind(pipeline, shape, tables, slice_, to_ms(ledger.start_of(row)), owner, state, pins, creates_windows_again=is_of_old)
+    return kind(
+        pipeline,
+        shape,
+        tables,
+        slice_,
+        to_ms(ledger.start_of(row)),
+        owner,
+        state,
+        pins,
+        creates_windows_again=is_of_old,
+    )
 
 
 def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None:
@@ -63,8 +80,10 @@ def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None
     if absent:
         newest = pin(pipeline.source, scan.source.uri)
         raise CannotRepeat(
-            f"{pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(scan.files)} files that it has read of version "
-            f"{scan.source.version} of {scan.source.uri} are gone (vacuumed), e.g. {absent[0]}. The source stands at version "
+            f"{pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(scan.files)} files "
+            "that it has read of version "
+            f"{scan.source.version} of {scan.source.uri} are gone (vacuumed), e.g. {absent[0]}. The source "
+            "stands at version "
             f"{newest.version}; a backfill of the slice reads that one.",
             seq=row.seq,
             version=scan.source.version,

@@ -1,4 +1,5 @@
-"""Gives late rows an arrival at which their windows were open. Whatever restates the range from there takes them in, now and ever after.
+"""Gives late rows an arrival at which their windows were open. Whatever restates the range from there takes
+them in, now and ever after.
 
 Writes into `overrides` alone. The watermarks of the recorded runs say when each window was open.
 """
@@ -12,20 +13,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.inputs import to_datetime, to_ms
-from jobs.engines.overrides import row_hashes
-from jobs.engines.small_slices import SparkWhereNeeded
-from jobs.engines.transport import Transport
-from jobs.pipelines import Pipeline
-from jobs.protocol.collected import LiveMarks
-from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import wall_clock
-from jobs.runtime.settings import tasks_here
-from jobs.tables.errors import SnapshotGone
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.overrides import Override, OverridesWriter
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines.inputs import to_datetime, to_ms
+from slackwater.jobs.engines.overrides import row_hashes
+from slackwater.jobs.engines.small_slices import SparkWhereNeeded
+from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.collected import LiveMarks
+from slackwater.jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import wall_clock
+from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.tables.errors import SnapshotGone
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.overrides import Override, OverridesWriter
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
 
@@ -37,8 +38,10 @@ class Redriven:
     Attributes:
         overrides: the new arrivals, one a row.
         new: how many of them were not known before.
-        taken: late rows that today's allowed lateness takes where they are: they need a restatement, and no new arrival.
-        to_restate: [from, to) of arrivals that are to be restated, so that all of them are taken; None where there are none.
+        taken: late rows that today's allowed lateness takes where they are: they need a restatement, and no
+            new arrival.
+        to_restate: [from, to) of arrivals that are to be restated, so that all of them are taken; None where
+            there are none.
         notes: what a reader should know besides.
     """
 
@@ -67,24 +70,31 @@ class Redrive:
     clock: Callable[[], datetime] = wall_clock
 
     def run(self, late: pa.Table, reason: str, *, is_dry: bool = False) -> Redriven:
-        """Write a new arrival for each of the rows `late` (of `late_events`): the start of the last tick at which all windows that it
-        missed would still have taken it, by the allowed lateness declared today.
+        """Write a new arrival for each of the rows `late` (of `late_events`): the start of the last tick at
+        which all windows that it missed would still have taken it, by the allowed lateness declared today.
 
-        Where the run in which the first of them closed can't be looked at again, that is the start of its slice, when it was open for sure.
+        Where the run in which the first of them closed can't be looked at again, that is the start of its
+        slice, when it was open for sure.
         """
         tables = self.warehouse.stored(self.pipeline.name)
         if not is_dry:
             self.roll_forward.finish()
         rows = [row for row in late.to_pylist() if row["windows"]]
         closing = [_first_last_instant(row) + self.pipeline.allowed_lateness_ms for row in rows]
-        moves = [number for number, row in enumerate(rows) if row["watermark"] is not None and closing[number] <= to_ms(row["watermark"])]
+        moves = [
+            number
+            for number, row in enumerate(rows)
+            if row["watermark"] is not None and closing[number] <= to_ms(row["watermark"])
+        ]
         live = self._live(tables) if rows else []
         arrivals, notes = self._arrivals(tables, live, [closing[number] for number in moves])
         overrides = self._overrides([rows[number] for number in moves], late.schema, arrivals, reason)
         writer = OverridesWriter(tables["overrides"])
         new = overrides if is_dry else writer.add(overrides, self.clock)
         log.info("redrive", extra={"pipeline": self.pipeline.name})
-        to_restate = self._to_restate(tables, live, rows, dict(zip(moves, arrivals, strict=True))) if rows else None
+        to_restate = (
+            self._to_restate(tables, live, rows, dict(zip(moves, arrivals, strict=True))) if rows else None
+        )
         return Redriven(tuple(overrides), len(new), len(rows) - len(moves), to_restate, tuple(notes))
 
     def _live(self, tables: Tables) -> list[LedgerRow]:
@@ -95,26 +105,45 @@ class Redrive:
     def _to_restate(
         self, tables: Tables, live: Sequence[LedgerRow], rows: Sequence[dict[str, Any]], moved: dict[int, int]
     ) -> tuple[datetime, datetime]:
-        """From the first new arrival on; further back where the snapshot before it has collected a window by the lateness of its run. Rows
-        that keep their arrival are taken from before the collection of their windows on."""
+        """From the first new arrival on; further back where the snapshot before it has collected a window by
+        the lateness of its run. Rows that keep their arrival are taken from before the collection of their
+        windows on."""
         marks = LiveMarks.of(tables, live, self.pipeline)
         first = min(
-            marks.restated_from(moved.get(number, to_ms(row["arrival_time"])), _first_last_instant(row)) for number, row in enumerate(rows)
+            marks.restated_from(moved.get(number, to_ms(row["arrival_time"])), _first_last_instant(row))
+            for number, row in enumerate(rows)
         )
         return to_datetime(first), to_datetime(max(to_ms(row["arrival_time"]) for row in rows) + 1)
 
-    def _overrides(self, rows: Sequence[dict[str, Any]], schema: pa.Schema, arrivals: Sequence[int], reason: str) -> list[Override]:
+    def _overrides(
+        self, rows: Sequence[dict[str, Any]], schema: pa.Schema, arrivals: Sequence[int], reason: str
+    ) -> list[Override]:
         true = [to_ms(row["arrival_time"]) for row in rows]
-        hashes = row_hashes(self.pipeline, pa.Table.from_pylist(rows, schema=schema), true, [to_ms(row["event_time"]) for row in rows])
+        hashes = row_hashes(
+            self.pipeline,
+            pa.Table.from_pylist(rows, schema=schema),
+            true,
+            [to_ms(row["event_time"]) for row in rows],
+        )
         now = self.clock()
         made = [
-            Override(row_hash=row_hash, arrival_time=to_datetime(new), reason=reason, at=now, true_arrival=to_datetime(old))
+            Override(
+                row_hash=row_hash,
+                arrival_time=to_datetime(new),
+                reason=reason,
+                at=now,
+                true_arrival=to_datetime(old),
+            )
             for row_hash, old, new in zip(hashes, true, arrivals, strict=True)
         ]
         return list({row.row_hash: row for row in made}.values())
 
-    def _arrivals(self, tables: Tables, live: Sequence[LedgerRow], closing: Sequence[int]) -> tuple[list[int], list[str]]:
-        """For each watermark, in milliseconds: the start of the last tick before main, with its runs `live`, reached it."""
+    def _arrivals(
+        self, tables: Tables, live: Sequence[LedgerRow], closing: Sequence[int]
+    ) -> tuple[list[int], list[str]]:
+        """For each watermark, in milliseconds: the start of the last tick before main, with its runs `live`,
+        reached it.
+        """
         if not closing:
             return [], []
         start_ms = _start_of(live[0])

@@ -1,8 +1,9 @@
-"""Carries committed runs from the ledger into `corrections` and `published`: the part of publishing that may die and be done again.
+"""Carries committed runs from the ledger into `corrections` and `published`: the part of publishing that may
+die and be done again.
 
-For each ledger row of main, in seq order, first `corrections`, then `published`, each in one Delta commit with the seq as its application
-transaction. `published` follows from the corrections alone, so a death between the two is harmless. Portion by portion of the keys: what is
-held at once does not grow with a run.
+For each ledger row of main, in seq order, first `corrections`, then `published`, each in one Delta commit
+with the seq as its application transaction. `published` follows from the corrections alone, so a death
+between the two is harmless. Portion by portion of the keys: what is held at once does not grow with a run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,20 +16,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
-from jobs.pipelines import Pipeline
-from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication, dates_of, days_of, repeated
-from jobs.protocol.portions import KEY_GROUP, Portion, portions
-from jobs.protocol.uniqueness import CORRECTIONS, PUBLISHED, Uniqueness
-from jobs.tables.delta import Folder, WrittenFile, of_type
-from jobs.tables.erasures import Erased
-from jobs.tables.errors import CommitConflict
-from jobs.tables.ledger import ERASE, MAIN, RUN_KINDS, LedgerRow
-from jobs.tables.lineage import cause_of, is_rebuild
-from jobs.tables.parts import Parts
-from jobs.tables.reading import StoredFiles, Within, files_within
-from jobs.tables.rewriting import put_all_in_place, put_in_place
-from jobs.tables.schemas import Shape
-from jobs.tables.warehouse import APPLICATION, Tables
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.corrections import (
+    BEFORE,
+    RUN,
+    Identity,
+    Publication,
+    dates_of,
+    days_of,
+    repeated,
+)
+from slackwater.jobs.protocol.portions import KEY_GROUP, Portion, portions
+from slackwater.jobs.protocol.uniqueness import CORRECTIONS, PUBLISHED, Uniqueness
+from slackwater.jobs.tables.delta import Folder, WrittenFile, of_type
+from slackwater.jobs.tables.erasures import Erased
+from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.ledger import ERASE, MAIN, RUN_KINDS, LedgerRow
+from slackwater.jobs.tables.lineage import cause_of, is_rebuild
+from slackwater.jobs.tables.parts import Parts
+from slackwater.jobs.tables.reading import StoredFiles, Within, files_within
+from slackwater.jobs.tables.rewriting import put_all_in_place, put_in_place
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.jobs.tables.warehouse import APPLICATION, Tables
 
 # Texts of corrections that are few: as dictionaries they are read and written faster, and take less memory.
 _REPEATING = ("run_id", "kind", "op", "cause")
@@ -56,7 +65,8 @@ class RollForward:
     Attributes:
         tables: the pipeline's tables.
         publication: what replaces what in `published`.
-        portion_rows: about so many rows are held at once, whatever a run has; those of one key group at least.
+        portion_rows: about so many rows are held at once, whatever a run has; those of one key group at
+            least.
     """
 
     tables: Tables
@@ -71,12 +81,20 @@ class RollForward:
     @classmethod
     def of(cls, pipeline: Pipeline, tables: Tables, shape: Shape) -> "RollForward":
         """That of a pipeline whose tables have the columns of `shape`."""
-        identity = Identity.RUN if pipeline.keyed_process is not None else Identity.FIRING if pipeline.purges else Identity.WINDOW
+        identity = (
+            Identity.RUN
+            if pipeline.keyed_process is not None
+            else Identity.FIRING
+            if pipeline.purges
+            else Identity.WINDOW
+        )
         return cls(tables, Publication(shape, identity))
 
     @classmethod
     def of_stored(cls, pipeline: Pipeline, tables: Tables) -> "RollForward":
-        """That of a pipeline whose tables are stored: their columns say the types, so the source is not needed."""
+        """That of a pipeline whose tables are stored: their columns say the types, so the source is not
+        needed.
+        """
         published = tables["published"].schema
         keys = tuple((key, published.field(key).type) for key in pipeline.keys)
         results = tuple((result, published.field(result).type) for result in pipeline.results)
@@ -89,7 +107,8 @@ class RollForward:
         return [row for row in self.tables.ledger.rows(since=done) if row.branch == MAIN]
 
     def finish(self) -> list[LedgerRow]:
-        """Do what is pending; returns the rows that were rolled forward. Several processes may do this at once: each step happens once.
+        """Do what is pending; returns the rows that were rolled forward. Several processes may do this at
+        once: each step happens once.
 
         Raises:
             DoubledRows: a table holds rows several times; nothing is carried on from them.
@@ -116,7 +135,9 @@ class RollForward:
             self._once(self.tables[name], row, partial(_put_in_place, by_table.get(name, ())))
 
     def would_change(self, row: LedgerRow) -> bool:
-        """Whether the roll-forward of a row that changes what is live would change `published`, which stands as of the row before it."""
+        """Whether the roll-forward of a row that changes what is live would change `published`, which stands
+        as of the row before it.
+        """
         return any(changes.num_rows for changes in self._of_lineage(row))
 
     def _once(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
@@ -152,13 +173,23 @@ class RollForward:
     def _corrections(self, row: LedgerRow, changes: pa.Table) -> pa.Table:
         schema = self.tables["corrections"].schema
         whole = {"seq": row.seq, "at": row.committed_at}
-        columns = {name: pa.repeat(pa.scalar(value, schema.field(name).type), changes.num_rows) for name, value in whole.items()}
-        columns |= {"run_id": self._run_ids(row, changes), **{name: changes.column(name) for name in changes.schema.names}}
-        columns = {name: _repeating(columns[name]) if name in _REPEATING else columns[name] for name in schema.names}
+        columns = {
+            name: pa.repeat(pa.scalar(value, schema.field(name).type), changes.num_rows)
+            for name, value in whole.items()
+        }
+        columns |= {
+            "run_id": self._run_ids(row, changes),
+            **{name: changes.column(name) for name in changes.schema.names},
+        }
+        columns = {
+            name: _repeating(columns[name]) if name in _REPEATING else columns[name] for name in schema.names
+        }
         return pa.table({field.name: of_type(columns[field.name], field.type) for field in schema})
 
     def _run_ids(self, row: LedgerRow, changes: pa.Table) -> pa.Array:
-        """The row's own; for rows that stand for themselves a withdrawal names the run whose row is withdrawn."""
+        """The row's own; for rows that stand for themselves a withdrawal names the run whose row is
+        withdrawn.
+        """
         if self.publication.identity is not Identity.RUN:
             return repeated(row.run_id, changes.num_rows)
         before = changes.column(BEFORE)
@@ -167,13 +198,17 @@ class RollForward:
         return pc.coalesce(run_ids.take(pc.index_in(before, value_set=seqs)), pa.scalar(row.run_id))
 
     def _of_run(self, row: LedgerRow) -> Iterator[pa.Table]:
-        """What one run decides, which continues what was live: its own panes. They are the newest of their windows; in the global window,
-        which is never collected, firings stand side by side and none comes twice."""
+        """What one run decides, which continues what was live: its own panes. They are the newest of their
+        windows; in the global window, which is never collected, firings stand side by side and none comes
+        twice."""
         publication, cause = self.publication, cause_of(row)
         panes = self._panes([row.run_id])
         for portion in portions([panes.files.actions], self.portion_rows):
             rows = panes.read(portion, publication.of_inserts)
-            if publication.identity is not Identity.RUN and (standing := self._standing(rows, portion, dates_of(rows) - {None})).num_rows:
+            if (
+                publication.identity is not Identity.RUN
+                and (standing := self._standing(rows, portion, dates_of(rows) - {None})).num_rows
+            ):
                 again = panes.read(portion)
                 again = again.filter(publication.among(again, standing))
                 yield publication.changes(again, again, standing, cause)
@@ -181,14 +216,16 @@ class RollForward:
             yield publication.inserts(rows, cause)
 
     def _of_lineage(self, row: LedgerRow) -> Iterator[pa.Table]:
-        """What a change of the live set decides: the windows of all runs that enter or leave it, by the panes of those that are live. A
-        rebuild changes nothing of it, and looks at the windows of all."""
+        """What a change of the live set decides: the windows of all runs that enter or leave it, by the panes
+        of those that are live. A rebuild changes nothing of it, and looks at the windows of all."""
         ledger = self.tables.ledger
         assert row.parent_seq is not None
         before, after = ledger.live_runs(ledger.row(row.parent_seq)), ledger.live_runs(row)
         stay = set[int]() if is_rebuild(row) else {run.seq for run in before} & {run.seq for run in after}
         entering = self._panes([run.run_id for run in after if run.seq not in stay])
-        leaving = self._panes([] if is_rebuild(row) else [run.run_id for run in before if run.seq not in stay])
+        leaving = self._panes(
+            [] if is_rebuild(row) else [run.run_id for run in before if run.seq not in stay]
+        )
         older = self._panes([run.run_id for run in after if run.seq in stay])
         positions = pa.array([run.run_id for run in after], pa.string())
         for portion in portions([entering.files.actions, leaving.files.actions], self.portion_rows):
@@ -197,7 +234,9 @@ class RollForward:
             log = pa.concat_tables([enters, self._among(older, portion, moved)])
             order = pc.index_in(log.column("run_id"), value_set=positions).cast(pa.int64())
             log = log.set_column(log.schema.get_field_index(RUN), RUN, order)
-            yield self.publication.changes(log, moved, self._standing(moved, portion, dates_of(moved)), cause_of(row))
+            yield self.publication.changes(
+                log, moved, self._standing(moved, portion, dates_of(moved)), cause_of(row)
+            )
 
     def _panes(self, run_ids: list[str]) -> "_Panes":
         within = Within("run_id", min(run_ids, default=""), max(run_ids, default=""))
@@ -206,7 +245,10 @@ class RollForward:
     def _among(self, panes: "_Panes", portion: Portion, moved: pa.Table) -> pa.Table:
         """Panes of the windows of `moved`."""
         where = _within("window_start", moved) | _within("timestamp", moved)
-        parts = [part.filter(self.publication.among(part, moved)) for part in panes.scan(portion, where, self.portion_rows)]
+        parts = [
+            part.filter(self.publication.among(part, moved))
+            for part in panes.scan(portion, where, self.portion_rows)
+        ]
         return pa.concat_tables([panes.empty(), *parts])
 
     def _standing(self, panes: pa.Table, portion: Portion, days: set[date | None]) -> pa.Table:
@@ -222,13 +264,18 @@ class RollForward:
         self.uniqueness.require_once(PUBLISHED, standing)
         return standing
 
-    def _publish(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, draft: Draft | None) -> None:
+    def _publish(
+        self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, draft: Draft | None
+    ) -> None:
         """Follows from the corrections alone; `draft`: as far as it is made already.
 
-        What is inserted gets files of its own. Only files in which rows change are written anew: a run whose late elements change windows
-        of the one before writes no older rows again. Several such files of a day become one, as long as it is not large.
+        What is inserted gets files of its own. Only files in which rows change are written anew: a run whose
+        late elements change windows of the one before writes no older rows again. Several such files of a day
+        become one, as long as it is not large.
         """
-        corrections = replace(self.tables["corrections"].files(Within.only("seq", row.seq)), encoded=_REPEATING)
+        corrections = replace(
+            self.tables["corrections"].files(Within.only("seq", row.seq)), encoded=_REPEATING
+        )
         mine, is_insert = pc.field("seq") == row.seq, pc.field("op") == "insert"
         if draft is None:
             draft = Draft(self._inserted(corrections, mine & is_insert), is_all=False)
@@ -246,7 +293,9 @@ class RollForward:
                 parts.add(self.publication.fresh(inserts))
             return parts.close()
 
-    def _rewritten(self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression) -> tuple[StoredFiles, list[WrittenFile]]:
+    def _rewritten(
+        self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression
+    ) -> tuple[StoredFiles, list[WrittenFile]]:
         """The files of `published` in which rows change or are withdrawn, and those that take their place."""
         touched, spread = self._touched(table, corrections, changing)
         with Parts(self.tables["published"]) as parts:
@@ -257,23 +306,37 @@ class RollForward:
                 parts.add(self.publication.apply(changes, standing, self.names_of(changes)))
             return touched, parts.close()
 
-    def _touched(self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression) -> tuple[StoredFiles, pa.Table]:
-        """The files of `published` that may hold a row that is changed or withdrawn, and how many of such corrections there are, with
-        their key groups, as `portions` has it of a file."""
+    def _touched(
+        self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression
+    ) -> tuple[StoredFiles, pa.Table]:
+        """The files of `published` that may hold a row that is changed or withdrawn, and how many of such
+        corrections there are, with their key groups, as `portions` has it of a file."""
         bounds: dict[date | None, list[datetime]] = {}
         count, groups = 0, set[int]()
         for part in corrections.scan([KEY_GROUP, "window_start", "timestamp"], changing, self.portion_rows):
             count += part.num_rows
             groups.update(_least_and_greatest(part.column(KEY_GROUP)))
             starts = part.column("window_start").combine_chunks()
-            by_day = pa.table({"day": days_of(part), "start": starts}).group_by("day").aggregate([("start", "min"), ("start", "max")])
+            by_day = (
+                pa.table({"day": days_of(part), "start": starts})
+                .group_by("day")
+                .aggregate([("start", "min"), ("start", "max")])
+            )
             for found in by_day.to_pylist():
-                bounds.setdefault(found["day"], []).extend(start for start in (found["start_min"], found["start_max"]) if start is not None)
+                bounds.setdefault(found["day"], []).extend(
+                    start for start in (found["start_min"], found["start_max"]) if start is not None
+                )
         files = self._published_of(set(bounds), table)
-        kept = [files_within(_of_day(files.actions, day), *_spanned(starts)) for day, starts in bounds.items()]
+        kept = [
+            files_within(_of_day(files.actions, day), *_spanned(starts)) for day, starts in bounds.items()
+        ]
         actions = pa.concat_tables(kept) if kept else files.actions
         spread = pa.table(
-            {"num_records": [count], f"min.{KEY_GROUP}": [min(groups, default=0)], f"max.{KEY_GROUP}": [max(groups, default=0)]}
+            {
+                "num_records": [count],
+                f"min.{KEY_GROUP}": [min(groups, default=0)],
+                f"max.{KEY_GROUP}": [max(groups, default=0)],
+            }
         )
         return replace(files, actions=actions, encoded=("kind",)), spread
 
@@ -281,7 +344,10 @@ class RollForward:
         """(run_id, seq) of the ledger rows that corrections name, where that tells rows apart."""
         if self.publication.identity is not Identity.RUN:
             return _names({})
-        found = (self.tables.ledger.by_run_id(run_id) for run_id in corrections.column("run_id").unique().to_pylist())
+        found = (
+            self.tables.ledger.by_run_id(run_id)
+            for run_id in corrections.column("run_id").unique().to_pylist()
+        )
         return _names({row.run_id: row.seq for row in found if row is not None})
 
     def _published_of(self, days: set[date | None], table: DeltaTable | None = None) -> StoredFiles:
@@ -292,7 +358,12 @@ class RollForward:
         column = "partition.window_date"
         if not files.actions.num_rows:
             return files
-        return replace(files, actions=files.actions.filter(pc.is_in(files.actions.column(column), value_set=pa.array(days, pa.date32()))))
+        return replace(
+            files,
+            actions=files.actions.filter(
+                pc.is_in(files.actions.column(column), value_set=pa.array(days, pa.date32()))
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -313,10 +384,16 @@ class _Panes:
 
     def _where(self, portion: Portion) -> pc.Expression:
         run_ids = pa.array(self.run_ids, pa.string())
-        return portion.where if self.files.have_only("run_id", run_ids) else pc.field("run_id").isin(run_ids) & portion.where
+        return (
+            portion.where
+            if self.files.have_only("run_id", run_ids)
+            else pc.field("run_id").isin(run_ids) & portion.where
+        )
 
 
-def _put_in_place(erased: Sequence[Erased], folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> None:
+def _put_in_place(
+    erased: Sequence[Erased], folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction
+) -> None:
     """The step of an erasure in a table that says how far it was rolled forward."""
     put_in_place(folder, erased, table, transaction)
 
@@ -338,7 +415,9 @@ def _of_day(actions: pa.Table, day: date | None) -> pa.Table:
     if not actions.num_rows:
         return actions
     column = actions.column("partition.window_date")
-    return actions.filter(pc.is_null(column) if day is None else pc.equal(column, pa.scalar(day, column.type)))
+    return actions.filter(
+        pc.is_null(column) if day is None else pc.equal(column, pa.scalar(day, column.type))
+    )
 
 
 def _spanned(starts: list[datetime]) -> list[Within]:
@@ -347,7 +426,9 @@ def _spanned(starts: list[datetime]) -> list[Within]:
 
 
 def _names(seqs: dict[str, int]) -> pa.Table:
-    return pa.table({"run_id": pa.array(list(seqs), pa.string()), "seq": pa.array(list(seqs.values()), pa.int64())})
+    return pa.table(
+        {"run_id": pa.array(list(seqs), pa.string()), "seq": pa.array(list(seqs.values()), pa.int64())}
+    )
 
 
 def _within(name: str, panes: pa.Table) -> pc.Expression:

@@ -1,4 +1,5 @@
-"""One run of a slice, up to the point where it may be published: claim, pin, timeline, replay, stage, validate.
+"""One run of a slice, up to the point where it may be published: claim, pin, timeline, replay, stage,
+validate.
 
 Everything written here is inert until a ledger row names it.
 """
@@ -15,35 +16,42 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import PinnedSource, SourceReplaced, SourceRewritten, pin, to_datetime, to_ms
-from jobs.engines.progress import Progress, moment
-from jobs.engines.replay import Engine, Outcome
-from jobs.engines.rows import check_key_types, columns_read
-from jobs.engines.source_roles import check_roles
-from jobs.engines.transport import Transport
-from jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
-from jobs.pipelines import Pipeline
-from jobs.protocol import validation
-from jobs.protocol.collected import LiveMarks, earliest_fired, late_by_mark
-from jobs.protocol.collected import told as collected_told
-from jobs.protocol.declared import Declared
-from jobs.protocol.evolution import Difference
-from jobs.protocol.kept_ticks import KeptTicks
-from jobs.protocol.lease import LeaseHeld, renewed
-from jobs.protocol.odd_input import odd_input
-from jobs.protocol.shapes import check_parkable, shape_of
-from jobs.protocol.slice_replay import Pins, SliceReplay, ways_on
-from jobs.protocol.slices import Lineage, Slice, iso
-from jobs.protocol.stragglers import restated_since, to_be_restated
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.delta import beside
-from jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
-from jobs.tables.overrides import OverridesReader, honoured_before
-from jobs.tables.schemas import Shape, staged_tables
-from jobs.tables.snapshots import put_back
-from jobs.tables.staging import pack, stack, staged, write_staged
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines.coverage import Stretch
+from slackwater.jobs.engines.inputs import (
+    PinnedSource,
+    SourceReplaced,
+    SourceRewritten,
+    pin,
+    to_datetime,
+    to_ms,
+)
+from slackwater.jobs.engines.progress import Progress, moment
+from slackwater.jobs.engines.replay import Engine, Outcome
+from slackwater.jobs.engines.rows import check_key_types, columns_read
+from slackwater.jobs.engines.source_roles import check_roles
+from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol import validation
+from slackwater.jobs.protocol.collected import LiveMarks, earliest_fired, late_by_mark
+from slackwater.jobs.protocol.collected import told as collected_told
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.evolution import Difference
+from slackwater.jobs.protocol.kept_ticks import KeptTicks
+from slackwater.jobs.protocol.lease import LeaseHeld, renewed
+from slackwater.jobs.protocol.odd_input import odd_input
+from slackwater.jobs.protocol.shapes import check_parkable, shape_of
+from slackwater.jobs.protocol.slice_replay import Pins, SliceReplay, ways_on
+from slackwater.jobs.protocol.slices import Lineage, Slice, iso
+from slackwater.jobs.protocol.stragglers import restated_since, to_be_restated
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.delta import beside
+from slackwater.jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
+from slackwater.jobs.tables.overrides import OverridesReader, honoured_before
+from slackwater.jobs.tables.schemas import Shape, staged_tables
+from slackwater.jobs.tables.snapshots import put_back
+from slackwater.jobs.tables.staging import pack, stack, staged, write_staged
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
 
@@ -88,9 +96,11 @@ class Runner:
         config_hash, code_hash, version: recorded in the ledger.
         engine, transport: how windows are run.
         ranges: number of key-group ranges; None leaves it to the size of the input.
-        lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the compare-and-swap alone.
+        lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the
+            compare-and-swap alone.
         clock: the wall clock.
-        checked: what `checked_source` has just said, for which the source was opened; None: it is asked when the tables are made.
+        checked: what `checked_source` has just said, for which the source was opened; None: it is asked when
+            the tables are made.
     """
 
     warehouse: Warehouse
@@ -118,7 +128,8 @@ class Runner:
 
 
 def checked_source(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSource, Shape]:
-    """The source of `pipeline` as it stands, checked against the declarations, and the columns that its tables have over it.
+    """The source of `pipeline` as it stands, checked against the declarations, and the columns that its
+    tables have over it.
 
     Raises:
         UsageError: see `Runner.prepare`.
@@ -133,11 +144,13 @@ def checked_source(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSour
 
 @dataclass(frozen=True)
 class Parent:
-    """What a slice continues: the head of the branch, or the slice staged before it. Both rows are None at the start of a lineage.
+    """What a slice continues: the head of the branch, or the slice staged before it. Both rows are None at
+    the start of a lineage.
 
     Attributes:
         row: the parent's ledger row, bound or only staged.
-        owner: the row that owns the snapshot; another than `row` after a fork, publish or restore. None where nothing has run.
+        owner: the row that owns the snapshot; another than `row` after a fork, publish or restore. None where
+            nothing has run.
         start_ms: where the lineage begins.
         restated: what live runs have read at newer versions of the source than the owner.
     """
@@ -175,7 +188,9 @@ class Prepared:
         return Parent(head, owner, to_ms(ledger.start_of(head)), restated)
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
-        """Where the branch that ends at `parent` begins and how far it has come. `start_ms` counts only while it is empty."""
+        """Where the branch that ends at `parent` begins and how far it has come. `start_ms` counts only while
+        it is empty.
+        """
         if parent.start_ms is None:
             return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
         return Lineage(parent.start_ms, parent.end_ms)
@@ -186,7 +201,8 @@ class Prepared:
         Raises:
             TooEarly: the slice has not settled.
             LeaseHeld: another run is alive.
-            SlackwaterError: whatever else ends the run; it is recorded in `attempts` and changes nothing else.
+            SlackwaterError: whatever else ends the run; it is recorded in `attempts` and changes nothing
+                else.
         """
         return StageOfSlice(self, parent, slice_).run()
 
@@ -235,7 +251,9 @@ class StageOfSlice:
             kept.keep()
         return Staged(attempt, row, tuple(checks), *self.taken)
 
-    def _work(self, started: datetime, attempt: Attempt, kept: KeptTicks) -> tuple[LedgerRow, list[validation.Check]]:
+    def _work(
+        self, started: datetime, attempt: Attempt, kept: KeptTicks
+    ) -> tuple[LedgerRow, list[validation.Check]]:
         with self._phase("pin"):
             changes = self._changes()
             work = self._pinned()
@@ -248,7 +266,9 @@ class StageOfSlice:
         with self._phase("timeline"):
             timeline, after = work.timeline(scan, before, transport, kept)
         with self._phase("replay"):
-            outcome = work.replay(scan, timeline, after, runner.engine, transport, run_id=self.run_id, ranges=runner.ranges)
+            outcome = work.replay(
+                scan, timeline, after, runner.engine, transport, run_id=self.run_id, ranges=runner.ranges
+            )
             self.taken = (outcome.memory_mb, outcome.state_s)
         with self._phase("stage"):
             files = self._commit_staged(outcome)
@@ -256,8 +276,15 @@ class StageOfSlice:
             noted = [validation.noted(f"setting changed: {change.path}", change.change) for change in changes]
             noted += self._waiting(work)
             noted += self._late_by_mark(before, outcome, files)
-            noted += odd_input(outcome.counts, after, self.slice.to_ms, staged(self.tables, "quarantine", files["quarantine"]))
-            noted += to_be_restated(self.pipeline, self.tables.ledger, self.parent.row, self.parent.owner, scan)
+            noted += odd_input(
+                outcome.counts,
+                after,
+                self.slice.to_ms,
+                staged(self.tables, "quarantine", files["quarantine"]),
+            )
+            noted += to_be_restated(
+                self.pipeline, self.tables.ledger, self.parent.row, self.parent.owner, scan
+            )
             checks = self._validate(outcome, files, before.collected, noted)
         return (
             LedgerRow(
@@ -292,7 +319,8 @@ class StageOfSlice:
         settled = to_datetime(self.slice.to_ms) + self.pipeline.settle
         if now < settled:
             raise TooEarly(
-                f"{self.pipeline.name}: the slice {self.slice} settles at {settled:%Y-%m-%dT%H:%M:%SZ} (its end and settle = "
+                f"{self.pipeline.name}: the slice {self.slice} settles at {settled:%Y-%m-%dT%H:%M:%SZ} (its "
+                "end and settle = "
                 f"{self.pipeline.settle}); it is {now:%Y-%m-%dT%H:%M:%SZ}. Try again then.",
                 settled=settled,
             )
@@ -314,11 +342,20 @@ class StageOfSlice:
         with self._phase("claim"):
             rivals = _on_branch_of(self.parent.row, self.tables.ledger)
             now = self.runner.clock
-            claimed = attempts.claim(wanted, now, rivals) if self.runner.lease else attempts.record(wanted, now())
+            claimed = (
+                attempts.claim(wanted, now, rivals) if self.runner.lease else attempts.record(wanted, now())
+            )
         if claimed is None:
             holder = [row for row in attempts.holders(self.runner.clock()) if rivals(row)]
-            who = f"{holder[0].owner} holds the lease for {holder[0].slice_start:%Y-%m-%dT%H:%M}" if holder else "the lease is held"
-            raise LeaseHeld(f"{self.pipeline.name}: another run is alive: {who}. Nothing was changed; try again when it has ended.")
+            who = (
+                f"{holder[0].owner} holds the lease for {holder[0].slice_start:%Y-%m-%dT%H:%M}"
+                if holder
+                else "the lease is held"
+            )
+            raise LeaseHeld(
+                f"{self.pipeline.name}: another run is alive: {who}. Nothing was changed; try again when it "
+                "has ended."
+            )
         return claimed
 
     def _changes(self) -> list[Difference]:
@@ -340,19 +377,34 @@ class StageOfSlice:
         if not waiting:
             return []
         earliest = min(row.arrival_time for row in waiting)
-        return [validation.noted("redriven rows wait for a restatement", f"{len(waiting)} rows, from {earliest:%Y-%m-%dT%H:%M:%SZ} on")]
+        return [
+            validation.noted(
+                "redriven rows wait for a restatement",
+                f"{len(waiting)} rows, from {earliest:%Y-%m-%dT%H:%M:%SZ} on",
+            )
+        ]
 
-    def _late_by_mark(self, before: Progress, outcome: Outcome, files: dict[str, tuple[str, ...]]) -> list[validation.Check]:
-        """Late rows that a restatement would take: their windows were collected when less lateness was allowed."""
+    def _late_by_mark(
+        self, before: Progress, outcome: Outcome, files: dict[str, tuple[str, ...]]
+    ) -> list[validation.Check]:
+        """Late rows that a restatement would take: their windows were collected when less lateness was
+        allowed.
+        """
         lateness_ms, mark = self.pipeline.allowed_lateness_ms, before.collected
         if not outcome.counts["rows_late"] or mark is None or mark <= before.watermark - lateness_ms:
             return []
         found = late_by_mark(staged(self.tables, "late_events", files["late_events"]), lateness_ms)
-        head = self.tables.ledger.head() if self.parent.row is None or not self.parent.row.live else self.parent.row
+        head = (
+            self.tables.ledger.head()
+            if self.parent.row is None or not self.parent.row.live
+            else self.parent.row
+        )
         if found is None or head is None:
             return []
         rows, last_instant, arrival = found
-        first = LiveMarks.of(self.tables, self.tables.ledger.live_runs(head), self.pipeline).reopened_from(last_instant)
+        first = LiveMarks.of(self.tables, self.tables.ledger.live_runs(head), self.pipeline).reopened_from(
+            last_instant
+        )
         sentence = collected_told(self.pipeline.name, f"{rows:,} rows are", first, arrival + 1)
         return [validation.noted("late rows of collected windows", sentence)]
 
@@ -360,14 +412,27 @@ class StageOfSlice:
         owner, overrides = self.parent.owner, OverridesReader(self.tables["overrides"]).rows()
         known = honoured_before(self.tables.ledger, self.parent.row, owner) if overrides else 0
         ledger, restated = self.tables.ledger, self.parent.restated
-        pins = Pins.newest(self.pipeline, self.runner.warehouse, owner, self.slice.from_ms, restated, overrides, known, ledger)
+        pins = Pins.newest(
+            self.pipeline,
+            self.runner.warehouse,
+            owner,
+            self.slice.from_ms,
+            restated,
+            overrides,
+            known,
+            ledger,
+        )
         start_ms = self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms
         state = put_back(self.tables, owner)
-        return SliceReplay(self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, state, pins)
+        return SliceReplay(
+            self.pipeline, self.prepared.shape, self.tables, self.slice, start_ms, owner, state, pins
+        )
 
     @contextmanager
     def _way_out(self) -> Iterator[None]:
-        """A source that was rewritten is refused with the range to restate, one that was replaced with the whole of it."""
+        """A source that was rewritten is refused with the range to restate, one that was replaced with the
+        whole of it.
+        """
         try:
             yield
         except SourceReplaced as error:
@@ -377,14 +442,19 @@ class StageOfSlice:
             name, least, start = self.pipeline.name, error.facts["least_ms"], self.parent.start_ms or 0
             first = iso(start if least is None else max(cast(int, least), start))
             raise SourceRewritten(
-                f"{name}: {error.message} What rests on them has to be restated: `slackwater backfill {name} --from {first} --to "
-                f"{iso(self.slice.from_ms)}`; or put the rows back (RESTORE version {error.facts['before']}, append only); "
-                f"or, if a law has demanded it, `slackwater erase {self.pipeline.name}` records it and takes them out of the tables, too.",
+                f"{name}: {error.message} What rests on them has to be restated: `slackwater backfill {name} "
+                f"--from {first} --to "
+                f"{iso(self.slice.from_ms)}`; or put the rows back (RESTORE version {error.facts['before']}, "
+                "append only); "
+                f"or, if a law has demanded it, `slackwater erase {self.pipeline.name}` records it and takes "
+                "them out of the tables, too.",
                 **error.facts,
             ) from error
 
     def _commit_staged(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
-        """Write what came back to the driver, one file a table, and commit it with what tasks have written. Returns files by table."""
+        """Write what came back to the driver, one file a table, and commit it with what tasks have written.
+        Returns files by table.
+        """
 
         def commit(name: str) -> tuple[str, ...]:
             folder = self.tables[name]
@@ -399,7 +469,11 @@ class StageOfSlice:
         return dict(zip(names, beside(commit, names), strict=True))
 
     def _validate(
-        self, outcome: Outcome, files: dict[str, tuple[str, ...]], mark: int | None, noted: list[validation.Check]
+        self,
+        outcome: Outcome,
+        files: dict[str, tuple[str, ...]],
+        mark: int | None,
+        noted: list[validation.Check],
     ) -> list[validation.Check]:
         panes = staged(self.tables, "panes", files["panes"])
         open_before = 0 if self.parent.owner is None else self.parent.owner.windows_open
@@ -407,22 +481,39 @@ class StageOfSlice:
             *validation.check_panes(self.pipeline.expect, panes),
             validation.check_conservation(outcome.counts),
             validation.check_life_cycles(outcome.counts, open_before),
-            *([] if self.pipeline.window is None else [validation.check_assignments(outcome.counts, outcome.assignments)]),
+            *(
+                []
+                if self.pipeline.window is None
+                else [validation.check_assignments(outcome.counts, outcome.assignments)]
+            ),
             *([] if mark is None else [validation.check_collected(mark, earliest_fired(outcome))]),
             *noted,
         ]
         rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
-        self.tables["validations"].append(pa.Table.from_pylist(rows, schema=self.tables["validations"].schema))
+        self.tables["validations"].append(
+            pa.Table.from_pylist(rows, schema=self.tables["validations"].schema)
+        )
         return checks
 
     def _record_failure(self, attempt: Attempt, error: BaseException) -> None:
         outcome = "lost" if isinstance(error, LostRaceError) else "failed"
         code = error.exit_code if isinstance(error, SlackwaterError) else 1
-        text = str(error) if isinstance(error, SlackwaterError) else without_credentials("".join(traceback.format_exception(error))[-4000:])
+        text = (
+            str(error)
+            if isinstance(error, SlackwaterError)
+            else without_credentials("".join(traceback.format_exception(error))[-4000:])
+        )
         try:
-            self.prepared.attempts.record(attempt, self.runner.clock(), outcome=outcome, exit_code=code, step=self.step, error=text)
-        except SlackwaterError as second:  # what stopped the run may stop this, too; the first error is the one to tell
-            log.warning(f"its failure is not recorded: {second}", extra={"pipeline": self.pipeline.name, "run_id": self.run_id})
+            self.prepared.attempts.record(
+                attempt, self.runner.clock(), outcome=outcome, exit_code=code, step=self.step, error=text
+            )
+        except (
+            SlackwaterError
+        ) as second:  # what stopped the run may stop this, too; the first error is the one to tell
+            log.warning(
+                f"its failure is not recorded: {second}",
+                extra={"pipeline": self.pipeline.name, "run_id": self.run_id},
+            )
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -430,18 +521,27 @@ class StageOfSlice:
         began = time.perf_counter()
         yield
         self.phases[name] = round(time.perf_counter() - began, 6)
-        facts = {"pipeline": self.pipeline.name, "run_id": self.run_id, "attempt": self.attempt, "slice": str(self.slice)}
+        facts = {
+            "pipeline": self.pipeline.name,
+            "run_id": self.run_id,
+            "attempt": self.attempt,
+            "slice": str(self.slice),
+        }
         log.info(name, extra={**facts, "seconds": self.phases[name]})
 
 
 def _on_branch_of(parent: LedgerRow | None, ledger: LedgerReader) -> Callable[[Attempt], bool]:
-    """Whether an attempt is at work on the branch that `parent` ends: a restatement is in nobody's way, nor is upkeep."""
+    """Whether an attempt is at work on the branch that `parent` ends: a restatement is in nobody's way, nor
+    is upkeep.
+    """
     ours = MAIN if parent is None else parent.branch
 
     def is_rival(holder: Attempt) -> bool:
         if holder.is_upkeep:
             return False
-        branch = ledger.row(holder.parent_seq).branch if holder.parent_seq else MAIN  # what continues a staged slice is main's
+        branch = (
+            ledger.row(holder.parent_seq).branch if holder.parent_seq else MAIN
+        )  # what continues a staged slice is main's
         return branch == ours
 
     return is_rival

@@ -2,17 +2,17 @@
 
 import pyarrow as pa
 
-from jobs.engines.accumulators import bind_select
-from jobs.engines.conditions import bind_condition
-from jobs.engines.keys import Keys
-from jobs.engines.operator.elements import element_class
-from jobs.engines.operator.emitted_rows import output_of, side_outputs_of
-from jobs.engines.parked import state_columns
-from jobs.pipelines import Pipeline
-from jobs.pipelines.errors import PipelineError
-from jobs.protocol.validation import check_types
-from jobs.tables.schemas import TIME, Shape
-from windowing import GlobalWindow, TimeWindow
+from slackwater.jobs.engines.accumulators import bind_select
+from slackwater.jobs.engines.conditions import bind_condition
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.operator.elements import element_class
+from slackwater.jobs.engines.operator.emitted_rows import output_of, side_outputs_of
+from slackwater.jobs.engines.parked import state_columns
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol.validation import check_types
+from slackwater.jobs.tables.schemas import TIME, Shape
+from slackwater.windowing import GlobalWindow, TimeWindow
 
 
 def check_parkable(pipeline: Pipeline) -> None:
@@ -24,17 +24,24 @@ def check_parkable(pipeline: Pipeline) -> None:
     subject = f"Pipeline {pipeline.name!r}"
     if pipeline.window is not None and pipeline.window.window_type not in (TimeWindow, GlobalWindow):
         kind = pipeline.window.window_type.__name__
-        raise PipelineError(subject, f"window: {kind} has no columns in the tables; an assigner gives TimeWindow or GlobalWindow")
+        raise PipelineError(
+            subject,
+            f"window: {kind} has no columns in the tables; an assigner gives TimeWindow or GlobalWindow",
+        )
     if pipeline.watermarks.kind == "punctuated" or pipeline.watermarks.interval_ms == 0:
-        raise PipelineError(subject, "watermarks must be periodic for a replay: choose another strategy, or .with_interval(...) above zero")
+        raise PipelineError(
+            subject,
+            "watermarks must be periodic for a replay: choose another strategy, or .with_interval(...) above "
+            "zero",
+        )
 
 
 def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     """The shape of a pipeline's tables over a source of that schema.
 
     Raises:
-        PipelineError: an aggregate, the condition or an expectation doesn't suit the type of its column; a column can't be a field of
-            an element.
+        PipelineError: an aggregate, the condition or an expectation doesn't suit the type of its column; a
+            column can't be a field of an element.
     """
     types = {field.name: field.type for field in source}
     if pipeline.where is not None:
@@ -43,7 +50,10 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
     element_class(pipeline, source)
     shape = Shape(
         keys=tuple((name, types[name]) for name in pipeline.keys),
-        results=(*((name, accumulator.result_type) for name, accumulator in bound.items()), *output_of(pipeline).results),
+        results=(
+            *((name, accumulator.result_type) for name, accumulator in bound.items()),
+            *output_of(pipeline).results,
+        ),
         # An evictor keeps elements instead.
         parts=tuple(
             (f"{name}__{suffix}", kind)

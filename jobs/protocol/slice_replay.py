@@ -1,4 +1,5 @@
-"""One slice, replayed from what is pinned: a run stages what comes out, `verify` compares it, a redrive asks it for its watermarks.
+"""One slice, replayed from what is pinned: a run stages what comes out, `verify` compares it, a redrive asks
+it for its watermarks.
 
 Reads the source and the parent's snapshot. Records nothing, and writes only where it is told to.
 """
@@ -6,29 +7,29 @@ Reads the source and the parent's snapshot. Records nothing, and writes only whe
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import PinnedSource, pin, pin_both, to_datetime
-from jobs.engines.inputs import to_ms as to_ms_of
-from jobs.engines.operator.spilling import state_memory_mb
-from jobs.engines.overrides import Moved, Overrides
-from jobs.engines.progress import Maxima, Progress, tick_maxima, timeline_of
-from jobs.engines.replay import Engine, Outcome, Replay
-from jobs.engines.rows import Judge
-from jobs.engines.task_memory import ranges_for, rows_at_once, rows_sent
-from jobs.engines.transport import SliceScan, Transport
-from jobs.errors import UsageError
-from jobs.pipelines import Pipeline
-from jobs.protocol.collected import mark_of
-from jobs.protocol.slices import Slice, iso
-from jobs.protocol.stragglers import without_erased
-from jobs.tables.ledger import Input, LedgerReader, LedgerRow
-from jobs.tables.overrides import INPUT as OVERRIDES
-from jobs.tables.overrides import Override, honoured, honoured_by
-from jobs.tables.schemas import Shape, staged_tables
-from jobs.tables.snapshots import require_as_recorded
-from jobs.tables.staging import read_staged
-from jobs.tables.warehouse import Tables, Warehouse
-from windowing.columnar.timeline import Timeline
+from slackwater.jobs.engines.coverage import Stretch
+from slackwater.jobs.engines.inputs import PinnedSource, pin, pin_both, to_datetime
+from slackwater.jobs.engines.inputs import to_ms as to_ms_of
+from slackwater.jobs.engines.operator.spilling import state_memory_mb
+from slackwater.jobs.engines.overrides import Moved, Overrides
+from slackwater.jobs.engines.progress import Maxima, Progress, tick_maxima, timeline_of
+from slackwater.jobs.engines.replay import Engine, Outcome, Replay
+from slackwater.jobs.engines.rows import Judge
+from slackwater.jobs.engines.task_memory import ranges_for, rows_at_once, rows_sent
+from slackwater.jobs.engines.transport import SliceScan, Transport
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.collected import mark_of
+from slackwater.jobs.protocol.slices import Slice, iso
+from slackwater.jobs.protocol.stragglers import without_erased
+from slackwater.jobs.tables.ledger import Input, LedgerReader, LedgerRow
+from slackwater.jobs.tables.overrides import INPUT as OVERRIDES
+from slackwater.jobs.tables.overrides import Override, honoured, honoured_by
+from slackwater.jobs.tables.schemas import Shape, staged_tables
+from slackwater.jobs.tables.snapshots import require_as_recorded
+from slackwater.jobs.tables.staging import read_staged
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.columnar.timeline import Timeline
 
 
 def restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
@@ -39,7 +40,8 @@ def restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
 def ways_on(pipeline: str, start_ms: int, end_ms: int) -> str:
     """As `restate_all`, and what can be done if the rows are the same."""
     return (
-        f"{restate_all(pipeline, start_ms, end_ms)} Or, if it holds the same rows, say so: `slackwater state adopt {pipeline}` compares "
+        f"{restate_all(pipeline, start_ms, end_ms)} Or, if it holds the same rows, say so: `slackwater state "
+        f"adopt {pipeline}` compares "
         "them and records it."
     )
 
@@ -50,7 +52,8 @@ class SourceChanged(UsageError):
 
 @dataclass(frozen=True)
 class Pins:
-    """The versions that a slice is replayed from: two replays with equal pins and equal parents give the same.
+    """The versions that a slice is replayed from: two replays with equal pins and equal parents give the
+    same.
 
     Attributes:
         source: the source as the slice reads it.
@@ -76,8 +79,8 @@ class Pins:
         known: int,
         ledger: LedgerReader,
     ) -> "Pins":
-        """The source as it stands, for a slice that starts at `from_ms` on the snapshot of `owner`, in a lineage that has honoured the
-        first `known` of all `overrides`.
+        """The source as it stands, for a slice that starts at `from_ms` on the snapshot of `owner`, in a
+        lineage that has honoured the first `known` of all `overrides`.
 
         Raises:
             SourceChanged: the parent has read another table.
@@ -86,9 +89,17 @@ class Pins:
         """
         uri = warehouse.source(pipeline.source.table)
         read = _input_of(pipeline, () if owner is None else owner.inputs)
-        source, before = (pin(pipeline.source, uri), None) if read is None else pin_both(pipeline.source, uri, read.version, read.table_id)
+        source, before = (
+            (pin(pipeline.source, uri), None)
+            if read is None
+            else pin_both(pipeline.source, uri, read.version, read.table_id)
+        )
         source = without_erased(source, pipeline.source.table, ledger)
-        newer = () if before is None else tuple(stretch for stretch in restated if stretch.version > before.version)
+        newer = (
+            ()
+            if before is None
+            else tuple(stretch for stretch in restated if stretch.version > before.version)
+        )
         if before is not None:
             source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
         count = honoured(overrides, known, to_datetime(from_ms))
@@ -118,7 +129,13 @@ class Pins:
         source = without_erased(pin(pipeline.source, uri, own.version, own.table_id), own.table, ledger)
         read = _input_of(pipeline, () if owner is None else owner.inputs)
         is_same = read is not None and read.version == own.version
-        before = None if read is None else source if is_same else pin(pipeline.source, uri, read.version, read.table_id)
+        before = (
+            None
+            if read is None
+            else source
+            if is_same
+            else pin(pipeline.source, uri, read.version, read.table_id)
+        )
         return cls(source, before, restated, tuple(overrides[: honoured_by(row)]))
 
 
@@ -131,7 +148,8 @@ def _input_of(pipeline: Pipeline, inputs: Iterable[Input]) -> Input | None:
     if wanted not in tables:
         read = next(iter(tables))
         raise SourceChanged(
-            f"{pipeline.name}: the run before read {read}, the pipeline now declares {wanted}. A lineage keeps its source: undo the "
+            f"{pipeline.name}: the run before read {read}, the pipeline now declares {wanted}. A lineage "
+            "keeps its source: undo the "
             "change, or give the pipeline another name (it then starts a lineage of its own).",
             table=wanted,
         )
@@ -149,8 +167,8 @@ class SliceReplay:
         owner: the row whose snapshot the slice continues; None at the start of a lineage.
         state: snapshot table → the files of the parent's snapshot, relative to the table's folder.
         pins: the versions read.
-        creates_windows_again: whether windows that an earlier run has collected are created again under a greater lateness, as runs of the
-            first format did.
+        creates_windows_again: whether windows that an earlier run has collected are created again under a
+            greater lateness, as runs of the first format did.
     """
 
     pipeline: Pipeline
@@ -165,8 +183,18 @@ class SliceReplay:
 
     def scan(self) -> SliceScan:
         """The files and rows of the slice."""
-        pins, arrival, from_ms, to_ms = self.pins, self.pipeline.source.arrival_time, self.slice.from_ms, self.slice.to_ms
-        moved = Overrides(tuple(Moved(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time)) for row in pins.overrides))
+        pins, arrival, from_ms, to_ms = (
+            self.pins,
+            self.pipeline.source.arrival_time,
+            self.slice.from_ms,
+            self.slice.to_ms,
+        )
+        moved = Overrides(
+            tuple(
+                Moved(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time))
+                for row in pins.overrides
+            )
+        )
         also = moved.true_arrivals(from_ms, to_ms)
         files = tuple(pins.source.files(from_ms, to_ms, arrival, pins.before, pins.restated, also))
         columns = tuple(pins.source.schema.names)
@@ -193,18 +221,26 @@ class SliceReplay:
         if self.owner is None:
             return Progress.none()
         require_as_recorded(self.tables, self.pipeline.name, self.owner, self.state)
-        parked = Progress.from_table(read_staged(self.tables, "source_progress", self.state["source_progress"]))
+        parked = Progress.from_table(
+            read_staged(self.tables, "source_progress", self.state["source_progress"])
+        )
         if self.creates_windows_again:
             return replace(parked, collected=None)
         return replace(parked, collected=mark_of(self.tables, self.pipeline, self.owner, parked))
 
-    def transport(self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None) -> Transport:
+    def transport(
+        self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None
+    ) -> Transport:
         """`transport`, or what replays a slice as small as this one sooner."""
         if not engine.in_threads:
             return transport
-        return transport.for_slice(scan, lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges)
+        return transport.for_slice(
+            scan, lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges
+        )
 
-    def timeline(self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima) -> tuple[Timeline, Progress]:
+    def timeline(
+        self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima
+    ) -> tuple[Timeline, Progress]:
         """The watermarks of the slice, and the progress after it; see `timeline_of` for `maxima`."""
         return timeline_of(transport, scan, Judge.of(self.pipeline, scan), before, maxima)
 
@@ -220,8 +256,8 @@ class SliceReplay:
         ranges: int | None = None,
         scratch: str | None = None,
     ) -> Outcome:
-        """All that the slice leaves, source progress included. Tasks write large tables as files of the tables' folders, or below
-        `scratch`; `ranges` None leaves their number to the size of the input."""
+        """All that the slice leaves, source progress included. Tasks write large tables as files of the
+        tables' folders, or below `scratch`; `ranges` None leaves their number to the size of the input."""
         folders = {name: self.tables[name].uri for name in staged_tables(self.shape)}
         number = self._ranges(scan, engine, transport.slots) if ranges is None else ranges
         outcome = engine.replay(
@@ -257,7 +293,9 @@ class SliceReplay:
             rows=rows,
             bytes=size,
         )
-        return (read, Input(table=OVERRIDES, version=known, files=0, rows=known, bytes=0)) if known else (read,)
+        return (
+            (read, Input(table=OVERRIDES, version=known, files=0, rows=known, bytes=0)) if known else (read,)
+        )
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
         """So many ranges that the rows of each, and the windows parked before, fit its task."""

@@ -5,8 +5,8 @@ Knows the lineage only by its start and its end; what it refuses, it refuses wit
 
 from dataclasses import dataclass
 
-from jobs.engines.inputs import to_datetime
-from jobs.errors import UsageError
+from slackwater.jobs.engines.inputs import to_datetime
+from slackwater.jobs.errors import UsageError
 
 
 class GapOrOverlap(UsageError):
@@ -46,11 +46,13 @@ def iso(ms: int) -> str:
     return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
 
 
-def choose(pipeline: str, lineage: Lineage, from_ms: int | None, to_ms: int, length_ms: int, most: int | None) -> list[Slice]:
+def choose(
+    pipeline: str, lineage: Lineage, from_ms: int | None, to_ms: int, length_ms: int, most: int | None
+) -> list[Slice]:
     """The slices to run now, in order; none when the range is covered.
 
-    Without `from_ms`: from the end of the lineage to `to_ms`, cut at start + k * length. With it: the one slice [from_ms, to_ms).
-    `most` is the greatest number of slices allowed; None lifts the limit.
+    Without `from_ms`: from the end of the lineage to `to_ms`, cut at start + k * length. With it: the one
+    slice [from_ms, to_ms). `most` is the greatest number of slices allowed; None lifts the limit.
 
     Raises:
         GapOrOverlap, TooManySlices, UsageError: with the command to run instead.
@@ -61,7 +63,8 @@ def choose(pipeline: str, lineage: Lineage, from_ms: int | None, to_ms: int, len
         return catch_up(lineage.start_ms, reached, to_ms, length_ms)
     if from_ms >= to_ms:
         raise UsageError(
-            f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a slice is half-open, [from, to). To catch up run "
+            f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a slice is half-open, "
+            "[from, to). To catch up run "
             f"`slackwater run {pipeline} --to {iso(from_ms)}`."
         )
     if lineage.end_ms is not None and lineage.start_ms <= from_ms and to_ms <= reached:
@@ -73,11 +76,15 @@ def choose(pipeline: str, lineage: Lineage, from_ms: int | None, to_ms: int, len
 
 def _refuse_too_many(pipeline: str, lineage: Lineage, to_ms: int, length_ms: int, most: int | None) -> None:
     reached = lineage.reached_ms
-    slices = (to_ms - lineage.start_ms + length_ms - 1) // length_ms - (reached - lineage.start_ms) // length_ms
+    slices = (to_ms - lineage.start_ms + length_ms - 1) // length_ms - (
+        reached - lineage.start_ms
+    ) // length_ms
     if most is not None and slices > most:
         raise TooManySlices(
-            f"{pipeline}: catching up from {iso(reached)} to {iso(to_ms)} takes {slices:,} slices, more than max_catch_up = {most}. "
-            f"Run it with `slackwater run {pipeline} --to {iso(to_ms)} --all`, or in parts with an earlier --to.",
+            f"{pipeline}: catching up from {iso(reached)} to {iso(to_ms)} takes {slices:,} slices, more than "
+            f"max_catch_up = {most}. "
+            f"Run it with `slackwater run {pipeline} --to {iso(to_ms)} --all`, or in parts with an earlier "
+            "--to.",
             slices=slices,
             most=most,
         )
@@ -87,20 +94,28 @@ def _why_not(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
     reached = lineage.reached_ms
     run = f"slackwater run {pipeline}"
     if lineage.end_ms is None:
-        later = f" --from {iso(reached)} --to {iso(to_ms)}" if to_ms > reached else f" --start {iso(from_ms)} --to {iso(to_ms)}"
+        later = (
+            f" --from {iso(reached)} --to {iso(to_ms)}"
+            if to_ms > reached
+            else f" --start {iso(from_ms)} --to {iso(to_ms)}"
+        )
         return (
-            f"{pipeline} has no runs yet and its lineage begins at {iso(reached)}, not at {iso(from_ms)}. Run `{run}{later}`, or begin "
+            f"{pipeline} has no runs yet and its lineage begins at {iso(reached)}, not at {iso(from_ms)}. "
+            f"Run `{run}{later}`, or begin "
             f"elsewhere with --start."
         )
     if from_ms > reached:
         return f"{pipeline}: the lineage ends at {iso(reached)}; {iso(from_ms)} would leave a gap. Catch up with `{run} --to {iso(to_ms)}`."
     if to_ms <= reached:
         return (
-            f"{pipeline}: the lineage begins at {iso(lineage.start_ms)}; nothing before that can be run here. One that begins earlier "
-            f"needs a warehouse of its own: `{run} --start {iso(from_ms)} --to {iso(to_ms)} --warehouse ANOTHER`."
+            f"{pipeline}: the lineage begins at {iso(lineage.start_ms)}; nothing before that can be run "
+            "here. One that begins earlier "
+            f"needs a warehouse of its own: `{run} --start {iso(from_ms)} --to {iso(to_ms)} --warehouse "
+            "ANOTHER`."
         )
     return (
-        f"{pipeline}: [{iso(from_ms)}, {iso(to_ms)}) overlaps what the lineage has, which ends at {iso(reached)}. Continue it with "
+        f"{pipeline}: [{iso(from_ms)}, {iso(to_ms)}) overlaps what the lineage has, which ends at "
+        f"{iso(reached)}. Continue it with "
         f"`{run} --from {iso(reached)} --to {iso(to_ms)}`."
     )
 

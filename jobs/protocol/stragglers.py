@@ -1,4 +1,5 @@
-"""Rows that appear in the source after the slice of their arrival was run: what live runs have read, what is left, and where it lies.
+"""Rows that appear in the source after the slice of their arrival was run: what live runs have read, what is
+left, and where it lies.
 
 Reads the source's log and the arrival column of single files; never the windows.
 """
@@ -10,14 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import InputFile, PinnedSource, read, to_ms
-from jobs.engines.rows import in_milliseconds
-from jobs.engines.transport import SliceScan
-from jobs.pipelines import Pipeline
-from jobs.protocol import validation
-from jobs.protocol.slices import Slice, iso
-from jobs.tables.ledger import Input, LedgerReader, LedgerRow
+from slackwater.jobs.engines.coverage import Stretch
+from slackwater.jobs.engines.inputs import InputFile, PinnedSource, read, to_ms
+from slackwater.jobs.engines.rows import in_milliseconds
+from slackwater.jobs.engines.transport import SliceScan
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol import validation
+from slackwater.jobs.protocol.slices import Slice, iso
+from slackwater.jobs.tables.ledger import Input, LedgerReader, LedgerRow
 
 Int64s = npt.NDArray[np.int64]
 
@@ -34,23 +35,35 @@ def version_of(row: LedgerRow | None, table: str) -> int | None:
 
 
 def without_erased(source: PinnedSource, table: str, ledger: LedgerReader) -> PinnedSource:
-    """The source `table` as runs of the lineage see it: rows that an erasure has recorded as deleted count as never written."""
+    """The source `table` as runs of the lineage see it: rows that an erasure has recorded as deleted count as
+    never written.
+    """
     return source.without(ledger.erasing_versions(table, source.table_id))
 
 
 def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str | None:
-    """The id of the table that one of `rows` has read as the source `table`, where that is not `table_id`; None where all have read it, as
-    far as it is known."""
+    """The id of the table that one of `rows` has read as the source `table`, where that is not `table_id`;
+    None where all have read it, as far as it is known."""
     read = (input_of(row, table) for row in rows)
-    return next((item.table_id for item in read if item is not None and item.table_id not in (None, table_id)), None)
+    return next(
+        (item.table_id for item in read if item is not None and item.table_id not in (None, table_id)), None
+    )
 
 
-def restated_since(ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, table: str) -> tuple[Stretch, ...]:
-    """What live runs of `head` have read at newer versions of the source `table` than `owner`, the run that the next one continues."""
+def restated_since(
+    ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, table: str
+) -> tuple[Stretch, ...]:
+    """What live runs of `head` have read at newer versions of the source `table` than `owner`, the run that
+    the next one continues.
+    """
     pinned = version_of(owner, table)
-    if pinned is None or len(head.live) < 2:  # runs of one branch never pin an earlier version than the run before
+    if (
+        pinned is None or len(head.live) < 2
+    ):  # runs of one branch never pin an earlier version than the run before
         return ()
-    return tuple(stretch for stretch in stretches_of(ledger.live_runs(head), table) if stretch.version > pinned)
+    return tuple(
+        stretch for stretch in stretches_of(ledger.live_runs(head), table) if stretch.version > pinned
+    )
 
 
 def stretches_of(runs: Iterable[LedgerRow], table: str) -> list[Stretch]:
@@ -77,20 +90,31 @@ class Stragglers:
 
 
 def find(
-    source: PinnedSource, live: Sequence[Stretch], arrival: str, *, folds: bool | Sequence[bool], since: int | None = None
+    source: PinnedSource,
+    live: Sequence[Stretch],
+    arrival: str,
+    *,
+    folds: bool | Sequence[bool],
+    since: int | None = None,
 ) -> list[Stragglers] | None:
-    """Rows of `source` that arrived in one of the slices `live`, which follow each other, and that its run has not read.
+    """Rows of `source` that arrived in one of the slices `live`, which follow each other, and that its run
+    has not read.
 
-    `folds` says whether later runs have folded in what they found, of all or of each of `live`: what they have is left out. With `since`
-    those are left out that this version had already. None where the source's log does not say which rows are new, or its files can't be
-    read without Spark.
+    `folds` says whether later runs have folded in what they found, of all or of each of `live`: what they
+    have is left out. With `since` those are left out that this version had already. None where the source's
+    log does not say which rows are new, or its files can't be read without Spark.
     """
     if not live:
         return []
     folding = [folds] * len(live) if isinstance(folds, bool) else folds
-    # What live runs have read of each slice: their own version, or the newest of all runs from it on that fold.
+    # What live runs have read of each slice: their own version, or the newest of all runs from it on that
+    # fold.
     read_at = [
-        max(item.version for item, takes in zip(live[place:], [True, *folding[place + 1 :]], strict=True) if takes)
+        max(
+            item.version
+            for item, takes in zip(live[place:], [True, *folding[place + 1 :]], strict=True)
+            if takes
+        )
         for place in range(len(live))
     ]
     oldest = min(read_at) if since is None else since
@@ -106,7 +130,9 @@ def find(
         times, _ = arrivals(source, file, arrival)
         places = np.searchsorted(starts, times[(times >= start_ms) & (times < end_ms)], side="right") - 1
         counted.update(places[versions[places] < added[file.path]].tolist())
-    return [Stragglers(Slice(live[place].from_ms, live[place].to_ms), counted[place]) for place in sorted(counted)]
+    return [
+        Stragglers(Slice(live[place].from_ms, live[place].to_ms), counted[place]) for place in sorted(counted)
+    ]
 
 
 def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64s, int]:
@@ -118,13 +144,12 @@ def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64
 def told(pipeline: str, found: Sequence[Stragglers] | None) -> str:
     """What a person is told who must restate them; None: nobody could count them."""
     if found is None:
-        return (
-            f"rows may have appeared in slices that were run before; the source can't say which. `slackwater backfill {pipeline}` restates"
-        )
+        return f"rows may have appeared in slices that were run before; the source can't say which. `slackwater backfill {pipeline}` restates"
     first, last = iso(found[0].slice.from_ms), iso(found[-1].slice.to_ms)
     rows = sum(item.rows for item in found)
     return (
-        f"{rows:,} rows appeared after their slices were run, in [{first}, {last}); restate them with `slackwater backfill {pipeline} "
+        f"{rows:,} rows appeared after their slices were run, in [{first}, {last}); restate them with "
+        f"`slackwater backfill {pipeline} "
         f"--from {first} --to {last}`"
     )
 
@@ -132,10 +157,14 @@ def told(pipeline: str, found: Sequence[Stragglers] | None) -> str:
 def to_be_restated(
     pipeline: Pipeline, ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None, scan: SliceScan
 ) -> list[validation.Check]:
-    """The check that no rows have to be restated, where the pipeline wants them to be and `scan` may have met some."""
+    """The check that no rows have to be restated, where the pipeline wants them to be and `scan` may have met
+    some.
+    """
     if pipeline.stragglers == "fold" or head is None or not head.live or not scan.holds_unread():
         return []
     table = pipeline.source.table
     live = stretches_of(ledger.live_runs(head), table)
     found = find(scan.source, live, scan.arrival, folds=False, since=version_of(owner, table))
-    return [] if found == [] else [validation.warning("no rows are to be restated", told(pipeline.name, found))]
+    return (
+        [] if found == [] else [validation.warning("no rows are to be restated", told(pipeline.name, found))]
+    )

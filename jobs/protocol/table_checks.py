@@ -1,8 +1,8 @@
-"""Compares what stands in a pipeline's tables with what the ledger says of it: hashes and counts of each live run, and `published` with
-its corrections and the panes.
+"""Compares what stands in a pipeline's tables with what the ledger says of it: hashes and counts of each live
+run, and `published` with its corrections and the panes.
 
-Nothing is replayed and nothing written. Rows that somebody has deleted, added or edited are noticed as well as damaged files, about which
-each check goes on to the next one.
+Nothing is replayed and nothing written. Rows that somebody has deleted, added or edited are noticed as well
+as damaged files, about which each check goes on to the next one.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,23 +13,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import SlackwaterError
-from jobs.protocol.erasure import erasure_told
-from jobs.protocol.history import horizon_of
-from jobs.protocol.portions import portions
-from jobs.protocol.restatement import end_of
-from jobs.protocol.roll_forward import RollForward, rolled_forward_to
-from jobs.protocol.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
-from jobs.tables.damaged_tables import explained
-from jobs.tables.errors import DamagedFile
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.lineage import rebuild_row
-from jobs.tables.reading import Within
-from jobs.tables.schemas import SNAPSHOT_TABLES, side_table
-from jobs.tables.snapshots import is_kept, snapshot_files, stored_hash, ways_on
-from jobs.tables.sql import query
-from jobs.tables.warehouse import Tables
-from windowing.state.snapshot import ContentHash
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.protocol.erasure import erasure_told
+from slackwater.jobs.protocol.history import horizon_of
+from slackwater.jobs.protocol.portions import portions
+from slackwater.jobs.protocol.restatement import end_of
+from slackwater.jobs.protocol.roll_forward import RollForward, rolled_forward_to
+from slackwater.jobs.protocol.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
+from slackwater.jobs.tables.damaged_tables import explained
+from slackwater.jobs.tables.errors import DamagedFile
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.lineage import rebuild_row
+from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES, side_table
+from slackwater.jobs.tables.snapshots import is_kept, snapshot_files, stored_hash, ways_on
+from slackwater.jobs.tables.sql import query
+from slackwater.jobs.tables.warehouse import Tables
+from slackwater.windowing.state.snapshot import ContentHash
 
 SNAPSHOT = "window_state, keyed_state, timers, source_progress"
 _READABLE = ("attempts", "validations", "overrides")
@@ -105,17 +105,41 @@ class TableChecks:
         """What a reader should know besides: what was erased on purpose."""
         return [erasure_told(row) for row in self.tables.ledger.erasures()]
 
-    def _told(self, table: str, row: LedgerRow | None, check: Callable[[], list[TableFact]]) -> list[TableFact]:
+    def _told(
+        self, table: str, row: LedgerRow | None, check: Callable[[], list[TableFact]]
+    ) -> list[TableFact]:
         """What a check finds; where a file keeps it from its work, that is what it finds."""
         try:
             return check()
         except DamagedFile as error:
-            return [TableFact(table, None if row is None else row.seq, "its files", "as written", _UNREADABLE, explained(error))]
+            return [
+                TableFact(
+                    table,
+                    None if row is None else row.seq,
+                    "its files",
+                    "as written",
+                    _UNREADABLE,
+                    explained(error),
+                )
+            ]
         except SlackwaterError as error:
-            return [TableFact(table, None if row is None else row.seq, "its files", "as written", _UNREADABLE, error.message)]
+            return [
+                TableFact(
+                    table,
+                    None if row is None else row.seq,
+                    "its files",
+                    "as written",
+                    _UNREADABLE,
+                    error.message,
+                )
+            ]
         except pa.ArrowException as error:  # of a writer that stores a column otherwise
             step = f"Another writer has made a file: RESTORE the table to the version before. ({' '.join(str(error).split())})"
-            return [TableFact(table, None if row is None else row.seq, "its files", "as written", _UNREADABLE, step)]
+            return [
+                TableFact(
+                    table, None if row is None else row.seq, "its files", "as written", _UNREADABLE, step
+                )
+            ]
 
     def _live_runs(self) -> list[LedgerRow]:
         """The live runs of main and of branches, each once, by seq."""
@@ -127,11 +151,21 @@ class TableChecks:
     def _with_history(self, runs: list[LedgerRow]) -> list[LedgerRow]:
         """Those of which upkeep has dropped no panes and no late rows."""
         horizon = horizon_of(self.tables)
-        return runs if horizon is None else [row for row in runs if end_of(row) > end_of(self.tables.ledger.row(horizon))]
+        return (
+            runs
+            if horizon is None
+            else [row for row in runs if end_of(row) > end_of(self.tables.ledger.row(horizon))]
+        )
 
     def _uniqueness(self) -> list[TableFact]:
-        unique, step = self.roll_forward.uniqueness, f"`slackwater publish {self.pipeline} --rebuild` removes the copies."
-        return [TableFact(name, None, "rows too many", 0, unique.surplus_of(name), step) for name in (LEDGER, CORRECTIONS, PUBLISHED)]
+        unique, step = (
+            self.roll_forward.uniqueness,
+            f"`slackwater publish {self.pipeline} --rebuild` removes the copies.",
+        )
+        return [
+            TableFact(name, None, "rows too many", 0, unique.surplus_of(name), step)
+            for name in (LEDGER, CORRECTIONS, PUBLISHED)
+        ]
 
     def _counts(self, table: str, runs: list[LedgerRow], count: str) -> list[TableFact]:
         """Rows of each live run against a count of the ledger. Of the table the run ids alone are read."""
@@ -141,8 +175,14 @@ class TableChecks:
             for rows in folder.files().scan(["run_id"], None, self.roll_forward.portion_rows):
                 for value in rows.column("run_id").value_counts().to_pylist():
                     found[value["values"]] = found.get(value["values"], 0) + value["counts"]
-            stored = ((row, getattr(row, count) - left.rows(row.run_id, table), found.get(row.run_id, 0)) for row in runs)
-            return [TableFact(table, row.seq, count, known, there, self._step(row, known == there)) for row, known, there in stored]
+            stored = (
+                (row, getattr(row, count) - left.rows(row.run_id, table), found.get(row.run_id, 0))
+                for row in runs
+            )
+            return [
+                TableFact(table, row.seq, count, known, there, self._step(row, known == there))
+                for row, known, there in stored
+            ]
 
         return self._told(table, None, check)
 
@@ -161,7 +201,9 @@ class TableChecks:
         if not is_kept(self.tables, row):
             return []
         state = {name: snapshot_files(self.tables, name, row) for name in SNAPSHOT_TABLES}
-        return [self._compared(SNAPSHOT, row, "state_hash", row.state_hash, str(stored_hash(self.tables, state)))]
+        return [
+            self._compared(SNAPSHOT, row, "state_hash", row.state_hash, str(stored_hash(self.tables, state)))
+        ]
 
     def _compared(self, table: str, row: LedgerRow, what: str, recorded: Any, stored: Any) -> TableFact:
         return TableFact(table, row.seq, what, recorded, stored, self._step(row, recorded == stored))
@@ -170,7 +212,9 @@ class TableChecks:
         return "" if is_equal else ways_on(self.tables, self.pipeline, row)
 
     def _chains(self) -> list[TableFact]:
-        """Every correction goes on from the one before it of its row: from what that made, with the next revision."""
+        """Every correction goes on from the one before it of its row: from what that made, with the next
+        revision.
+        """
         files, broken = self.tables[CORRECTIONS].files(), 0
         unique = self.roll_forward.uniqueness
         for portion in portions([files.actions], self.roll_forward.portion_rows):
@@ -184,11 +228,15 @@ class TableChecks:
             [found] = query(_BROKEN.format(identity=names), corrections=told).to_pylist()
             broken += found["count"]
         step = "Somebody has changed rows there: RESTORE the table to the version before. What `published` holds is compared below."
-        return [TableFact(CORRECTIONS, None, "corrections that do not follow from those before them", 0, broken, step)]
+        return [
+            TableFact(
+                CORRECTIONS, None, "corrections that do not follow from those before them", 0, broken, step
+            )
+        ]
 
     def _by_corrections(self) -> list[TableFact]:
-        """`published` as its corrections make it, against what stands there. Where upkeep has dropped history, rows that no correction is
-        about are taken as they stand."""
+        """`published` as its corrections make it, against what stands there. Where upkeep has dropped
+        history, rows that no correction is about are taken as they stand."""
         forward, folder = self.roll_forward, self.tables[PUBLISHED]
         table = folder.open()
         files, corrections = folder.files(table=table), self.tables[CORRECTIONS].files()
@@ -200,7 +248,9 @@ class TableChecks:
             made = forward.publication.rebuilt(changes, standing.slice(0, taken), forward.names_of(changes))
             right.add(PUBLISHED, made.select(names), without=())
             there.add(PUBLISHED, standing.select(names), without=())
-        step = f"`slackwater publish {self.pipeline} --rebuild` makes it what its corrections and the panes say."
+        step = (
+            f"`slackwater publish {self.pipeline} --rebuild` makes it what its corrections and the panes say."
+        )
         return [TableFact(PUBLISHED, None, "rows that its corrections make", str(right), str(there), step)]
 
     def _by_panes(self) -> list[TableFact]:
@@ -211,10 +261,14 @@ class TableChecks:
             return []
         row = rebuild_row(head, ledger.snapshot_owner(head), ledger.start_of(head))
         differs = self.roll_forward.would_change(replace(row, seq=head.seq + 1))
-        step = f"`slackwater publish {self.pipeline} --rebuild` corrects it by the panes, once these are right."
+        step = (
+            f"`slackwater publish {self.pipeline} --rebuild` corrects it by the panes, once these are right."
+        )
         return [TableFact(PUBLISHED, None, "what the panes of the live runs say", True, not differs, step)]
 
     def _readable(self, name: str) -> list[TableFact]:
         files = self.tables[name].files()
-        count = sum(rows.num_rows for rows in files.scan(files.schema.names, None, self.roll_forward.portion_rows))
+        count = sum(
+            rows.num_rows for rows in files.scan(files.schema.names, None, self.roll_forward.portion_rows)
+        )
         return [TableFact(name, None, "rows of its files", files.rows, count)]

@@ -1,6 +1,8 @@
-"""Which windows rows touch: of the snapshot and of `published`, by key and time, in DuckDB and without the windows' own code.
+"""Which windows rows touch: of the snapshot and of `published`, by key and time, in DuckDB and without the
+windows' own code.
 
-Exact for windows that take an element by its time alone; a lower bound where only the window's code can say more.
+Exact for windows that take an element by its time alone; a lower bound where only the window's code can say
+more.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,16 +10,18 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.pipelines import Pipeline
-from jobs.tables.delta import Folder
-from jobs.tables.schemas import TIME
-from jobs.tables.sql import connected
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.schemas import TIME
+from slackwater.jobs.tables.sql import connected
 
 TIME_COLUMN = "__time"
 
 
 def points(pipeline: Pipeline, rows: pa.Table) -> pa.Table:
-    """The key columns of `rows` and the time by which windows take them, each once; rows without one are left out."""
+    """The key columns of `rows` and the time by which windows take them, each once; rows without one are left
+    out.
+    """
     source = pipeline.source
     takes_event_time = pipeline.window is None or pipeline.window.is_event_time
     time = rows.column(source.event_time if takes_event_time else source.arrival_time).cast(TIME, safe=False)
@@ -40,8 +44,8 @@ def windows_between(folder: Folder, keys: Sequence[str], found: pa.Table, reach_
 def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], reach_ms: int) -> int:
     """How many of `windows` (key columns, window_start, window_end) the points in `parts` touch.
 
-    A window [start, end) takes a point of its key in (start - reach, end); one without bounds any point of its key. `reach_ms` is the gap
-    of sessions, which an element opens before it merges.
+    A window [start, end) takes a point of its key in (start - reach, end); one without bounds any point of
+    its key. `reach_ms` is the gap of sessions, which an element opens before it merges.
     """
     names = ", ".join(f'"{key}"' for key in keys)
     same = " AND ".join(f'w."{key}" = p."{key}"' for key in keys)
@@ -54,7 +58,9 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
     with connected() as connection:
         connection.register("given", windows.select([*keys, "window_start", "window_end"]))
         distinct = f"SELECT DISTINCT {names}, window_start, window_end FROM given"
-        connection.execute(f"CREATE TEMP TABLE windows AS SELECT *, row_number() OVER () AS __number FROM ({distinct})")
+        connection.execute(
+            f"CREATE TEMP TABLE windows AS SELECT *, row_number() OVER () AS __number FROM ({distinct})"
+        )
         connection.execute("CREATE TEMP TABLE touched (number BIGINT)")
         for part in parts:
             connection.register("points", part)

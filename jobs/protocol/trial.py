@@ -1,4 +1,5 @@
-"""The beginning of a range, replayed as a run would be into a warehouse that is thrown away: how long this machine takes for its rows.
+"""The beginning of a range, replayed as a run would be into a warehouse that is thrown away: how long this
+machine takes for its rows.
 
 No table of the pipeline is touched; what is found is kept by `calibration`.
 """
@@ -15,20 +16,21 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from jobs.engines import planner
-from jobs.engines.inputs import PinnedSource, pin, read
-from jobs.engines.rows import in_milliseconds
-from jobs.engines.task_memory import estimate_mb
-from jobs.engines.transport import Transport
-from jobs.errors import UsageError
-from jobs.pipelines import Pipeline, registry
-from jobs.protocol.calibration import Calibration
-from jobs.protocol.catch_up import CatchUp, Request, spark_transport
-from jobs.protocol.run import Runner
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.engines import planner
+from slackwater.jobs.engines.inputs import PinnedSource, pin, read
+from slackwater.jobs.engines.rows import in_milliseconds
+from slackwater.jobs.engines.task_memory import estimate_mb
+from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline, registry
+from slackwater.jobs.protocol.calibration import Calibration
+from slackwater.jobs.protocol.catch_up import CatchUp, Request, spark_transport
+from slackwater.jobs.protocol.run import Runner
+from slackwater.jobs.tables.warehouse import Warehouse
 
 TIMES = 3
-# A replay is timed that is long beside what a run takes at no rows, and beside how far two runs of the same rows lie apart.
+# A replay is timed that is long beside what a run takes at no rows, and beside how far two runs of the same
+# rows lie apart.
 LONG_ENOUGH_S = 5.0
 MOST_ROWS = 16_000_000
 _FIRST_ROWS = 1_000_000
@@ -48,9 +50,10 @@ def calibrate(
     transport: Callable[[], Transport] | None = None,
     lines: Callable[[str], object] = print,
 ) -> Calibration:
-    """Replay the beginning of [from, to) on an empty lineage, longer and longer until it takes `LONG_ENOUGH_S` and half of it reaches where
-    windows are over, then that much and half of it `TIMES` times each, and keep the rates. So both have as many open windows as there
-    ever are, and what the rows between them take is what more rows will take.
+    """Replay the beginning of [from, to) on an empty lineage, longer and longer until it takes
+    `LONG_ENOUGH_S` and half of it reaches where windows are over, then that much and half of it `TIMES` times
+    each, and keep the rates. So both have as many open windows as there ever are, and what the rows between
+    them take is what more rows will take.
 
     Raises:
         TooFewRows: there is too little to be timed.
@@ -60,7 +63,8 @@ def calibrate(
     arrivals = _arrivals(pipeline, pinned, from_ms, to_ms)
     if len(arrivals) < _FEWEST:
         raise TooFewRows(
-            f"{pipeline.name}: {len(arrivals)} rows arrived in the range, and fewer than {_FEWEST:,} can't be timed. Give a longer one "
+            f"{pipeline.name}: {len(arrivals)} rows arrived in the range, and fewer than {_FEWEST:,} can't "
+            "be timed. Give a longer one "
             "with --from and --to.",
             rows=len(arrivals),
         )
@@ -100,7 +104,9 @@ def _timed(trial: "_Trial", longer: int, lines: Callable[[str], object]) -> tupl
 
 
 class _Trial:
-    """Replays beginnings of a range that starts at `from_ms` and has so many `arrivals`, each on an empty lineage of its own."""
+    """Replays beginnings of a range that starts at `from_ms` and has so many `arrivals`, each on an empty
+    lineage of its own.
+    """
 
     def __init__(
         self,
@@ -112,9 +118,18 @@ class _Trial:
         folder: Path,
         transport: Callable[[], Transport],
     ) -> None:
-        # Expectations are of whole windows, and the source may stand below another warehouse; no row is waited for.
-        self._pipeline = replace(pipeline, source=replace(pipeline.source, table=source.uri), expect=(), settle=timedelta(0))
-        self._choice, self._from_ms, self._arrivals, self._folder, self._transport = choice, from_ms, arrivals, folder, transport
+        # Expectations are of whole windows, and the source may stand below another warehouse; no row is
+        # waited for.
+        self._pipeline = replace(
+            pipeline, source=replace(pipeline.source, table=source.uri), expect=(), settle=timedelta(0)
+        )
+        self._choice, self._from_ms, self._arrivals, self._folder, self._transport = (
+            choice,
+            from_ms,
+            arrivals,
+            folder,
+            transport,
+        )
         self._count = 0
         self.memory_mb = 0
 
@@ -127,7 +142,9 @@ class _Trial:
         return int(np.searchsorted(self._arrivals, self.end_of(count)))
 
     def until_windows_are_over(self) -> int:
-        """How many rows arrive until the first window is closed: from there on as many are open as there ever are."""
+        """How many rows arrive until the first window is closed: from there on as many are open as there ever
+        are.
+        """
         pipeline = self._pipeline
         kept_ms = pipeline.watermarks.out_of_orderness_ms + pipeline.window_ms + pipeline.allowed_lateness_ms
         return int(np.searchsorted(self._arrivals, self._arrivals[0] + kept_ms))
@@ -150,7 +167,15 @@ class _Trial:
         pipeline = replace(self._pipeline, slice=timedelta(milliseconds=to_ms - self._from_ms))
 
         def runner() -> Runner:
-            return Runner(where, pipeline, _CODE, _CODE, registry.product_version(), self._choice.make(), self._transport())
+            return Runner(
+                where,
+                pipeline,
+                _CODE,
+                _CODE,
+                registry.product_version(),
+                self._choice.make(),
+                self._transport(),
+            )
 
         began = time.monotonic()
         work = CatchUp(request, runner, lambda line: None)

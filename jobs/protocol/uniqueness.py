@@ -1,7 +1,8 @@
-"""Rows that must stand once: the ledger's by seq and run id, those of `published` and `corrections` by what tells them apart.
+"""Rows that must stand once: the ledger's by seq and run id, those of `published` and `corrections` by what
+tells them apart.
 
-Two compactions at once, of this product before it made its own, or of somebody else's, leave both copies of what they rewrite. The log's
-statistics tell that at a glance; reading the rows tells it for certain.
+Two compactions at once, of this product before it made its own, or of somebody else's, leave both copies of
+what they rewrite. The log's statistics tell that at a glance; reading the rows tells it for certain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import PermanentError
-from jobs.protocol.corrections import Identity, Publication
-from jobs.protocol.portions import KEY_GROUP, portions
-from jobs.tables.reading import StoredFiles
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.protocol.corrections import Identity, Publication
+from slackwater.jobs.protocol.portions import KEY_GROUP, portions
+from slackwater.jobs.tables.reading import StoredFiles
+from slackwater.jobs.tables.warehouse import Tables
 
 LEDGER, CORRECTIONS, PUBLISHED = UNIQUE_TABLES = ("runs", "corrections", "published")
 # Two files of other rows hardly agree in all of these.
@@ -56,7 +57,9 @@ class Uniqueness:
     def surplus_in(self, name: str, files: StoredFiles) -> int:
         """The same of some files of `corrections` or `published`."""
         columns = self._columns(name)
-        parts = (files.read(columns, portion.where) for portion in portions([files.actions], self.portion_rows))
+        parts = (
+            files.read(columns, portion.where) for portion in portions([files.actions], self.portion_rows)
+        )
         return sum(self._surplus_among(name, rows) for rows in parts)
 
     def require(self) -> None:
@@ -68,8 +71,9 @@ class Uniqueness:
         self._refuse(self.surplus())
 
     def require_at_a_glance(self) -> None:
-        """Refuse doubled rows as far as the log tells them: seqs are counted from 1 without gaps, so the newest is how many rows the
-        ledger has; and only files that agree in all that the log says of them are read.
+        """Refuse doubled rows as far as the log tells them: seqs are counted from 1 without gaps, so the
+        newest is how many rows the ledger has; and only files that agree in all that the log says of them are
+        read.
 
         Raises:
             DoubledRows.
@@ -79,7 +83,10 @@ class Uniqueness:
         surplus = {LEDGER: max(0, ledger.rows - (newest or 0))}
         for name in (CORRECTIONS, PUBLISHED):
             files = self.tables[name].files()
-            alike = [replace(files, actions=files.actions.take(pa.array(numbers))) for numbers in _alike(files.actions)]
+            alike = [
+                replace(files, actions=files.actions.take(pa.array(numbers)))
+                for numbers in _alike(files.actions)
+            ]
             surplus[name] = sum(self.surplus_in(name, few) for few in alike)
         self._refuse({name: count for name, count in surplus.items() if count})
 
@@ -94,21 +101,34 @@ class Uniqueness:
 
     def _columns(self, name: str) -> list[str]:
         of_table = ["run_seq"] if name == PUBLISHED else ["seq", "run_id", "op"]
-        names = [*self.publication.shape.key_names, "window_start", "window_end", "timestamp", "ordinal", "firing", *of_table]
+        names = [
+            *self.publication.shape.key_names,
+            "window_start",
+            "window_end",
+            "timestamp",
+            "ordinal",
+            "firing",
+            *of_table,
+        ]
         return list(dict.fromkeys(names))
 
     def told_apart(self, name: str, rows: pa.Table) -> pa.Table:
-        """What tells `rows` of `corrections` or `published` apart. Of a process function, one correction may take a row away and another
-        put one in its place."""
+        """What tells `rows` of `corrections` or `published` apart. Of a process function, one correction may
+        take a row away and another put one in its place."""
         if name == PUBLISHED:
             return self.publication.identity_of(rows, "run_seq").unify_dictionaries()
         columns = ["seq", "op"] if self.publication.identity is Identity.RUN else ["seq"]
         identity = self.publication.identity_of(rows, "run_id")
-        return pa.table([*identity.columns, *rows.select(columns).columns], [*identity.column_names, *columns]).unify_dictionaries()
+        return pa.table(
+            [*identity.columns, *rows.select(columns).columns], [*identity.column_names, *columns]
+        ).unify_dictionaries()
 
     def _surplus_among(self, name: str, rows: pa.Table) -> int:
         told_apart = self.told_apart(name, rows)
-        return int(rows.num_rows - told_apart.group_by(told_apart.column_names, use_threads=False).aggregate([]).num_rows)
+        return int(
+            rows.num_rows
+            - told_apart.group_by(told_apart.column_names, use_threads=False).aggregate([]).num_rows
+        )
 
     def _refuse(self, surplus: dict[str, int]) -> None:
         if not surplus:
@@ -116,8 +136,10 @@ class Uniqueness:
         pipeline = self.tables[LEDGER].uri.rstrip("/").rsplit("/", 2)[-2]
         counted = ", ".join(f"{name} {count:,}" for name, count in surplus.items())
         raise DoubledRows(
-            f"{pipeline}: tables hold rows more than once (rows too many: {counted}), as two upkeeps at the same moment left them before "
-            f"upkeep took a claim, or an OPTIMIZE of somebody else's beside it. Nothing was changed now. `slackwater publish {pipeline} "
+            f"{pipeline}: tables hold rows more than once (rows too many: {counted}), as two upkeeps at the "
+            "same moment left them before "
+            "upkeep took a claim, or an OPTIMIZE of somebody else's beside it. Nothing was changed now. "
+            f"`slackwater publish {pipeline} "
             "--rebuild` makes them right again; then run the same command again.",
             surplus=surplus,
         )

@@ -1,6 +1,8 @@
-"""Decides whether a staged run may be published: the pipeline's expectations, and that no row was lost on the way.
+"""Decides whether a staged run may be published: the pipeline's expectations, and that no row was lost on the
+way.
 
-One aggregate pass over the staged panes gives one row of metrics; Great Expectations judges that row. It never sees the panes themselves.
+One aggregate pass over the staged panes gives one row of metrics; Great Expectations judges that row. It
+never sees the panes themselves.
 """
 
 import json
@@ -15,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from jobs.pipelines import Expectation
-from jobs.pipelines.errors import PipelineError
-from jobs.protocol.slices import iso
-from jobs.runtime.session import IMPORTING_PYSPARK
-from jobs.tables.sql import query
+from slackwater.jobs.pipelines import Expectation
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol.slices import iso
+from slackwater.jobs.runtime.session import IMPORTING_PYSPARK
+from slackwater.jobs.tables.sql import query
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
 _SAMPLES = 5
@@ -65,10 +67,16 @@ def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.Data
     """
     for item in expectations:
         kind = types[item.column]
-        wanted, fits = next((family[1:] for family in _COMPARED if family[0](kind)), ("nothing to compare with", lambda value: False))
+        wanted, fits = next(
+            (family[1:] for family in _COMPARED if family[0](kind)),
+            ("nothing to compare with", lambda value: False),
+        )
         for value in (item.minimum, item.maximum, *item.values):
             if value is not None and not fits(value):
-                raise PipelineError(f"expect {item.title}", f"column {item.column!r} is {kind}, which takes {wanted}, not {value!r}")
+                raise PipelineError(
+                    f"expect {item.title}",
+                    f"column {item.column!r} is {kind}, which takes {wanted}, not {value!r}",
+                )
 
 
 def _is_number(value: Any) -> bool:
@@ -81,13 +89,22 @@ _COMPARED: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], bool]
     (pa.types.is_floating, "numbers", _is_number),
     (pa.types.is_decimal, "numbers", _is_number),
     (pa.types.is_string, "text", lambda value: isinstance(value, str)),
-    (pa.types.is_date, "datetime.date", lambda value: isinstance(value, date) and not isinstance(value, datetime)),
-    (pa.types.is_timestamp, "datetime.datetime (UTC where it has no zone)", lambda value: isinstance(value, datetime)),
+    (
+        pa.types.is_date,
+        "datetime.date",
+        lambda value: isinstance(value, date) and not isinstance(value, datetime),
+    ),
+    (
+        pa.types.is_timestamp,
+        "datetime.datetime (UTC where it has no zone)",
+        lambda value: isinstance(value, datetime),
+    ),
 )
 
 
 def check_panes(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset) -> list[Check]:
-    """Judge the panes other than withdrawn ones. Over no panes every expectation passes; nulls are ignored unless `not_null` asks.
+    """Judge the panes other than withdrawn ones. Over no panes every expectation passes; nulls are ignored
+    unless `not_null` asks.
 
     Raises:
         PipelineError: see `check_types`.
@@ -105,38 +122,63 @@ def check_conservation(counts: dict[str, int]) -> Check:
     parts = ("rows_filtered", "rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined")
     total = sum(counts[part] for part in parts)
     read = counts["rows_read"]
-    observed = f"{read} read, {total} accounted for: " + ", ".join(f"{counts[part]} {part.removeprefix('rows_')}" for part in parts)
+    observed = f"{read} read, {total} accounted for: " + ", ".join(
+        f"{counts[part]} {part.removeprefix('rows_')}" for part in parts
+    )
     return Check("rows are conserved", None, "reject", read == total, observed, abs(read - total), read, None)
 
 
 def check_assignments(counts: dict[str, int], assignments: dict[str, int]) -> Check:
-    """Elements of windows open before + assignments made = missed + elements of windows open now + of windows cleaned up: whatever a window
-    has taken is parked, or was there to be fired until the window was collected."""
+    """Elements of windows open before + assignments made = missed + elements of windows open now + of windows
+    cleaned up: whatever a window has taken is parked, or was there to be fired until the window was
+    collected."""
     there = assignments["assignments_before"] + assignments["assignments_made"]
     gone = counts["assignments_missed"] + assignments["assignments_open"] + assignments["assignments_cleaned"]
     observed = (
-        f"{assignments['assignments_before']} before, {assignments['assignments_made']} made, {counts['assignments_missed']} missed, "
+        f"{assignments['assignments_before']} before, {assignments['assignments_made']} made, "
+        f"{counts['assignments_missed']} missed, "
         f"{assignments['assignments_open']} open, {assignments['assignments_cleaned']} cleaned up, of which "
         f"{counts['elements_never_fired']} were never in a firing"
     )
-    return Check("assignments are conserved", None, "reject", there == gone, observed, abs(there - gone), there, None)
+    return Check(
+        "assignments are conserved", None, "reject", there == gone, observed, abs(there - gone), there, None
+    )
 
 
 def check_collected(mark: int, earliest: int | None) -> Check:
-    """No window fires that was collected before the slice: `earliest` is the least last instant of any window that
-    has fired, `mark` the collected mark, both in milliseconds."""
+    """No window fires that was collected before the slice: `earliest` is the least last instant of any window
+    that has fired, `mark` the collected mark, both in milliseconds."""
     is_right = earliest is None or earliest > mark
-    observed = "no window fires" if earliest is None else f"the earliest window that fires ends at {iso(earliest + 1)}"
+    observed = (
+        "no window fires"
+        if earliest is None
+        else f"the earliest window that fires ends at {iso(earliest + 1)}"
+    )
     observed += f"; those up to {iso(mark + 1)} are collected"
-    return Check("collected windows stay collected", None, "reject", is_right, observed, int(not is_right), 1, None)
+    return Check(
+        "collected windows stay collected", None, "reject", is_right, observed, int(not is_right), 1, None
+    )
 
 
 def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
-    """Windows open before + opened = absorbed by merges + cleaned up + open now: no window appears or vanishes unaccounted for."""
+    """Windows open before + opened = absorbed by merges + cleaned up + open now: no window appears or
+    vanishes unaccounted for.
+    """
     there = open_before + counts["windows_opened"]
     gone = counts["windows_merged"] + counts["windows_cleaned"] + counts["windows_open"]
-    parts = ", ".join(f"{counts[f'windows_{part}']} {part}" for part in ("opened", "merged", "cleaned", "open"))
-    return Check("windows are conserved", None, "reject", there == gone, f"{open_before} before, {parts}", abs(there - gone), there, None)
+    parts = ", ".join(
+        f"{counts[f'windows_{part}']} {part}" for part in ("opened", "merged", "cleaned", "open")
+    )
+    return Check(
+        "windows are conserved",
+        None,
+        "reject",
+        there == gone,
+        f"{open_before} before, {parts}",
+        abs(there - gone),
+        there,
+        None,
+    )
 
 
 def warning(title: str, observed: str) -> Check:
@@ -152,7 +194,9 @@ def load_judge() -> None:
 
 
 def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset) -> dict[str, Any]:
-    """`checked_i`, `unexpected_i`, `low_i`, `high_i`, `sample_i` of each expectation i, from one aggregate over the panes."""
+    """`checked_i`, `unexpected_i`, `low_i`, `high_i`, `sample_i` of each expectation i, from one aggregate
+    over the panes.
+    """
     terms: list[str] = []
     parameters: list[Any] = []
     for number, item in enumerate(expectations):
@@ -161,13 +205,21 @@ def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset
         broken, values = _broken(item, column, kind)
         checked = "count(*)" if item.kind == "not_null" else f"count({column})"
         shown = column if any(is_plain(kind) for is_plain in _PLAIN) else f"{column}::VARCHAR"
-        sample = f"min_by({shown}, {column}, {_SAMPLES}) FILTER (WHERE {broken})" if item.kind != "not_null" else "NULL"
+        sample = (
+            f"min_by({shown}, {column}, {_SAMPLES}) FILTER (WHERE {broken})"
+            if item.kind != "not_null"
+            else "NULL"
+        )
         terms.append(
-            f"{checked} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, {sample} AS "
-            f"sample_{number}, min({column})::VARCHAR AS low_{number}, max({column})::VARCHAR AS high_{number}"
+            f"{checked} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, "
+            f"{sample} AS "
+            f"sample_{number}, min({column})::VARCHAR AS low_{number}, max({column})::VARCHAR AS "
+            f"high_{number}"
         )
         parameters += values if item.kind == "not_null" else values * 2
-    [row] = query(f"SELECT {', '.join(terms)} FROM panes WHERE kind <> 'withdrawn'", parameters, panes=panes).to_pylist()
+    [row] = query(
+        f"SELECT {', '.join(terms)} FROM panes WHERE kind <> 'withdrawn'", parameters, panes=panes
+    ).to_pylist()
     return dict(row)
 
 
@@ -179,15 +231,23 @@ def _broken(item: Expectation, column: str, kind: pa.DataType) -> tuple[str, lis
     if item.kind == "not_null":
         return f"{column} IS NULL", []
     if item.kind == "in_set":
-        return f"{column} NOT IN ({', '.join('?' for _ in item.values)})", [_comparable(value, kind) for value in item.values]
+        return f"{column} NOT IN ({', '.join('?' for _ in item.values)})", [
+            _comparable(value, kind) for value in item.values
+        ]
     sides = [(f"{column} < ?", item.minimum), (f"{column} > ?", item.maximum)]
     present = [(condition, _comparable(bound, kind)) for condition, bound in sides if bound is not None]
     return f"({' OR '.join(condition for condition, _ in present)})", [bound for _, bound in present]
 
 
 def _comparable(value: Any, kind: pa.DataType) -> Any:
-    """`value` as DuckDB can compare it with a column of type `kind`: one that a decimal column could not hold is compared as a double."""
-    return float(value) if pa.types.is_decimal(kind) and abs(value) >= 10 ** (kind.precision - kind.scale) else value
+    """`value` as DuckDB can compare it with a column of type `kind`: one that a decimal column could not hold
+    is compared as a double.
+    """
+    return (
+        float(value)
+        if pa.types.is_decimal(kind) and abs(value) >= 10 ** (kind.precision - kind.scale)
+        else value
+    )
 
 
 def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
@@ -199,24 +259,39 @@ def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
-    frame = pd.DataFrame([{f"unexpected_{number}": metrics[f"unexpected_{number}"] for number in range(expectations)}])
-    batch = context.data_sources.add_pandas("metrics").add_dataframe_asset("metrics").add_batch_definition_whole_dataframe("metrics")
+    frame = pd.DataFrame(
+        [{f"unexpected_{number}": metrics[f"unexpected_{number}"] for number in range(expectations)}]
+    )
+    batch = (
+        context.data_sources.add_pandas("metrics")
+        .add_dataframe_asset("metrics")
+        .add_batch_definition_whole_dataframe("metrics")
+    )
     suite = gx.ExpectationSuite(
         name="panes",
         expectations=[
-            gx.expectations.ExpectColumnMaxToBeBetween(column=f"unexpected_{number}", min_value=0, max_value=0)
+            gx.expectations.ExpectColumnMaxToBeBetween(
+                column=f"unexpected_{number}", min_value=0, max_value=0
+            )
             for number in range(expectations)
         ],
     )
     outcome = batch.get_batch({"dataframe": frame}).validate(suite)
-    judged = {str(kept.kwargs["column"]): bool(result.success) for result in outcome.results if (kept := result.expectation_config)}
+    judged = {
+        str(kept.kwargs["column"]): bool(result.success)
+        for result in outcome.results
+        if (kept := result.expectation_config)
+    }
     return [judged[f"unexpected_{number}"] for number in range(expectations)]
 
 
 def _check(item: Expectation, number: int, metrics: dict[str, Any], passed: bool) -> Check:
     low, high = metrics[f"low_{number}"], metrics[f"high_{number}"]
     observed = "no values" if low is None else low if low == high else f"{low} … {high}"
-    sample = [value if not isinstance(value, float) or math.isfinite(value) else str(value) for value in metrics[f"sample_{number}"] or ()]
+    sample = [
+        value if not isinstance(value, float) or math.isfinite(value) else str(value)
+        for value in metrics[f"sample_{number}"] or ()
+    ]
     return Check(
         item.title,
         item.column,

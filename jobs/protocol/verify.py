@@ -1,4 +1,5 @@
-"""Replays a recorded run from what it was pinned to, and compares what comes out with what the ledger and the snapshot say.
+"""Replays a recorded run from what it was pinned to, and compares what comes out with what the ledger and the
+snapshot say.
 
 Writes into no table: what tasks must write stands in a scratch folder, which is removed.
 """
@@ -10,27 +11,27 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.fs import FileType
 
-from jobs.engines.progress import moment
-from jobs.engines.replay import Engine, Outcome
-from jobs.engines.results import COUNTS
-from jobs.engines.small_slices import SparkWhereNeeded
-from jobs.engines.transport import Transport
-from jobs.pipelines import Pipeline
-from jobs.pipelines.registry import config_hash
-from jobs.protocol.erasure import erasure_told
-from jobs.protocol.evolution import differences
-from jobs.protocol.history import horizon_of
-from jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
-from jobs.protocol.restatement import end_of
-from jobs.runtime.settings import tasks_here
-from jobs.tables.delta import filesystem
-from jobs.tables.ledger import RUN_KINDS, LedgerRow
-from jobs.tables.parquet import opened
-from jobs.tables.schemas import SNAPSHOT_TABLES
-from jobs.tables.snapshots import snapshot_files
-from jobs.tables.sql import query
-from jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.engines.progress import moment
+from slackwater.jobs.engines.replay import Engine, Outcome
+from slackwater.jobs.engines.results import COUNTS
+from slackwater.jobs.engines.small_slices import SparkWhereNeeded
+from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.registry import config_hash
+from slackwater.jobs.protocol.erasure import erasure_told
+from slackwater.jobs.protocol.evolution import differences
+from slackwater.jobs.protocol.history import horizon_of
+from slackwater.jobs.protocol.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
+from slackwater.jobs.protocol.restatement import end_of
+from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.tables.delta import filesystem
+from slackwater.jobs.tables.ledger import RUN_KINDS, LedgerRow
+from slackwater.jobs.tables.parquet import opened
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.snapshots import snapshot_files
+from slackwater.jobs.tables.sql import query
+from slackwater.jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 _COMPARED = ("panes", *SNAPSHOT_TABLES)
 
@@ -110,7 +111,10 @@ class Verifier:
         work = recorded_slice(self.pipeline, self.warehouse, stored, row)
         is_old = horizon is not None and end_of(row) <= end_of(stored.ledger.row(horizon))
         if is_old:
-            notes += (f"its panes and corrections may be gone: upkeep has dropped history up to run {horizon} (`keep_history`)",)
+            notes += (
+                f"its panes and corrections may be gone: upkeep has dropped history up to run {horizon} "
+                "(`keep_history`)",
+            )
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
         transport = work.transport(scan, self.engine, SparkWhereNeeded(self.spark, tasks_here()))
@@ -118,7 +122,9 @@ class Verifier:
         timeline, after = work.timeline(scan, before, transport)
         scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"
         try:
-            outcome = work.replay(scan, timeline, after, self.engine, transport, run_id=row.run_id, scratch=scratch)
+            outcome = work.replay(
+                scan, timeline, after, self.engine, transport, run_id=row.run_id, scratch=scratch
+            )
             facts = (
                 Fact("state_hash", row.state_hash, str(outcome.state_hash)),
                 Fact("output_hash", row.output_hash, str(outcome.output_hash)),
@@ -126,25 +132,37 @@ class Verifier:
                 *(Fact(name, getattr(row, name), outcome.counts[name]) for name in COUNTS),
             )
             same = all(fact.is_equal for fact in facts)
-            tables = () if same else tuple(_compare(work.tables, row, outcome, scratch, SNAPSHOT_TABLES if is_old else _COMPARED))
+            tables = (
+                ()
+                if same
+                else tuple(
+                    _compare(work.tables, row, outcome, scratch, SNAPSHOT_TABLES if is_old else _COMPARED)
+                )
+            )
         finally:
             _remove(scratch)
         return Verification(row, facts, tables, notes)
 
     def _refuse_erased(self, stored: Tables, row: LedgerRow) -> None:
-        """Refuse a run of which rows were erased, or of the snapshot that it continued: its result would not be what is left of it."""
+        """Refuse a run of which rows were erased, or of the snapshot that it continued: its result would not
+        be what is left of it.
+        """
         ledger, left = stored.ledger, stored.ledger.left()
         if not left.of_runs:
             return
         parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
         owner = None if parent is None else ledger.snapshot_owner(parent)
         run_ids = {item.run_id for item in (row, owner) if item is not None} & left.of_runs.keys()
-        by = [erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)]
+        by = [
+            erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)
+        ]
         if by:
             told = "; ".join(map(erasure_told, by))
             raise CannotRepeat(
-                f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state before it, were erased: "
-                f"{told}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it with what the ledger says of that.",
+                f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state "
+                "before it, were erased: "
+                f"{told}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it with "
+                "what the ledger says of that.",
                 seq=row.seq,
             )
 
@@ -152,17 +170,26 @@ class Verifier:
         """Refuse a run of other declarations; say what else is not as it was."""
         if row.kind in RUN_KINDS and row.config_hash != config_hash(self.pipeline):
             before = declaration_of(stored.attempts, row.run_id)
-            meaning = [item for item in differences(before or {}, self.pipeline.describe()) if item.kind != "free"]
+            meaning = [
+                item for item in differences(before or {}, self.pipeline.describe()) if item.kind != "free"
+            ]
             if before is None or meaning:
-                told = "".join(f"\n  {item}" for item in meaning) if before is not None else " what it was declared as is not recorded"
+                told = (
+                    "".join(f"\n  {item}" for item in meaning)
+                    if before is not None
+                    else " what it was declared as is not recorded"
+                )
                 raise CannotRepeat(
-                    f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{told}\nVerify it with what was declared then.",
+                    f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{told}\nVerify "
+                    "it with what was declared then.",
                     seq=row.seq,
                 )
         return () if row.code_hash == self.code_hash else ("the code has changed since the run",)
 
 
-def _compare(tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str, names: Sequence[str]) -> Sequence[TableDifference]:
+def _compare(
+    tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str, names: Sequence[str]
+) -> Sequence[TableDifference]:
     """Those of the tables `names` of the run whose rows differ, as multisets."""
     found = []
     for name in names:
@@ -186,12 +213,18 @@ def _rows_of(folder: str, path: str) -> pa.Table:
 
 
 def _difference(name: str, recorded: pa.Table, replayed: pa.Table) -> TableDifference | None:
-    gone = query("SELECT * FROM recorded EXCEPT ALL SELECT * FROM replayed", recorded=recorded, replayed=replayed)
-    new = query("SELECT * FROM replayed EXCEPT ALL SELECT * FROM recorded", recorded=recorded, replayed=replayed)
+    gone = query(
+        "SELECT * FROM recorded EXCEPT ALL SELECT * FROM replayed", recorded=recorded, replayed=replayed
+    )
+    new = query(
+        "SELECT * FROM replayed EXCEPT ALL SELECT * FROM recorded", recorded=recorded, replayed=replayed
+    )
     if not gone.num_rows and not new.num_rows:
         return None
     [example] = (gone if gone.num_rows else new).slice(0, 1).to_pylist()
-    return TableDifference(name, gone.num_rows, new.num_rows, {key: value for key, value in example.items() if value is not None})
+    return TableDifference(
+        name, gone.num_rows, new.num_rows, {key: value for key, value in example.items() if value is not None}
+    )
 
 
 def _remove(folder: str) -> None:

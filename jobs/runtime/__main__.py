@@ -1,4 +1,5 @@
-"""`python -m jobs.runtime`: fetches what is missing and says what was found. The last step of set-up.
+"""`python -m slackwater.jobs.runtime`: fetches what is missing and says what was found. The last step of
+set-up.
 
 Prints one line; a failure prints its message and the next step.
 """
@@ -6,9 +7,9 @@ Prints one line; a failure prints its message and the next step.
 import platform
 import sys
 
-from jobs.errors import SlackwaterError
-from jobs.runtime.jars import jars
-from jobs.runtime.java import find_java, java_home
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.runtime.jars import jars
+from slackwater.jobs.runtime.java import find_java, java_home
 
 
 def main() -> int:
@@ -18,7 +19,10 @@ def main() -> int:
     except SlackwaterError as error:
         print(f"set-up stopped: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"set-up: Python {platform.python_version()}, Java {find_java()}, Delta jars in {folder}", file=sys.stderr)
+    print(
+        f"set-up: Python {platform.python_version()}, Java {find_java()}, Delta jars in {folder}",
+        file=sys.stderr,
+    )
     return 0
 
 

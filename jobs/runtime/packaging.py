@@ -9,12 +9,11 @@ import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
-from jobs.runtime.jars import jar_paths
-from jobs.runtime.java import launcher_home
-from jobs.runtime.settings import SETTINGS, driver_options
+from slackwater.jobs.runtime.jars import jar_paths
+from slackwater.jobs.runtime.java import launcher_home
+from slackwater.jobs.runtime.settings import SETTINGS, driver_options
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time that a zip can say; a real one would change the bytes
 
@@ -30,12 +29,15 @@ class SubmitSettings:
 
 
 def package_zip(folder: Path) -> Path:
-    """Writes the installed `windowing` and `jobs` into `folder` as `slackwater-<digest>.zip`, unless it is there; gives its path."""
+    """Writes the installed `slackwater` (without DAGs) into `folder` as `slackwater-<digest>.zip`, unless it
+    is there; gives its path.
+    """
     return archive("slackwater", sorted(_entries()), folder)
 
 
 def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Path:
-    """Writes `entries` (name in the archive, file) into `folder` as `<title>-<digest>.zip`, unless it is there; gives its path.
+    """Writes `entries` (name in the archive, file) into `folder` as `<title>-<digest>.zip`, unless it is
+    there; gives its path.
 
     Equal files give equal bytes. The name must end in .zip: Spark puts a .whl on no executor's path.
     """
@@ -45,7 +47,9 @@ def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Pa
     target = folder / f"{title}-{digest.hexdigest()[:16]}.zip"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f"{target.name}.{os.getpid()}"  # renamed into place: another process may be writing the same archive
+        draft = (
+            folder / f"{target.name}.{os.getpid()}"
+        )  # renamed into place: another process may be writing the same archive
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as members:
             for name, file in entries:
                 members.writestr(_member(name), file.read_bytes())
@@ -54,9 +58,11 @@ def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Pa
 
 
 def submit_settings() -> SubmitSettings:
-    """What spark-submit must be told to run a job of ours from this environment. Starts nothing, fetches nothing.
+    """What spark-submit must be told to run a job of ours from this environment. Starts nothing, fetches
+    nothing.
 
-    Called by DAG files at each parse. The jars lie where it says once set-up, `doctor` or any session has run.
+    Called by DAG files at each parse. The jars lie where it says once set-up, `doctor` or any session has
+    run.
     """
     binaries = Path(sys.executable).parent
     launcher = launcher_home()
@@ -73,17 +79,17 @@ def submit_settings() -> SubmitSettings:
 
 
 def _entries() -> Iterator[tuple[str, Path]]:
-    """Name in the archive and file, for every file of both packages that is not compiled code."""
-    for package in (_folder("windowing"), Path(__file__).parents[1]):
-        for file in package.rglob("*"):
+    """Name in the archive and file, for every file that is not compiled code."""
+    package = Path(__file__).parents[2]
+    for file in package.glob("*.py"):
+        yield f"{package.name}/{file.name}", file
+    for folder in (
+        package / "jobs",
+        package / "windowing",
+    ):  # in a checkout links, which rglob follows only where it begins
+        for file in folder.rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 yield f"{package.name}/{file.relative_to(package).as_posix()}", file
-
-
-def _folder(package: str) -> Path:
-    spec = find_spec(package)  # finds without importing
-    assert spec is not None and spec.submodule_search_locations is not None, f"{package} is part of this distribution"
-    return Path(spec.submodule_search_locations[0])
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -1,6 +1,7 @@
 """The one Spark session that every command, job and test uses.
 
-Knows configuration only. pyspark is imported when a session is asked for, so importing this file costs nothing.
+Knows configuration only. pyspark is imported when a session is asked for, so importing this file costs
+nothing.
 """
 
 from __future__ import annotations
@@ -15,28 +16,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from jobs.runtime.cache import cache
-from jobs.runtime.jars import jars, spark_home
-from jobs.runtime.java import java_home
-from jobs.runtime.packaging import package_zip
-from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, chosen_master, driver_options, is_local
+from slackwater.jobs.runtime.cache import cache
+from slackwater.jobs.runtime.jars import jars, spark_home
+from slackwater.jobs.runtime.java import java_home
+from slackwater.jobs.runtime.packaging import package_zip
+from slackwater.jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, chosen_master, driver_options, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Its modules import each other: of two threads that import them at once, one finds them half done. Great Expectations imports them too.
+# Its modules import each other: of two threads that import them at once, one finds them half done. Great
+# Expectations imports them too.
 IMPORTING_PYSPARK = threading.Lock()
 
 
 def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
-    """The Spark session with Delta; a second call gives the same one, with `conf` applied where Spark allows it.
+    """The Spark session with Delta; a second call gives the same one, with `conf` applied where Spark allows
+    it.
 
-    `master` is a Spark master URL; without it SLACKWATER_MASTER decides, else `local[*]`. `conf` holds Spark's own names
-    (`**{"spark.executor.memory": "4g"}`) and wins over ours. On a cluster our packages are shipped to the executors.
+    `master` is a Spark master URL; without it SLACKWATER_MASTER decides, else `local[*]`. `conf` holds
+    Spark's own names (`**{"spark.executor.memory": "4g"}`) and wins over ours. On a cluster our packages are
+    shipped to the executors.
 
-    In a plain Python process or under pytest this starts a JVM, whatever the user's shell has set. Under spark-submit the JVM runs already:
-    master and jars are those of its command line, and what it was told wins over our defaults.
-    Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable.
+    In a plain Python process or under pytest this starts a JVM, whatever the user's shell has set. Under
+    spark-submit the JVM runs already: master and jars are those of its command line, and what it was told
+    wins over our defaults. Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable.
     """
     with IMPORTING_PYSPARK:
         from pyspark.sql import SparkSession
@@ -65,10 +69,11 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
-    """Ends the work of this process and the jobs that it waits for; a second interrupt ends the process at once.
+    """Ends the work of this process and the jobs that it waits for; a second interrupt ends the process at
+    once.
 
-    Spark's own handler asks the JVM on the very connection that waits for it, and py4j logs what it then meets with its tracebacks. Another
-    thread has a connection of its own.
+    Spark's own handler asks the JVM on the very connection that waits for it, and py4j logs what it then
+    meets with its tracebacks. Another thread has a connection of its own.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     logging.disable(logging.ERROR)
@@ -87,7 +92,9 @@ def _cancel_jobs() -> None:
 
 
 def _prepare(local: bool) -> None:
-    """Sets what the start of a JVM reads from the environment. A SPARK_HOME of the user would start another Spark than ours."""
+    """Sets what the start of a JVM reads from the environment. A SPARK_HOME of the user would start another
+    Spark than ours.
+    """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["SPARK_HOME"] = str(spark_home())
     if local:
@@ -111,5 +118,6 @@ def _told() -> dict[str, str]:
     """What spark-submit was told, by its command line and its files."""
     from pyspark import SparkConf, SparkContext
 
-    SparkContext._ensure_initialized()  # joins the running JVM; before that a SparkConf sees nothing of the command line
+    # joins the running JVM; before that a SparkConf sees nothing of the command line
+    SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())

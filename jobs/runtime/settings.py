@@ -16,11 +16,14 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Without the check a column of the wrong width dies far away, with "Cannot call the method getInt".
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-    "spark.databricks.delta.snapshotPartitions": "2",  # Delta's 50 make the first read of a small table take 5 s
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",  # Spark's 10000 make any VACUUM take 26 s
-    # Python's arrays, numpy's and Arrow's, come from one heap that is kept from batch to batch, up to 128 MB: fresh pages for each take a
-    # quarter of a replay's CPU time, and a fifth of what is left where pages are small. Thresholds, in bytes, and huge pages, which Linux
-    # gives whom asks for them, are glibc's; elsewhere nothing reads them.
+    # Delta's 50 make the first read of a small table take 5 s
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Spark's 10000 make any VACUUM take 26 s
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    # Python's arrays, numpy's and Arrow's, come from one heap that is kept from batch to batch, up to 128 MB:
+    # fresh pages for each take a quarter of a replay's CPU time, and a fifth of what is left where pages are
+    # small. Thresholds, in bytes, and huge pages, which Linux gives whom asks for them, are glibc's;
+    # elsewhere nothing reads them.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "33554432",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "134217728",
@@ -30,7 +33,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.log.structuredLogging.enabled": "false",
 }
 
-# What one machine needs besides: few tasks, since each Python task costs 26 ms, and no listening on its networks.
+# What one machine needs besides: few tasks, since each Python task costs 26 ms, and no listening on its
+# networks.
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -40,14 +44,16 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 
 
 def driver_options() -> str:
-    """The options of the driver's JVM: Spark speaks of errors only, and out of memory ends it at once, since otherwise a thread that
-    collects may end alone and leave Python to wait for ever."""
+    """The options of the driver's JVM: Spark speaks of errors only, and out of memory ends it at once, since
+    otherwise a thread that collects may end alone and leave Python to wait for ever."""
     log = (Path(__file__).parent / "log4j2.properties").as_uri()
     return f"-Dlog4j2.configurationFile={log} -XX:+ExitOnOutOfMemoryError"
 
 
 def is_local(master: str | None) -> bool:
-    """Whether a Spark master means threads of one process. None is Spark's default, which does; its small cluster for tests does not."""
+    """Whether a Spark master means threads of one process. None is Spark's default, which does; its small
+    cluster for tests does not.
+    """
     return master is None or (master.startswith("local") and not master.startswith("local-cluster"))
 
 
@@ -57,8 +63,8 @@ def chosen_master() -> str:
 
 
 def tasks_here() -> int:
-    """How many tasks a session that names no master runs at a time in this very machine; one where a cluster does that, or where
-    spark-submit has chosen."""
+    """How many tasks a session that names no master runs at a time in this very machine; one where a cluster
+    does that, or where spark-submit has chosen."""
     threads = re.fullmatch(r"local\[(\*|\d+)(?:,.*)?\]", chosen_master())
     if threads is None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return 1

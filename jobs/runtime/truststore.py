@@ -1,6 +1,7 @@
 """The machine's certificates in the form that Java reads, for a Java that trusts only its own.
 
-Standard library only. A packaged Java brings its own list of authorities, so behind a proxy that inspects TLS it trusts nobody.
+Standard library only. A packaged Java brings its own list of authorities, so behind a proxy that inspects TLS
+it trusts nobody.
 """
 
 import hashlib
@@ -21,7 +22,9 @@ _BUNDLES = (
 
 
 def system_certificates() -> list[bytes]:
-    """The authorities that this machine trusts, DER-encoded, each once; empty where no bundle is found. SSL_CERT_FILE is honoured."""
+    """The authorities that this machine trusts, DER-encoded, each once; empty where no bundle is found.
+    SSL_CERT_FILE is honoured.
+    """
     context = ssl.create_default_context()
     if not context.get_ca_certs():  # OpenSSL's default was a folder, which it reads one certificate at a time
         bundle = next((path for path in _BUNDLES if Path(path).is_file()), None)
@@ -33,8 +36,9 @@ def system_certificates() -> list[bytes]:
 def keystore(certificates: list[bytes]) -> bytes:
     """A Java keystore (format JKS, version 2) of trusted certificates.
 
-    Layout, big-endian: magic, version, count; for each entry: tag 2, alias, creation time in ms, "X.509", length, DER; then
-    SHA-1 of password (UTF-16), "Mighty Aphrodite" and all of the above. Source: sun.security.provider.JavaKeyStore.
+    Layout, big-endian: magic, version, count; for each entry: tag 2, alias, creation time in ms, "X.509",
+    length, DER; then SHA-1 of password (UTF-16), "Mighty Aphrodite" and all of the above. Source:
+    sun.security.provider.JavaKeyStore.
     """
     body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
     for number, certificate in enumerate(certificates):

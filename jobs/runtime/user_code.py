@@ -1,4 +1,5 @@
-"""Brings the user's own code to where tasks run: files under names of their own by value, what they import by name in an archive.
+"""Brings the user's own code to where tasks run: files under names of their own by value, what they import by
+name in an archive.
 
 Knows Spark only; what the user's code is, is told by whoever has loaded it.
 """
@@ -10,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from jobs.runtime.cache import cache
-from jobs.runtime.packaging import archive
+from slackwater.jobs.runtime.cache import cache
+from slackwater.jobs.runtime.packaging import archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +22,8 @@ def ship(spark: SparkSession, by_value: Iterable[ModuleType], files: Mapping[str
     """Make the user's code known to all tasks that are sent from now on. May be called again.
 
     Args:
-        by_value: modules whose classes and functions travel inside of what uses them, since no executor could import them.
+        by_value: modules whose classes and functions travel inside of what uses them, since no executor could
+            import them.
         files: path in an archive → Python file; put on every executor's path.
     """
     from pyspark import cloudpickle

@@ -1,6 +1,8 @@
-"""The versions that tasks compute with, on the driver and on executors: where they differ, results may differ, and pickles may not load.
+"""The versions that tasks compute with, on the driver and on executors: where they differ, results may
+differ, and pickles may not load.
 
-Standard library only: an executor asks this file before anything else of ours, or of what a task needs, is imported there.
+Standard library only: an executor asks this file before anything else of ours, or of what a task needs, is
+imported there.
 """
 
 import hashlib
@@ -14,21 +16,25 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from jobs.errors import PermanentError
+from slackwater.jobs.errors import PermanentError
 
 _PACKAGES = ("pyarrow", "numpy", "deltalake", "rocksdict")
-_OURS = ("jobs", "windowing")
+_OURS = ("slackwater.jobs", "slackwater.windowing")
 
 Work = Callable[[Iterator[Any]], Iterator[Any]]
 
 
 class DifferentVersions(PermanentError):
-    """An executor computes with other versions than the driver. Facts: differing, name → (the driver's, the executor's)."""
+    """An executor computes with other versions than the driver. Facts: differing, name → (the driver's, the
+    executor's).
+    """
 
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Name → version of the packages that tasks compute with, as far as they are installed, and of our own code. Spark compares Pythons."""
+    """Name → version of the packages that tasks compute with, as far as they are installed, and of our own
+    code. Spark compares Pythons.
+    """
     found: dict[str, str] = {}
     for name in _PACKAGES:
         try:
@@ -45,18 +51,25 @@ def check_versions(of_driver: Mapping[str, str]) -> None:
         DifferentVersions: something has another version here than on the driver.
     """
     here = versions()
-    differing = {name: (wanted, here[name]) for name, wanted in of_driver.items() if here.get(name, wanted) != wanted}
+    differing = {
+        name: (wanted, here[name]) for name, wanted in of_driver.items() if here.get(name, wanted) != wanted
+    }
     if differing:
-        listed = ", ".join(f"{name} {found} where the driver has {wanted}" for name, (wanted, found) in differing.items())
+        listed = ", ".join(
+            f"{name} {found} where the driver has {wanted}" for name, (wanted, found) in differing.items()
+        )
         raise DifferentVersions(
-            f"the executor on {socket.gethostname()} has {listed}. Give the Python of the executors ({sys.executable}, chosen by "
+            f"the executor on {socket.gethostname()} has {listed}. Give the Python of the executors "
+            f"({sys.executable}, chosen by "
             "PYSPARK_PYTHON) the driver's versions.",
             differing=differing,
         )
 
 
 def checked(work: bytes) -> Work:
-    """The pickled function of an iterator as tasks on executors run it: versions are compared before anything of it is unpickled."""
+    """The pickled function of an iterator as tasks on executors run it: versions are compared before anything
+    of it is unpickled.
+    """
     of_driver = versions()
 
     def run(items: Iterator[Any]) -> Iterator[Any]:
@@ -69,7 +82,9 @@ def checked(work: bytes) -> Work:
 def _digest_of_our_code() -> str:
     """Ours is shipped to executors; another that is installed there must not come before it."""
     digest = hashlib.sha256()
-    for name, file in sorted((name, file) for package in _OURS for name, file in _modules(package, files(package))):
+    for name, file in sorted(
+        (name, file) for package in _OURS for name, file in _modules(package, files(package))
+    ):
         digest.update(f"{name}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:12]
 

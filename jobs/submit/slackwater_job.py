@@ -1,9 +1,10 @@
 """What spark-submit starts: the command line, on the arguments after this file.
 
-Nothing else may lie in this folder: it comes first on sys.path, where a file could take the place of a standard module.
+Nothing else may lie in this folder: it comes first on sys.path, where a file could take the place of a
+standard module.
 """
 
-from jobs.command_line import main
+from slackwater.jobs.command_line import main
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,5 @@
-"""`attempts`: every try at a slice, as an append-only log of what it came to. Also the advisory lease of a lineage.
+"""`attempts`: every try at a slice, as an append-only log of what it came to. Also the advisory lease of a
+lineage.
 
 A row is never changed: the newest row of a run_id says how that attempt stands.
 """
@@ -11,26 +12,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from jobs.tables.delta import Folder
-from jobs.tables.errors import CommitConflict
-from jobs.tables.owners import is_dead, this_process
-from jobs.tables.reading import StoredFiles, Within
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.owners import is_dead, this_process
+from slackwater.jobs.tables.reading import StoredFiles, Within
 
 LEASE = timedelta(minutes=3)
 OPEN = "claimed"
 # The step of an attempt that is no try at a slice: its claim keeps two upkeeps of the same tables apart.
 UPKEEP = "maintain"
-# How far each outcome lies from the claim: the farthest row counts, whatever the clocks were that two rows have their times from.
+# How far each outcome lies from the claim: the farthest row counts, whatever the clocks were that two rows
+# have their times from.
 _PROGRESS = {OPEN: 0, "staged": 1, "rejected": 1}
 _ENDED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One row of `attempts`, columns in the documented order (`jobs.tables.schemas.ATTEMPTS`).
+    """One row of `attempts`, columns in the documented order (`slackwater.jobs.tables.schemas.ATTEMPTS`).
 
-    `outcome` is claimed, staged, committed, rejected, failed or lost. `ledger_row` is the row that publish will commit, as JSON. Of upkeep
-    the slice is empty: from the moment of its claim to that moment.
+    `outcome` is claimed, staged, committed, rejected, failed or lost. `ledger_row` is the row that publish
+    will commit, as JSON. Of upkeep the slice is empty: from the moment of its claim to that moment.
     """
 
     run_id: str
@@ -67,7 +69,10 @@ class AttemptsReader:
 
     def standing(self) -> list[Attempt]:
         """How every attempt at a slice stands, the one that changed last at the end."""
-        return sorted((row for row in self._newest().values() if not row.is_upkeep), key=lambda row: (row.at, _progress(row)))
+        return sorted(
+            (row for row in self._newest().values() if not row.is_upkeep),
+            key=lambda row: (row.at, _progress(row)),
+        )
 
     def tries(self, slice_start: datetime, slice_end: datetime) -> int:
         """How many attempts at exactly this slice there have been."""
@@ -75,17 +80,29 @@ class AttemptsReader:
         return len(self._newest(where, Within.only("slice_start", slice_start)))
 
     def holders(self, now: datetime, table: DeltaTable | None = None) -> list[Attempt]:
-        """Attempts that hold the lease at `now` (in `table`, or as of now): claimed, not expired, not by a dead process of this host."""
+        """Attempts that hold the lease at `now` (in `table`, or as of now): claimed, not expired, not by a
+        dead process of this host.
+        """
         files = self.folder.files(table=table)
         where = (pc.field("expires_at") > now) & (pc.field("outcome") == OPEN)
         within = _without_ended(files).within(Within("expires_at", now, None), Within.only("outcome", OPEN))
-        alive = [run_id for run_id, row in self._newest(where, files=within).items() if not is_dead(row.owner or "")]
+        alive = [
+            run_id
+            for run_id, row in self._newest(where, files=within).items()
+            if not is_dead(row.owner or "")
+        ]
         # What has ended may have been recorded with the expiry of its claim, which its renewals lie behind.
-        stands = (self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id), files)[run_id] for run_id in alive)
+        stands = (
+            self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id), files)[run_id]
+            for run_id in alive
+        )
         return [row for row in stands if row.outcome == OPEN]
 
     def _newest(
-        self, where: pc.Expression | None = None, within: Within | None = None, files: StoredFiles | None = None
+        self,
+        where: pc.Expression | None = None,
+        within: Within | None = None,
+        files: StoredFiles | None = None,
     ) -> dict[str, Attempt]:
         newest: dict[str, Attempt] = {}
         some = self.folder.files() if files is None else files
@@ -98,8 +115,8 @@ class AttemptsReader:
 
 
 def _without_ended(files: StoredFiles) -> StoredFiles:
-    """Without the files of runs that have ended, which the log alone tells: of each file it has the least and the greatest run_id and
-    outcome. A chain of short slices leaves many of them within a lease's time."""
+    """Without the files of runs that have ended, which the log alone tells: of each file it has the least and
+    the greatest run_id and outcome. A chain of short slices leaves many of them within a lease's time."""
     actions = files.actions
     if "min.run_id" not in actions.column_names:
         return files
@@ -128,9 +145,13 @@ class AttemptsWriter(AttemptsReader):
         return row
 
     def claim(
-        self, attempt: Attempt, clock: Callable[[], datetime], rivals: Callable[[Attempt], bool] = lambda holder: True
+        self,
+        attempt: Attempt,
+        clock: Callable[[], datetime],
+        rivals: Callable[[Attempt], bool] = lambda holder: True,
     ) -> Attempt | None:
-        """Take the lease and record `attempt` as claimed, or None when somebody holds it. Two claims at once: one wins.
+        """Take the lease and record `attempt` as claimed, or None when somebody holds it. Two claims at once:
+        one wins.
 
         `rivals` says which holders count: those at work on the same branch.
         """
@@ -139,7 +160,9 @@ class AttemptsWriter(AttemptsReader):
             now = clock()
             if any(map(rivals, self.holders(now, table))):
                 return None
-            row = replace(attempt, owner=this_process(), claimed_at=now, expires_at=now + LEASE, outcome=OPEN, at=now)
+            row = replace(
+                attempt, owner=this_process(), claimed_at=now, expires_at=now + LEASE, outcome=OPEN, at=now
+            )
             try:
                 self.folder.append(self._arrow(row), expected=table)
             except CommitConflict:

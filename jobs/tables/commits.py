@@ -1,8 +1,9 @@
 """Whose a commit is: a token in its info tells our own commit, whose answer was lost, from somebody else's.
 
-A store may keep a commit and lose the answer: a time-out, a reset connection, or a conditional put that the client repeats and that then
-finds the file of its own first try. All of these look like a conflict or a failure, and the commit stands. So nothing is committed a
-second time before the log was asked whose the version is. A run id would not tell: two drivers may commit the same staged run at once.
+A store may keep a commit and lose the answer: a time-out, a reset connection, or a conditional put that the
+client repeats and that then finds the file of its own first try. All of these look like a conflict or a
+failure, and the commit stands. So nothing is committed a second time before the log was asked whose the
+version is. A run id would not tell: two drivers may commit the same staged run at once.
 """
 
 import json
@@ -13,7 +14,7 @@ from enum import Enum, auto
 from deltalake import CommitProperties, Transaction
 from pyarrow.fs import FileSystem
 
-from jobs.tables.log_files import commit_path
+from slackwater.jobs.tables.log_files import commit_path
 
 TOKEN = "slackwaterCommit"
 
@@ -28,14 +29,18 @@ class Owner(Enum):
 
 @dataclass(frozen=True)
 class PendingCommit:
-    """A commit that is to become `version` of the table in `folder`, tried once, and recognisable by its token."""
+    """A commit that is to become `version` of the table in `folder`, tried once, and recognisable by its
+    token.
+    """
 
     folder: FileSystem
     version: int
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def properties(self, transaction: Transaction | None = None) -> CommitProperties:
-        """What delta-rs writes into the commit. It must not retry: its second try would go behind our own first one."""
+        """What delta-rs writes into the commit. It must not retry: its second try would go behind our own
+        first one.
+        """
         return CommitProperties(
             custom_metadata={TOKEN: self.token},
             max_commit_retries=0,

@@ -1,4 +1,5 @@
-"""Where the published rows of two pipelines differ, by key and window: the same events in another order, or under other rules.
+"""Where the published rows of two pipelines differ, by key and window: the same events in another order, or
+under other rules.
 
 Stored tables only; neither declaration is needed. Reads, and changes nothing.
 """
@@ -9,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.errors import UsageError
-from jobs.tables.sql import query
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.tables.sql import query
+from slackwater.jobs.tables.warehouse import Warehouse
 
 _WINDOW = ("window_start", "window_end", "timestamp")
 _ROW = "__row"  # no column of a pipeline begins so
@@ -48,24 +49,34 @@ class Comparison:
         tables = [where.stored(name)["published"].read() for name in (left, right)]
         keys, others = (_keys(table) for table in tables)
         results = tuple(name for name in _results(tables[0]) if name in _results(tables[1]))
-        kinds = [(name, [table.schema.field(name).type for table in tables]) for name in (*keys, *results) if keys == others]
-        differing = [f"{name} ({first} and {second})" for name, (first, second) in kinds if not first.equals(second)]
+        kinds = [
+            (name, [table.schema.field(name).type for table in tables])
+            for name in (*keys, *results)
+            if keys == others
+        ]
+        differing = [
+            f"{name} ({first} and {second})" for name, (first, second) in kinds if not first.equals(second)
+        ]
         if keys != others or not results or differing:
             raise NotComparable(
-                f"{left} and {right} can't be compared: keys {', '.join(keys)} and {', '.join(others)}, results in common: "
+                f"{left} and {right} can't be compared: keys {', '.join(keys)} and {', '.join(others)}, "
+                "results in common: "
                 f"{', '.join(results) or 'none'}{', of different types: ' if differing else ''}{', '.join(differing)}. Give both the same "
                 "key_by, and the results that you want compared the same names and types."
             )
         return cls(tables[0], tables[1], keys, results)
 
     def differences(self) -> list[dict[str, Any]]:
-        """One row for each published row that only one has, or whose results differ: `key` by column, the window, timestamp, `row` (1, 2, …
-        where a window has several, by firing and order), `there` (``left``, ``right`` or ``both``), and the results of both as `left` and
-        `right`, by column; None where it is not. In order of window and key.
+        """One row for each published row that only one has, or whose results differ: `key` by column, the
+        window, timestamp, `row` (1, 2, … where a window has several, by firing and order), `there` (``left``,
+        ``right`` or ``both``), and the results of both as `left` and `right`, by column; None where it is
+        not. In order of window and key.
         """
         window = [*self.keys, *_WINDOW]
         listed = ", ".join(map(_name, window))
-        same = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*window, _ROW])
+        same = " AND ".join(
+            f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*window, _ROW]
+        )
         equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in self.results)
         sql = f"""
             WITH a AS ({self._numbered("published_left", listed)}), b AS ({self._numbered("published_right", listed)})

@@ -1,13 +1,15 @@
-"""How to go on where a file of a pipeline's tables is damaged: which run's rows it held, and what makes them again."""
+"""How to go on where a file of a pipeline's tables is damaged: which run's rows it held, and what makes them
+again.
+"""
 
 import re
 
-from jobs.errors import SlackwaterError
-from jobs.tables import schemas
-from jobs.tables.errors import DamagedFile
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.snapshots import ways_on
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.tables import schemas
+from slackwater.jobs.tables.errors import DamagedFile
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.snapshots import ways_on
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 _RUN = re.compile(r"(?:^run_id=|-)(\d{8}T\d{6}-[0-9a-f]{16})[/-]")
 _REBUILT = ("published", "corrections")
@@ -34,7 +36,9 @@ def _of_run(warehouse: Warehouse, pipeline: str, table: str, path: str) -> str:
     try:
         tables, row = _bound(warehouse, pipeline, named[1])
     except SlackwaterError as unreadable:
-        return f"It is of {table} of the run {named[1]}; which one that is can't be told: {unreadable.message}"
+        return (
+            f"It is of {table} of the run {named[1]}; which one that is can't be told: {unreadable.message}"
+        )
     if row is None:
         return f"It is of {table} of the run {named[1]}, which is not in the ledger: `slackwater run {pipeline}` stages the slice again."
     return f"It is of {table} of run {row.seq} ({row.run_id}). {ways_on(tables, pipeline, row)}"

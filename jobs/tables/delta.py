@@ -21,15 +21,15 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from jobs.errors import SlackwaterError
-from jobs.tables.commits import Owner, PendingCommit
-from jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
-from jobs.tables.log_files import LOG, check_commits, commit_path, damage
-from jobs.tables.parquet import write_sealed
-from jobs.tables.partitions import by_partition, folder_of
-from jobs.tables.reading import StoredFiles, Within, actions_of, files_within
-from jobs.tables.statistics import Statistics
-from jobs.tables.storage_errors import not_readable, not_writable, reads, reason
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.tables.commits import Owner, PendingCommit
+from slackwater.jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
+from slackwater.jobs.tables.log_files import LOG, check_commits, commit_path, damage
+from slackwater.jobs.tables.parquet import write_sealed
+from slackwater.jobs.tables.partitions import by_partition, folder_of
+from slackwater.jobs.tables.reading import StoredFiles, Within, actions_of, files_within
+from slackwater.jobs.tables.statistics import Statistics
+from slackwater.jobs.tables.storage_errors import not_readable, not_writable, reads, reason
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -41,7 +41,8 @@ _AT_ONCE = 4
 # Whenever a table is opened, all commits since its last checkpoint are read.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
 _OVERWRITTEN_BYTES = 32 << 20
-# A handle takes longer to bring up to date, to list files and to write with each version that it has moved on to.
+# A handle takes longer to bring up to date, to list files and to write with each version that it has moved on
+# to.
 _VERSIONS_OF_A_HANDLE = 10
 
 
@@ -85,10 +86,11 @@ def write_file(
     as_differences: Sequence[str] = (),
     bounded: Sequence[str] | None = None,
 ) -> WrittenFile:
-    """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, under `path` with the file's seal put before
-    its end. Commits nothing.
+    """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, under `path`
+    with the file's seal put before its end. Commits nothing.
 
-    For `as_differences` and `bounded` see `encoding`. A column of the table may itself be a dictionary; readers do not see it.
+    For `as_differences` and `bounded` see `encoding`. A column of the table may itself be a dictionary;
+    readers do not see it.
 
     Raises:
         WarehouseNotWritable: the folder can't be written.
@@ -104,19 +106,26 @@ def write_file(
 
 
 def _without_levels(table: pa.Table) -> pa.Table:
-    """`table`, whose columns without nulls are declared so: Parquet then stores nothing about nulls, and readers look for none."""
-    return pa.table(table.columns, pa.schema([field.with_nullable(table.column(field.name).null_count > 0) for field in table.schema]))
+    """`table`, whose columns without nulls are declared so: Parquet then stores nothing about nulls, and
+    readers look for none.
+    """
+    return pa.table(
+        table.columns,
+        pa.schema([field.with_nullable(table.column(field.name).null_count > 0) for field in table.schema]),
+    )
 
 
 def of_type(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """A column as a table's files have it: of its type, or a dictionary of such values, which readers do not see."""
+    """A column as a table's files have it: of its type, or a dictionary of such values, which readers do not
+    see.
+    """
     is_encoded = pa.types.is_dictionary(column.type) and column.type.value_type == kind
     return column if is_encoded else column.cast(kind)
 
 
 def hardly_repeats(column: pa.ChunkedArray) -> bool:
-    """Whether integers or times are too varied for a dictionary, which would be given up after much work, or integers so small that their
-    differences are no longer than places in one; the first ones tell."""
+    """Whether integers or times are too varied for a dictionary, which would be given up after much work, or
+    integers so small that their differences are no longer than places in one; the first ones tell."""
     kind = column.type
     if not pa.types.is_signed_integer(kind) and not pa.types.is_timestamp(kind):
         return False
@@ -128,16 +137,21 @@ def hardly_repeats(column: pa.ChunkedArray) -> bool:
     return bool(pc.count_distinct(sample).as_py() > len(sample) // 8)
 
 
-def encoding(as_differences: Sequence[str], schema: pa.Schema, bounded: Sequence[str] | None = None) -> dict[str, Any]:
-    """How a Parquet file is written: integers and times in `as_differences` as such, other columns with a dictionary as long as that
-    pays. Readers see no dictionary. The row groups have bounds of the columns in `bounded`, None for all; never of those that come as a
-    dictionary, where they would take longer than the column. What the log says of a whole file is another matter."""
+def encoding(
+    as_differences: Sequence[str], schema: pa.Schema, bounded: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """How a Parquet file is written: integers and times in `as_differences` as such, other columns with a
+    dictionary as long as that pays. Readers see no dictionary. The row groups have bounds of the columns in
+    `bounded`, None for all; never of those that come as a dictionary, where they would take longer than the
+    column. What the log says of a whole file is another matter."""
     return {
         "compression": "snappy",
         "use_dictionary": [name for name in schema.names if name not in as_differences],
         "column_encoding": dict.fromkeys(as_differences, "DELTA_BINARY_PACKED"),
         "write_statistics": [
-            field.name for field in schema if not pa.types.is_dictionary(field.type) and (bounded is None or field.name in bounded)
+            field.name
+            for field in schema
+            if not pa.types.is_dictionary(field.type) and (bounded is None or field.name in bounded)
         ],
         "store_schema": False,
         "write_page_checksum": True,
@@ -145,7 +159,8 @@ def encoding(as_differences: Sequence[str], schema: pa.Schema, bounded: Sequence
 
 
 def beside(work: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """`work` on each of `items`, which concern tables that are not each other's business, several at once; results in the items' order.
+    """`work` on each of `items`, which concern tables that are not each other's business, several at once;
+    results in the items' order.
 
     An error is raised where its item is due, when all items are done with.
     """
@@ -157,15 +172,17 @@ def beside(work: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made
 class Folder:
     """One Delta table: where it stands, its schema and its partition columns.
 
-    A handle that is done with is kept and brought up to date for who asks next, for some versions, which takes a fraction of opening the
-    table. Nobody else has it meanwhile, so what a caller got as of one version stays at that version. The list of files is kept, too.
+    A handle that is done with is kept and brought up to date for who asks next, for some versions, which
+    takes a fraction of opening the table. Nobody else has it meanwhile, so what a caller got as of one
+    version stays at that version. The list of files is kept, too.
 
     Raises (every method):
         NotADeltaTable: something else is there.
 
     Raises (every writing method):
         WarehouseNotWritable: the folder can't be written.
-        CommitConflict: only where `expected` is given: the table has moved since. If not, `expected` is the caller's no more.
+        CommitConflict: only where `expected` is given: the table has moved since. If not, `expected` is the
+            caller's no more.
         CommitUnknown: storage failed during a commit, and again when it was asked whether the commit stands.
     """
 
@@ -176,7 +193,9 @@ class Folder:
     _opened: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
     _seen: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
     _listed: list[tuple[int, pa.Table]] = field(default_factory=list, init=False, repr=False, compare=False)
-    _added: list[tuple[int, frozenset[str]]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _added: list[tuple[int, frozenset[str]]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def stored(cls, uri: str, partition_by: tuple[str, ...] = ()) -> "Folder | None":
@@ -210,7 +229,9 @@ class Folder:
         try:
             table = DeltaTable(self.uri, version=version)
         except TableNotFoundError:
-            if "://" not in self.uri:  # in a local folder that it may not enter delta-rs finds nothing, either
+            if (
+                "://" not in self.uri
+            ):  # in a local folder that it may not enter delta-rs finds nothing, either
                 with reads(self.uri):
                     filesystem(self.uri).get_file_info(LOG)
             return None
@@ -226,7 +247,9 @@ class Folder:
             return refused
         with reads(self.uri):
             lost = damage(filesystem(self.uri), self.uri)
-        return lost or NotADeltaTable(f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}).", uri=self.uri)
+        return lost or NotADeltaTable(
+            f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}).", uri=self.uri
+        )
 
     @contextmanager
     def found(self) -> Iterator[DeltaTable | None]:
@@ -236,7 +259,9 @@ class Folder:
         self._keep(table)
 
     def _at_first(self, table: DeltaTable) -> DeltaTable:
-        """A handle that was just opened: what was known of the table may have been of another, which stood there before."""
+        """A handle that was just opened: what was known of the table may have been of another, which stood
+        there before.
+        """
         self._opened[:] = self._seen[:] = [table.version()]
         self._listed.clear()
         return table
@@ -244,11 +269,15 @@ class Folder:
     def _keep(self, table: DeltaTable | None) -> None:
         if table is not None:
             self._seen[:] = [max([table.version(), *self._seen])]
-        if table is not None and all(table.version() - first < _VERSIONS_OF_A_HANDLE for first in self._opened):
+        if table is not None and all(
+            table.version() - first < _VERSIONS_OF_A_HANDLE for first in self._opened
+        ):
             self._kept[:] = [table]
 
     def _refreshed(self) -> DeltaTable | None:
-        """The kept handle as of now, which is the caller's alone from here on. None where there is none, or its table was removed."""
+        """The kept handle as of now, which is the caller's alone from here on. None where there is none, or
+        its table was removed.
+        """
         try:
             table = self._kept.pop()
             version, folder = table.version(), filesystem(self.uri)
@@ -290,7 +319,9 @@ class Folder:
                 )
             )
         except (OSError, DeltaError) as error:
-            made = self.find()  # another process may have been first; a retry of ours would commit a second version
+            made = (
+                self.find()
+            )  # another process may have been first; a retry of ours would commit a second version
             if made is None:
                 raise not_writable(self.uri, error) from error
             return made
@@ -302,7 +333,9 @@ class Folder:
         return StoredLayout(pa.schema(table.schema()), tuple(table.metadata().partition_columns))
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
-        """Add columns at the end of the table; they are null in its rows so far. Those that it has already are left alone."""
+        """Add columns at the end of the table; they are null in its rows so far. Those that it has already
+        are left alone.
+        """
         while fields:
             try:
                 self.open().alter.add_columns(list(Schema.from_arrow(pa.schema(fields)).fields))
@@ -313,8 +346,8 @@ class Folder:
             return
 
     def add_fields(self) -> None:
-        """Add the fields that this folder's schema has inside of columns and the table has not; they are null in its rows so far. They
-        stand behind those that are there: readers go by their names."""
+        """Add the fields that this folder's schema has inside of columns and the table has not; they are null
+        in its rows so far. They stand behind those that are there: readers go by their names."""
         while True:
             try:
                 write_deltalake(self.open(), self.schema.empty_table(), mode="append", schema_mode="merge")
@@ -324,10 +357,17 @@ class Folder:
                 raise not_writable(self.uri, error) from error
             return
 
-    def read(self, columns: Sequence[str] | None = None, where: pc.Expression | None = None, within: Within | None = None) -> pa.Table:
-        """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes are not read.
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        within: Within | None = None,
+    ) -> pa.Table:
+        """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes
+        are not read.
 
-        Give `within`, bounds of all rows that are wanted, wherever a table grows: finding the files then costs the same for many.
+        Give `within`, bounds of all rows that are wanted, wherever a table grows: finding the files then
+        costs the same for many.
         """
         names = list(columns) if columns is not None else self.schema.names
         with self.found() as table:
@@ -336,7 +376,11 @@ class Folder:
             return self.read_at(table, names, where, within)
 
     def read_at(
-        self, table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expression | None = None, within: Within | None = None
+        self,
+        table: DeltaTable,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        within: Within | None = None,
     ) -> pa.Table:
         """As `read`, of the table as it was opened."""
         names = self.schema.names if columns is None else columns
@@ -345,7 +389,9 @@ class Folder:
             files = files.among(fragment.path for fragment in table.to_pyarrow_dataset().get_fragments(where))
         return files.read(names, where)
 
-    def append(self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None) -> None:
+    def append(
+        self, rows: pa.Table, expected: DeltaTable | None = None, transaction: Transaction | None = None
+    ) -> None:
         """Append `rows` in one commit; with `expected`, only if the table is still at that version."""
         if expected is None and not self._kept:
             self._keep(self.ensure())
@@ -360,7 +406,9 @@ class Folder:
         return write_file(self.uri, path, rows, dict.fromkeys(self.partition_by, value), varied)
 
     def files(self, *bounds: Within, table: DeltaTable | None = None) -> StoredFiles:
-        """The files that may hold rows within all `bounds`, of the table as it was opened, else as of now; none where there is none."""
+        """The files that may hold rows within all `bounds`, of the table as it was opened, else as of now;
+        none where there is none.
+        """
         if table is None:
             with self.found() as opened:
                 actions = pa.table({}) if opened is None else self._actions(opened)
@@ -372,7 +420,9 @@ class Folder:
         """As `files`, of the version that was looked at last; storage is asked only where none was."""
         if not self._listed:
             return self.files(*bounds)
-        return StoredFiles(files_within(self._listed[0][1], *bounds), self.uri, filesystem(self.uri), self.schema)
+        return StoredFiles(
+            files_within(self._listed[0][1], *bounds), self.uri, filesystem(self.uri), self.schema
+        )
 
     def _actions(self, table: DeltaTable) -> pa.Table:
         version = table.version()
@@ -392,36 +442,50 @@ class Folder:
         *,
         changes_data: bool = True,
     ) -> None:
-        """Make files that were written into the folder part of the table and take `removed` out of it, in one commit; with `expected`,
-        only if the table is still at that version. Does nothing without files and a transaction. A commit of which `changes_data` is
-        False has the same rows in other files; streams pass it by."""
+        """Make files that were written into the folder part of the table and take `removed` out of it, in one
+        commit; with `expected`, only if the table is still at that version. Does nothing without files and a
+        transaction. A commit of which `changes_data` is False has the same rows in other files; streams pass
+        it by."""
         now_ms = int(datetime.now(UTC).timestamp() * 1000)
         actions: list[AddAction | RemoveAction] = [
-            AddAction(file.path, file.bytes, file.partition, now_ms, changes_data, file.statistics) for file in files
+            AddAction(file.path, file.bytes, file.partition, now_ms, changes_data, file.statistics)
+            for file in files
         ]
         gone = [] if removed is None else removed.described()
-        actions += [RemoveAction(path, changes_data, now_ms, size, partition) for path, size, partition in gone]
+        actions += [
+            RemoveAction(path, changes_data, now_ms, size, partition) for path, size, partition in gone
+        ]
         if not actions and transaction is None:
             return
 
         def write(table: DeltaTable, properties: CommitProperties) -> None:
             partition_by = list(self.partition_by) or None
-            table.create_write_transaction(actions, "append", table.schema(), partition_by, commit_properties=properties)
+            table.create_write_transaction(
+                actions, "append", table.schema(), partition_by, commit_properties=properties
+            )
 
         version = self._commit(write, expected, transaction)
-        self._added[:] = [(version, frozenset(action.path for action in actions if isinstance(action, AddAction)))]
+        self._added[:] = [
+            (version, frozenset(action.path for action in actions if isinstance(action, AddAction)))
+        ]
 
     def has_not_moved_since_adding(self, paths: Iterable[str]) -> bool:
-        """Whether the newest commit is one of this process that added all of `paths`: the table has them, which its list need not say."""
+        """Whether the newest commit is one of this process that added all of `paths`: the table has them,
+        which its list need not say.
+        """
         for version, added in self._added:
-            own, following = filesystem(self.uri).get_file_info([commit_path(version), commit_path(version + 1)])
+            own, following = filesystem(self.uri).get_file_info(
+                [commit_path(version), commit_path(version + 1)]
+            )
             return bool(own.is_file) and not following.is_file and added.issuperset(paths)
         return False
 
     def overwrite(self, table: DeltaTable, rows: pa.RecordBatchReader) -> None:
-        """Make `rows` all that the table holds, with this folder's partition columns, in one commit, if it is still as it was opened.
+        """Make `rows` all that the table holds, with this folder's partition columns, in one commit, if it is
+        still as it was opened.
 
-        delta-rs writes the files, without page checksums: it changes partition columns in no commit of files that others wrote.
+        delta-rs writes the files, without page checksums: it changes partition columns in no commit of files
+        that others wrote.
         """
 
         def write(table: DeltaTable, properties: CommitProperties) -> None:
@@ -439,10 +503,13 @@ class Folder:
         self._commit(write, table, None)
 
     def _commit(
-        self, write: Callable[[DeltaTable, CommitProperties], None], expected: DeltaTable | None, transaction: Transaction | None
+        self,
+        write: Callable[[DeltaTable, CommitProperties], None],
+        expected: DeltaTable | None,
+        transaction: Transaction | None,
     ) -> int:
-        """Make one commit exactly once, also where the answer to it is lost; without `expected`, behind whatever others commit first.
-        Returns its version."""
+        """Make one commit exactly once, also where the answer to it is lost; without `expected`, behind
+        whatever others commit first. Returns its version."""
         while True:
             table = expected if expected is not None else self.ensure()
             pending = PendingCommit(filesystem(self.uri), table.version() + 1)
@@ -467,8 +534,10 @@ class Folder:
             return pending.owner()
         except OSError as error:
             raise CommitUnknown(
-                f"{self.uri}: writing version {pending.version} failed ({reason(failure)}), and the log can't be read to see "
-                f"whether it was committed all the same ({reason(error)}). Run the same command again: it goes on from what stands.",
+                f"{self.uri}: writing version {pending.version} failed ({reason(failure)}), and the log "
+                "can't be read to see "
+                f"whether it was committed all the same ({reason(error)}). Run the same command again: it "
+                "goes on from what stands.",
                 uri=self.uri,
                 version=pending.version,
             ) from failure

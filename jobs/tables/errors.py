@@ -1,6 +1,6 @@
 """What can be wrong with a warehouse or one of its tables."""
 
-from jobs.errors import PermanentError, RetryableError, UsageError
+from slackwater.jobs.errors import PermanentError, RetryableError, UsageError
 
 
 class NotADeltaTable(UsageError):
@@ -16,7 +16,9 @@ class WarehouseNotReadable(UsageError):
 
 
 class StorageFailed(RetryableError):
-    """Storage did not do what it was asked for: a time-out, a lost connection, throttling, an error of its own or of unknown cause."""
+    """Storage did not do what it was asked for: a time-out, a lost connection, throttling, an error of its
+    own or of unknown cause.
+    """
 
 
 class StorageFull(RetryableError):
@@ -48,7 +50,9 @@ class NoRuns(UsageError):
 
 
 class CommitConflict(PermanentError):
-    """Somebody else committed to the table since it was opened. Callers decide what that means; it never reaches a user."""
+    """Somebody else committed to the table since it was opened. Callers decide what that means; it never
+    reaches a user.
+    """
 
 
 class CommitUnknown(RetryableError):
@@ -64,7 +68,9 @@ class SnapshotGone(UsageError):
 
 
 class DamagedFile(PermanentError):
-    """What stands in a file is not what was written into it. Facts: uri (of the table), path (below it), wrong."""
+    """What stands in a file is not what was written into it. Facts: uri (of the table), path (below it),
+    wrong.
+    """
 
 
 class DamagedSnapshot(PermanentError):

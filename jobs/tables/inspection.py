@@ -1,4 +1,5 @@
-"""Answers the questions of the inspection verbs from the stored tables, without a JVM and without the pipeline's declaration.
+"""Answers the questions of the inspection verbs from the stored tables, without a JVM and without the
+pipeline's declaration.
 
 Reads only; says when a roll-forward is open, and leaves it open.
 """
@@ -11,19 +12,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import UsageError
-from jobs.tables import snapshot_diff
-from jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
-from jobs.tables.named_keys import is_key
-from jobs.tables.reading import Within
-from jobs.tables.snapshots import snapshot_files
-from jobs.tables.spans import Span
-from jobs.tables.staging import read_staged
-from jobs.tables.warehouse import APPLICATION, Tables, Warehouse
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.tables import snapshot_diff
+from slackwater.jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
+from slackwater.jobs.tables.named_keys import is_key
+from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.snapshots import snapshot_files
+from slackwater.jobs.tables.spans import Span
+from slackwater.jobs.tables.staging import read_staged
+from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 
 
 class LiveRows(NamedTuple):
-    """Rows of a staged table, and for each the seq of its run: beside them, for a column of the source may have any name."""
+    """Rows of a staged table, and for each the seq of its run: beside them, for a column of the source may
+    have any name.
+    """
 
     rows: pa.Table
     seqs: pa.ChunkedArray
@@ -59,19 +62,22 @@ class Inspection:
         done = self._rolled_forward()
         if head is not None and head.seq > done:
             print(
-                f"{self.pipeline}: `published` is as of run {done}, the ledger at {head.seq}; the next writing command, for example "
+                f"{self.pipeline}: `published` is as of run {done}, the ledger at {head.seq}; the next "
+                "writing command, for example "
                 f"`slackwater publish {self.pipeline}`, finishes the roll-forward.",
                 file=sys.stderr,
             )
 
     def runs(self, since: int) -> list[tuple[LedgerRow, list[str]]]:
-        """Ledger rows after `since`, each with the window dates that it changed in `published`: none until that has rolled it forward.
-        Without a window, the date of a row's timestamp; "" where it has neither.
+        """Ledger rows after `since`, each with the window dates that it changed in `published`: none until
+        that has rolled it forward. Without a window, the date of a row's timestamp; "" where it has neither.
         """
         rows = self.tables.ledger.rows(since)
         touched: dict[int, set[str]] = {row.seq: set() for row in rows}
         changed = (pc.field("seq") > since) & (pc.field("seq") <= self._rolled_forward())
-        changes = self.tables["corrections"].read(["seq", "window_start", "timestamp"], changed, Within("seq", since + 1, None))
+        changes = self.tables["corrections"].read(
+            ["seq", "window_start", "timestamp"], changed, Within("seq", since + 1, None)
+        )
         days = pc.coalesce(changes.column("window_start"), changes.column("timestamp")).to_pylist()
         for seq, day in zip(changes.column("seq").to_pylist(), days, strict=True):
             touched.setdefault(seq, set()).add("" if day is None else day.strftime("%Y-%m-%d"))
@@ -93,7 +99,10 @@ class Inspection:
             return self.tables.ledger.row(seq)
         head = self.tables.ledger.head(MAIN)
         if head is None:
-            raise UsageError(f"{self.pipeline} has no committed run yet; `slackwater runs {self.pipeline}` shows its attempts.")
+            raise UsageError(
+                f"{self.pipeline} has no committed run yet; `slackwater runs {self.pipeline}` shows its "
+                "attempts."
+            )
         return head
 
     def at(self, name: str) -> LedgerRow:
@@ -126,8 +135,14 @@ class Inspection:
         return found
 
     def lineage_of(self, rows: Sequence[LedgerRow]) -> dict[int, str | None]:
-        """By seq, of a run: the branch in which it is live now, main before others, or None. Of another row: the runs that it made live."""
-        heads = [head for head in (self.tables.ledger.head(), *(branch.head for branch in self.branches())) if head is not None]
+        """By seq, of a run: the branch in which it is live now, main before others, or None. Of another row:
+        the runs that it made live.
+        """
+        heads = [
+            head
+            for head in (self.tables.ledger.head(), *(branch.head for branch in self.branches()))
+            if head is not None
+        ]
         found: dict[int, str | None] = {}
         for row in rows:
             if row.kind in RUN_KINDS:
@@ -137,17 +152,28 @@ class Inspection:
         return found
 
     def differences(self, left: str, right: str) -> list[dict[str, Any]]:
-        """Where the snapshots as of two ledger rows (see `at`) differ; columns as of `jobs.tables.snapshot_diff.differences`."""
-        sides = [{table: self._snapshot_of(self.at(name), table) for table in snapshot_diff.TABLES} for name in (left, right)]
+        """Where the snapshots as of two ledger rows (see `at`) differ; columns as of
+        `slackwater.jobs.tables.snapshot_diff.differences`.
+        """
+        sides = [
+            {table: self._snapshot_of(self.at(name), table) for table in snapshot_diff.TABLES}
+            for name in (left, right)
+        ]
         return snapshot_diff.differences(sides[0], sides[1], self.key_columns())
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The validations of a run."""
         run_id = self.run(seq).run_id
-        return self.tables["validations"].read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id)).to_pylist()
+        return (
+            self.tables["validations"]
+            .read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
+            .to_pylist()
+        )
 
     def open_attempts(self) -> list[dict[str, Any]]:
-        """Attempts that the ledger does not have, oldest first. One that died between its commit and its record is none of them."""
+        """Attempts that the ledger does not have, oldest first. One that died between its commit and its
+        record is none of them.
+        """
         committed = {row.run_id for row in self.tables.ledger.rows()}
         return [asdict(row) for row in self.tables.attempts.standing() if row.run_id not in committed]
 
@@ -164,8 +190,12 @@ class Inspection:
         head = self.run(None)
         seqs = {row.run_id: row.seq for row in self.tables.ledger.live_runs(head)}
         within = Within("run_id", min(seqs, default=""), max(seqs, default=""))
-        rows = self.tables[table].read(where=pc.field("run_id").isin(pa.array(list(seqs), pa.string())), within=within)
-        of_each = pa.chunked_array([[seqs[run_id] for run_id in rows.column("run_id").to_pylist()]], pa.int64())
+        rows = self.tables[table].read(
+            where=pc.field("run_id").isin(pa.array(list(seqs), pa.string())), within=within
+        )
+        of_each = pa.chunked_array(
+            [[seqs[run_id] for run_id in rows.column("run_id").to_pylist()]], pa.int64()
+        )
         return LiveRows(rows, of_each).take(pc.sort_indices(of_each))
 
     def late(self, key: str | None = None, seq: int | None = None) -> LiveRows:

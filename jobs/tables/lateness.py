@@ -1,7 +1,8 @@
 """How many late rows another allowed lateness would have saved: a pure function on rows of `late_events`.
 
-The watermarks are as recorded, and a lateness moves none, so for windows that do not merge the answer is exact. A session is asked for by
-the row's own window; one that it could have joined might have taken it with less.
+The watermarks are as recorded, and a lateness moves none, so for windows that do not merge the answer is
+exact. A session is asked for by the row's own window; one that it could have joined might have taken it with
+less.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +22,9 @@ _STEPS = (
 
 @dataclass(frozen=True)
 class Saved:
-    """With this allowed lateness, so many of the late rows would have been taken by a window; and with it they are,
-    once the arrivals [restate_from, restate_to) are restated: no lateness that is declared later brings back what
-    was collected. None where no row is saved."""
+    """With this allowed lateness, so many of the late rows would have been taken by a window; and with it
+    they are, once the arrivals [restate_from, restate_to) are restated: no lateness that is declared later
+    brings back what was collected. None where no row is saved."""
 
     lateness: timedelta
     rows: int
@@ -41,7 +42,8 @@ def needed(windows: Sequence[dict[str, datetime]], watermark: datetime) -> timed
 
 
 def report(late: pa.Table, reopened_from: Callable[[datetime], datetime]) -> list[Saved]:
-    """Rows saved by each lateness, in rising order, from the last that saves none to the least that saves all. Empty where none is late.
+    """Rows saved by each lateness, in rising order, from the last that saves none to the least that saves
+    all. Empty where none is late.
 
     `reopened_from` says where a restatement has to begin to take rows for a window with that last instant.
     """

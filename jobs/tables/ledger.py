@@ -1,6 +1,7 @@
 """`runs`, the ledger: the only table that says which rows of all other tables exist.
 
-Appended by compare-and-swap on the branch head, never changed. Rows are typed here; what a row means is the run protocol's business.
+Appended by compare-and-swap on the branch head, never changed. Rows are typed here; what a row means is the
+run protocol's business.
 """
 
 import json
@@ -14,21 +15,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import LostRaceError
-from jobs.tables import schemas
-from jobs.tables.delta import Folder
-from jobs.tables.erasures import Erased, Left
-from jobs.tables.errors import CommitConflict, NewerFormat, NoRuns
-from jobs.tables.reading import StoredFiles, Within
-from jobs.tables.spans import Span, Spans, seqs_of, spans_of
+from slackwater.jobs.errors import LostRaceError
+from slackwater.jobs.tables import schemas
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.erasures import Erased, Left
+from slackwater.jobs.tables.errors import CommitConflict, NewerFormat, NoRuns
+from slackwater.jobs.tables.reading import StoredFiles, Within
+from slackwater.jobs.tables.spans import Span, Spans, seqs_of, spans_of
 
 MAIN = "main"
 # Rows of these kinds have panes and a snapshot, and continue their branch; the others only say what is live.
 RUN_KINDS = frozenset({"run", "close"})
-# A row that declares another table the same as the source that the live runs have read: they count as having read its version.
+# A row that declares another table the same as the source that the live runs have read: they count as having
+# read its version.
 ADOPT = "adopt"
-# A row that takes rows out of the tables: they count as never written from then on. Its inputs are the versions of the source that deleted
-# theirs, which count as if these had never been there.
+# A row that takes rows out of the tables: they count as never written from then on. Its inputs are the
+# versions of the source that deleted theirs, which count as if these had never been there.
 ERASE = "erase"
 # Folder → (files that may hold rows of that kind, these rows).
 _ERASURES: "dict[str, tuple[tuple[str, ...], list[LedgerRow]]]" = {}
@@ -36,8 +38,8 @@ _ERASURES: "dict[str, tuple[tuple[str, ...], list[LedgerRow]]]" = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """What a run read of one source table: its own id (None: not known, as in ledgers of format 1), its pinned version, and the files,
-    rows and bytes that were read."""
+    """What a run read of one source table: its own id (None: not known, as in ledgers of format 1), its
+    pinned version, and the files, rows and bytes that were read."""
 
     table: str
     table_id: str | None = None
@@ -49,7 +51,7 @@ class Input:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerRow:
-    """One row of `runs`, columns in the documented order (`jobs.tables.schemas.RUNS`)."""
+    """One row of `runs`, columns in the documented order (`slackwater.jobs.tables.schemas.RUNS`)."""
 
     seq: int
     run_id: str
@@ -134,7 +136,8 @@ def refuse_newer(values: dict[str, Any]) -> None:
     """
     if values["format_version"] > schemas.FORMAT_VERSION:
         raise NewerFormat(
-            f"run {values['seq'] or values['run_id']} was written in format {values['format_version']} by slackwater {values['version']}; "
+            f"run {values['seq'] or values['run_id']} was written in format {values['format_version']} by "
+            f"slackwater {values['version']}; "
             f"this one reads up to {schemas.FORMAT_VERSION}. Install that version or a newer one.",
             seq=values["seq"],
             format_version=values["format_version"],
@@ -156,7 +159,8 @@ def _from_values(values: dict[str, Any]) -> LedgerRow:
 
 
 class LedgerReader:
-    """Reads the ledger of one pipeline. Files that a question excludes are pruned by their statistics on `seq`.
+    """Reads the ledger of one pipeline. Files that a question excludes are pruned by their statistics on
+    `seq`.
 
     Raises (every method):
         NewerFormat: a row was written by a newer version of the product.
@@ -188,11 +192,17 @@ class LedgerReader:
         files = self.folder.files()
         seq = _newest_seq(files)
         where = pc.field("seq") == seq
-        return self._rows(files.within(Within.only("seq", seq)).read(self.folder.schema.names, where))[0] if seq else None
+        return (
+            self._rows(files.within(Within.only("seq", seq)).read(self.folder.schema.names, where))[0]
+            if seq
+            else None
+        )
 
     def by_run_id(self, run_id: str) -> LedgerRow | None:
         """The row that a run was committed as, if it was."""
-        found = self._rows(self.folder.read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id)))
+        found = self._rows(
+            self.folder.read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
+        )
         return found[0] if found else None
 
     def head(self, branch: str = MAIN) -> LedgerRow | None:
@@ -200,7 +210,9 @@ class LedgerReader:
         return self._newest_of(self.folder.files(), branch)
 
     def _newest_of(self, files: StoredFiles, branch: str) -> LedgerRow | None:
-        """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics on branch and seq."""
+        """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics
+        on branch and seq.
+        """
         for first, last in sorted(_ranges(files, branch), key=lambda found: found[1], reverse=True):
             where = (pc.field("seq") >= first) & (pc.field("seq") <= last) & (pc.field("branch") == branch)
             rows = self._rows(files.within(Within("seq", first, last)).read(self.folder.schema.names, where))
@@ -214,7 +226,9 @@ class LedgerReader:
         return next((branch for branch in found if branch.name == name), None)
 
     def branches(self) -> "list[Branch]":
-        """Every branch beside main that was not dropped, in the order of their forks. What their heads have live must be kept."""
+        """Every branch beside main that was not dropped, in the order of their forks. What their heads have
+        live must be kept.
+        """
         return self._branches(pc.field("branch") != MAIN)
 
     def _branches(self, where: pc.Expression, within: Within | None = None) -> "list[Branch]":
@@ -224,24 +238,32 @@ class LedgerReader:
             heads[row.branch] = row
             if row.kind == "fork":
                 forks[row.branch] = row
-        return [Branch(fork, heads[name]) for name, fork in sorted(forks.items(), key=_seq) if heads[name].kind != "drop"]
+        return [
+            Branch(fork, heads[name])
+            for name, fork in sorted(forks.items(), key=_seq)
+            if heads[name].kind != "drop"
+        ]
 
     def live_runs(self, head: LedgerRow, since: datetime | None = None) -> list[LedgerRow]:
-        """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose slice ends after it. Their
-        inputs are what they count as having read, see `ADOPT`.
+        """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose
+        slice ends after it. Their inputs are what they count as having read, see `ADOPT`.
 
         Rows that are not live are not read, nor are files that lie wholly before `since`.
         """
         if not head.live:
             return []
-        where = reduce(or_, ((pc.field("seq") >= span.first_seq) & (pc.field("seq") <= span.last_seq) for span in head.live))
+        where = reduce(
+            or_,
+            ((pc.field("seq") >= span.first_seq) & (pc.field("seq") <= span.last_seq) for span in head.live),
+        )
         if since is not None:
             where = where & (pc.field("slice_end") > since)
         rows = {row.seq: row for row in self._as_adopted(head, self._rows(self.folder.read(where=where)))}
         return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
 
     def snapshot_owner(self, head: LedgerRow) -> LedgerRow | None:
-        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live span.
+        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live
+        span.
 
         None for a branch that was forked at the start of the lineage and has not run yet.
         """
@@ -260,7 +282,10 @@ class LedgerReader:
         # Every read of the ledger asks for them; a file that it names never changes.
         paths = tuple(files.actions.column("path").to_pylist())
         if _ERASURES.get(self.folder.uri, ((), []))[0] != paths:
-            _ERASURES[self.folder.uri] = paths, _rows(files.read(self.folder.schema.names, pc.field("kind") == ERASE))
+            _ERASURES[self.folder.uri] = (
+                paths,
+                _rows(files.read(self.folder.schema.names, pc.field("kind") == ERASE)),
+            )
         return _ERASURES[self.folder.uri][1]
 
     def left(self) -> Left:
@@ -294,16 +319,23 @@ class LedgerReader:
         ]
 
     def _as_adopted(self, head: LedgerRow, rows: list[LedgerRow]) -> list[LedgerRow]:
-        """`rows` as they count at `head`: one that was live when another table was declared the same as its source has read that one, at
-        the version that was declared."""
+        """`rows` as they count at `head`: one that was live when another table was declared the same as its
+        source has read that one, at the version that was declared."""
         found = _rows(self.folder.read(where=pc.field("kind") == ADOPT, within=Within.only("kind", ADOPT)))
         for adoption in (row for row in found if row.seq <= head.seq):
-            rows = [replace(row, inputs=_adopted(row.inputs, adoption)) if row.is_live_in(adoption) else row for row in rows]
+            rows = [
+                replace(row, inputs=_adopted(row.inputs, adoption)) if row.is_live_in(adoption) else row
+                for row in rows
+            ]
         return rows
 
     def start_of(self, head: LedgerRow) -> datetime:
-        """Where the lineage of `head`'s branch begins: the start of its first live slice, else what its fork says."""
-        first = head if not head.live or head.live[0].first_seq == head.seq else self.row(head.live[0].first_seq)
+        """Where the lineage of `head`'s branch begins: the start of its first live slice, else what its fork
+        says.
+        """
+        first = (
+            head if not head.live or head.live[0].first_seq == head.seq else self.row(head.live[0].first_seq)
+        )
         assert first.slice_start is not None
         return first.slice_start
 
@@ -311,7 +343,10 @@ class LedgerReader:
 def _adopted(inputs: Iterable[Input], adoption: LedgerRow) -> tuple[Input, ...]:
     declared = {item.table: item for item in adoption.inputs}
     new = ((item, declared.get(item.table)) for item in inputs)
-    return tuple(item if same is None else replace(item, table_id=same.table_id, version=same.version) for item, same in new)
+    return tuple(
+        item if same is None else replace(item, table_id=same.table_id, version=same.version)
+        for item, same in new
+    )
 
 
 @dataclass(frozen=True)
@@ -340,8 +375,8 @@ class LedgerWriter(LedgerReader):
     """Appends to the ledger.
 
     Args:
-        table_versions: the newest versions of the pipeline's tables that this process has seen, by their names; recorded in each row, so
-            that a table whose log loses its newest commits is found out.
+        table_versions: the newest versions of the pipeline's tables that this process has seen, by their
+            names; recorded in each row, so that a table whose log loses its newest commits is found out.
     """
 
     def __init__(self, folder: Folder, table_versions: Callable[[], Mapping[str, int]] = dict) -> None:
@@ -356,11 +391,13 @@ class LedgerWriter(LedgerReader):
         committed_at: Callable[[], datetime],
         beside: Mapping[str, int] | None = None,
     ) -> list[LedgerRow]:
-        """Append `rows` to `branch`, bound to the next seqs, in one commit, if `parent_seq` is still its head.
+        """Append `rows` to `branch`, bound to the next seqs, in one commit, if `parent_seq` is still its
+        head.
 
-        The only commit point of a run, a fork, a publish, a restore, a close or a drop. `rows` are in slice order; seq, branch,
-        committed_at and table_versions of each are set here. So are parent_seq and live of a run or close, which continues the
-        branch; rows of other kinds (see `jobs.tables.lineage`) bring their live, and a fork brings its parent. `beside`: heads of
+        The only commit point of a run, a fork, a publish, a restore, a close or a drop. `rows` are in slice
+        order; seq, branch, committed_at and table_versions of each are set here. So are parent_seq and live
+        of a run or close, which continues the branch; rows of other kinds (see
+        `slackwater.jobs.tables.lineage`) bring their live, and a fork brings its parent. `beside`: heads of
         other branches that must not have moved either. Returns the rows as committed.
 
         Raises:
@@ -377,7 +414,10 @@ class LedgerWriter(LedgerReader):
             staged = [replace(row, table_versions=versions) for row in rows]
             bound = _bind(branch, staged, head, _newest_seq(files), committed_at())
             try:
-                self.folder.append(pa.Table.from_pylist([_row(row) for row in bound], schema=self.folder.schema), expected=table)
+                self.folder.append(
+                    pa.Table.from_pylist([_row(row) for row in bound], schema=self.folder.schema),
+                    expected=table,
+                )
             except CommitConflict:
                 continue
             return bound
@@ -387,17 +427,24 @@ def _refuse_moved(branch: str, head: LedgerRow | None, wanted: int | None) -> No
     found = None if head is None else head.seq
     if found != wanted:
         raise LostRaceError(
-            f"another run committed first: the head of {branch} is {found}, this run started from {wanted}. Nothing was "
+            f"another run committed first: the head of {branch} is {found}, this run started from {wanted}. "
+            "Nothing was "
             "changed; run the same command again to continue from there.",
             head=found,
             parent=wanted,
         )
 
 
-def _bind(branch: str, rows: Sequence[LedgerRow], head: LedgerRow | None, newest: int, now: datetime) -> list[LedgerRow]:
+def _bind(
+    branch: str, rows: Sequence[LedgerRow], head: LedgerRow | None, newest: int, now: datetime
+) -> list[LedgerRow]:
     bound: list[LedgerRow] = []
     for seq, row in enumerate(rows, newest + 1):
-        live = spans_of((*seqs_of(head.live if head is not None else ()), seq)) if row.kind in RUN_KINDS else row.live
+        live = (
+            spans_of((*seqs_of(head.live if head is not None else ()), seq))
+            if row.kind in RUN_KINDS
+            else row.live
+        )
         parent = row.parent_seq if row.kind == "fork" else None if head is None else head.seq
         head = replace(row, seq=seq, branch=branch, parent_seq=parent, live=live, committed_at=now)
         bound.append(head)
@@ -426,7 +473,9 @@ def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]
     if actions.num_rows:
         unknown = [None] * actions.num_rows  # of names that are long the log has no bounds
         names = ("min.seq", "max.seq", "min.branch", "max.branch")
-        columns = (actions.column(name).to_pylist() if name in actions.column_names else unknown for name in names)
+        columns = (
+            actions.column(name).to_pylist() if name in actions.column_names else unknown for name in names
+        )
         for first, last, least, greatest in zip(*columns, strict=True):
             if branch is None or least is None or greatest is None or least <= branch <= greatest:
                 yield first, last

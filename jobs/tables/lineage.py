@@ -1,7 +1,8 @@
-"""Ledger rows that run nothing and only say what is live, which source counts as read, or which rows are gone: fork, publish, restore,
-adopt, erase, drop.
+"""Ledger rows that run nothing and only say what is live, which source counts as read, or which rows are
+gone: fork, publish, restore, adopt, erase, drop.
 
-Pure functions from rows to rows; `LedgerWriter.commit` binds them. Whether a row may be written is the protocol's business.
+Pure functions from rows to rows; `LedgerWriter.commit` binds them. Whether a row may be written is the
+protocol's business.
 """
 
 import re
@@ -10,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from jobs.errors import UsageError
-from jobs.tables.erasures import Erased, Left
-from jobs.tables.ledger import ADOPT, ERASE, MAIN, Branch, Input, LedgerRow
-from jobs.tables.spans import seqs_of, since, spans_of, up_to
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.tables.erasures import Erased, Left
+from slackwater.jobs.tables.ledger import ADOPT, ERASE, MAIN, Branch, Input, LedgerRow
+from slackwater.jobs.tables.spans import seqs_of, since, spans_of, up_to
 
 _REDRIVE = "redrive"
 _REBUILD = "rebuild"
@@ -32,19 +33,26 @@ def check_branch_name(name: str) -> None:
     """
     if name == MAIN or not _NAME.fullmatch(name):
         raise BadBranchName(
-            f"{name!r} can't name a branch: a letter, then letters, digits, '_' or '-', all small, 63 at most, and not {MAIN!r}.",
+            f"{name!r} can't name a branch: a letter, then letters, digits, '_' or '-', all small, 63 at "
+            f"most, and not {MAIN!r}.",
             branch=name,
         )
 
 
-def fork_row(branch: str, of: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None) -> LedgerRow:
-    """The row that makes `branch`: live is what `of` has live up to `owner`, whose snapshot the branch continues.
+def fork_row(
+    branch: str, of: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
+) -> LedgerRow:
+    """The row that makes `branch`: live is what `of` has live up to `owner`, whose snapshot the branch
+    continues.
 
     Args:
-        branch: its name; commit it with the head of that name as the parent (None, or the row that dropped an earlier one).
-        of: the row whose live runs it takes, usually main's head. Recorded as the parent is `owner`, else `of`.
+        branch: its name; commit it with the head of that name as the parent (None, or the row that dropped an
+            earlier one).
+        of: the row whose live runs it takes, usually main's head. Recorded as the parent is `owner`, else
+            `of`.
         owner: a run that is live in `of`; None forks at the start of the lineage, from nothing.
-        start: where the lineage begins (`LedgerReader.start_of`). The slice of the row is [start, end of the owner's slice).
+        start: where the lineage begins (`LedgerReader.start_of`). The slice of the row is [start, end of the
+            owner's slice).
     """
     check_branch_name(branch)
     return LedgerRow(
@@ -71,14 +79,18 @@ def publish_row(
     version: str | None = None,
     redrives: bool = False,
 ) -> LedgerRow:
-    """The row that makes `branch` live: its runs, and behind them main's runs from `resume_from` on, if they converged.
+    """The row that makes `branch` live: its runs, and behind them main's runs from `resume_from` on, if they
+    converged.
 
     Args:
         main: main's head; the parent to commit it on.
-        branch: the branch; commit it with `beside={branch.name: branch.head.seq}`, so that its tip is not dropped meanwhile.
-        owner: the run that owns the snapshot afterwards: main's last live run when it resumes, else the branch's.
+        branch: the branch; commit it with `beside={branch.name: branch.head.seq}`, so that its tip is not
+            dropped meanwhile.
+        owner: the run that owns the snapshot afterwards: main's last live run when it resumes, else the
+            branch's.
         restated: [start, end) of the slices that the branch has run.
-        resume_from: seq of the first of main's live runs that stay live behind the branch; None when the branch replaces all of them.
+        resume_from: seq of the first of main's live runs that stay live behind the branch; None when the
+            branch replaces all of them.
         verdict: of the branch's runs, the worst.
         redrives: whether rows were given another arrival, and this is why; `cause_of` says so.
     """
@@ -88,7 +100,10 @@ def publish_row(
         kind="publish",
         branch=MAIN,
         parent_seq=main.seq,
-        live=spans_of(seqs_of(branch.head.live) + (() if resume_from is None else seqs_of(since(main.live, resume_from)))),
+        live=spans_of(
+            seqs_of(branch.head.live)
+            + (() if resume_from is None else seqs_of(since(main.live, resume_from)))
+        ),
         slice_start=restated[0],
         slice_end=restated[1],
         verdict=verdict,
@@ -97,7 +112,9 @@ def publish_row(
     )
 
 
-def restore_row(main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None) -> LedgerRow:
+def restore_row(
+    main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
+) -> LedgerRow:
     """The row that makes live again what was live after the row `to`, and nothing else.
 
     Args:
@@ -119,7 +136,9 @@ def restore_row(main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: 
     )
 
 
-def rebuild_row(main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None) -> LedgerRow:
+def rebuild_row(
+    main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
+) -> LedgerRow:
     """The row that makes live what is live already, so that `published` is compared with all of its panes.
 
     Args:
@@ -148,9 +167,17 @@ def is_rebuild(row: LedgerRow) -> bool:
 
 
 def adopt_row(
-    main: LedgerRow, owner: LedgerRow | None, start: datetime, same: Input, *, verdict: str, version: str | None = None
+    main: LedgerRow,
+    owner: LedgerRow | None,
+    start: datetime,
+    same: Input,
+    *,
+    verdict: str,
+    version: str | None = None,
 ) -> LedgerRow:
-    """The row that declares `same` the source that main's live runs have read; what is live stays. `verdict` says what was compared."""
+    """The row that declares `same` the source that main's live runs have read; what is live stays. `verdict`
+    says what was compared.
+    """
     return replace(_unmoved(ADOPT, main, owner, start, version), inputs=(same,), verdict=verdict)
 
 
@@ -164,9 +191,16 @@ def erase_row(
     reason: str,
     version: str | None = None,
 ) -> LedgerRow:
-    """The row that takes rows out of the tables; what is live stays. `inputs` are the versions of the source that have deleted theirs."""
+    """The row that takes rows out of the tables; what is live stays. `inputs` are the versions of the source
+    that have deleted theirs.
+    """
     left = Left.after([erased])
-    row = replace(_unmoved(ERASE, main, owner, start, version), inputs=inputs, erased=erased, verdict=f"erased: {reason}")
+    row = replace(
+        _unmoved(ERASE, main, owner, start, version),
+        inputs=inputs,
+        erased=erased,
+        verdict=f"erased: {reason}",
+    )
     if owner is None:
         return row
     return replace(
@@ -179,17 +213,29 @@ def erase_row(
 
 def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
     """The row that ends `branch`: nothing of it is live afterwards. Commit it on the branch's head."""
-    return LedgerRow(seq=0, run_id=_run_id("drop"), kind="drop", branch=branch.name, parent_seq=branch.head.seq, live=(), version=version)
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id("drop"),
+        kind="drop",
+        branch=branch.name,
+        parent_seq=branch.head.seq,
+        live=(),
+        version=version,
+    )
 
 
 def cause_of(row: LedgerRow) -> str | None:
-    """Why a row that runs nothing changes what is published, as `corrections` has it; None of a run, where each firing says why."""
+    """Why a row that runs nothing changes what is published, as `corrections` has it; None of a run, where
+    each firing says why.
+    """
     if row.kind == "publish":
         return "redrive" if row.run_id.startswith(f"{_REDRIVE}-") else "restatement"
     return "restore" if row.kind == "restore" else None
 
 
-def _unmoved(kind: str, main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None) -> LedgerRow:
+def _unmoved(
+    kind: str, main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None
+) -> LedgerRow:
     """A row behind main's head `main` after which the same is live."""
     return LedgerRow(
         seq=0,
@@ -210,7 +256,9 @@ def _run_id(what: str) -> str:
 
 
 def _as_of(owner: LedgerRow | None) -> dict[str, Any]:
-    """What the snapshot says, whose row makes it current: not what a run did, so that sums over the ledger count no row twice."""
+    """What the snapshot says, whose row makes it current: not what a run did, so that sums over the ledger
+    count no row twice.
+    """
     if owner is None:
         return {}
     names = ("config_hash", "code_hash", "watermark_out", "windows_open", "timers_pending", "state_hash")

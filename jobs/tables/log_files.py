@@ -1,8 +1,9 @@
-"""The files of a Delta log, looked at one by one: commits that are empty or missing, checkpoints that are not where the log says.
+"""The files of a Delta log, looked at one by one: commits that are empty or missing, checkpoints that are not
+where the log says.
 
-delta-rs passes over an empty commit file in silence, so that rows are missing or stand twice, and calls a log with a gap an error of its
-kernel. Here the file is named. A log whose newest commits are lost looks whole; what the ledger has seen of each table tells it
-(`jobs.tables.warehouse`).
+delta-rs passes over an empty commit file in silence, so that rows are missing or stand twice, and calls a log
+with a gap an error of its kernel. Here the file is named. A log whose newest commits are lost looks whole;
+what the ledger has seen of each table tells it (`slackwater.jobs.tables.warehouse`).
 """
 
 import json
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 
 from pyarrow.fs import FileSelector, FileSystem
 
-from jobs.tables.errors import LogDamaged
+from slackwater.jobs.tables.errors import LogDamaged
 
 LOG = "_delta_log"
 _HINT = f"{LOG}/_last_checkpoint"
@@ -27,8 +28,8 @@ def commit_path(version: int) -> str:
 
 
 def check_commits(folder: FileSystem, uri: str, newest: int, since: int | None = None) -> None:
-    """Refuse a log in which a commit after version `since` (default: the last checkpoint, which holds all before it) up to `newest` is
-    empty. Asks for the size of so many files.
+    """Refuse a log in which a commit after version `since` (default: the last checkpoint, which holds all
+    before it) up to `newest` is empty. Asks for the size of so many files.
 
     Raises:
         LogDamaged: with the first such file.
@@ -45,7 +46,8 @@ def empty_commit(uri: str, path: str) -> LogDamaged:
 
 
 def refuse_older(uri: str, newest: int | None, version: int, seq: int) -> None:
-    """Refuse a table whose newest version (None: it is not there) is below the one that a ledger row has seen.
+    """Refuse a table whose newest version (None: it is not there) is below the one that a ledger row has
+    seen.
 
     Raises:
         LogDamaged: its newest commits are lost.
@@ -53,7 +55,9 @@ def refuse_older(uri: str, newest: int | None, version: int, seq: int) -> None:
     if newest is None or newest < version:
         state = "the table is not there" if newest is None else f"the newest version is {newest}"
         lost = commit_path(0 if newest is None else newest + 1)
-        raise _damaged(uri, lost, f"is missing: {state}, and row {seq} of the ledger was committed when it was {version}")
+        raise _damaged(
+            uri, lost, f"is missing: {state}, and row {seq} of the ledger was committed when it was {version}"
+        )
 
 
 def refuse_lost_rows(uri: str, newest: int | None, seq: int, rolled_forward: int) -> None:
@@ -63,23 +67,41 @@ def refuse_lost_rows(uri: str, newest: int | None, seq: int, rolled_forward: int
         LogDamaged: its newest commits are lost.
     """
     lost = commit_path(0 if newest is None else newest + 1)
-    raise _damaged(uri, lost, f"is missing: the ledger ends at row {seq}, and `published` has taken row {rolled_forward}")
+    raise _damaged(
+        uri, lost, f"is missing: the ledger ends at row {seq}, and `published` has taken row {rolled_forward}"
+    )
 
 
 def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
-    """What is wrong with a log that delta-rs can't read, as far as names and sizes of files tell; None where they tell nothing.
+    """What is wrong with a log that delta-rs can't read, as far as names and sizes of files tell; None where
+    they tell nothing.
 
     Raises:
         OSError: the log can't be listed.
     """
-    sizes = {info.base_name: info.size for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True)) if info.is_file}
+    sizes = {
+        info.base_name: info.size
+        for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True))
+        if info.is_file
+    }
     commits = {int(match[1]): size for name, size in sizes.items() if (match := _COMMIT.fullmatch(name))}
-    checkpoints = {int(match[1]) for name, size in sizes.items() if (match := _CHECKPOINT.fullmatch(name)) and size}
+    checkpoints = {
+        int(match[1]) for name, size in sizes.items() if (match := _CHECKPOINT.fullmatch(name)) and size
+    }
     hinted, start = _hinted(folder), max(checkpoints, default=_NO_VERSION)
     if hinted not in {_NO_VERSION, *checkpoints}:
         if _is_whole(commits, start):
-            return _damaged(uri, _HINT, f"names a checkpoint of version {hinted} that is lost; the commits are all there", f"rm {_HINT}")
-        return _damaged(uri, f"{LOG}/{hinted:020d}.checkpoint.parquet", "is missing or empty, and commits before it are gone")
+            return _damaged(
+                uri,
+                _HINT,
+                f"names a checkpoint of version {hinted} that is lost; the commits are all there",
+                f"rm {_HINT}",
+            )
+        return _damaged(
+            uri,
+            f"{LOG}/{hinted:020d}.checkpoint.parquet",
+            "is missing or empty, and commits before it are gone",
+        )
     behind = sorted(version for version in commits if version > start)
     for version in range(start + 1, behind[-1] + 1) if behind else ():
         if not commits.get(version):
@@ -94,7 +116,9 @@ def _is_whole(commits: Iterable[int], start: int) -> bool:
 
 
 def _hinted(folder: FileSystem) -> int:
-    """The version of the last checkpoint, by the log's own hint, which a log of few commits has not, and a damaged one need not have."""
+    """The version of the last checkpoint, by the log's own hint, which a log of few commits has not, and a
+    damaged one need not have.
+    """
     try:
         with folder.open_input_stream(_HINT) as stream:
             return int(json.loads(stream.read())["version"])
@@ -104,7 +128,8 @@ def _hinted(folder: FileSystem) -> int:
 
 def _damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:
     way = (
-        "Put the file back from a backup or from the storage's own versions; the README's section on damage says how to go on without one."
+        "Put the file back from a backup or from the storage's own versions; the README's section on damage "
+        "says how to go on without one."
         if command is None
         else f"Delete it (`{command}` in the table's folder) and repeat the command; the next `slackwater maintain` writes another."
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import UsageError
+from slackwater.jobs.errors import UsageError
 
 
 class NotAKey(UsageError):
@@ -31,7 +31,8 @@ def is_key(rows: pa.Table, columns: Sequence[str], text: str) -> pa.ChunkedArray
 
 
 def values_of_key(columns: Sequence[str], text: str) -> list[str]:
-    """The values of the key `columns`, as text. A whole text that is no JSON list is the value of a single column, commas and all.
+    """The values of the key `columns`, as text. A whole text that is no JSON list is the value of a single
+    column, commas and all.
 
     Raises:
         NotAKey: there is another number of values than of columns.
@@ -41,7 +42,8 @@ def values_of_key(columns: Sequence[str], text: str) -> list[str]:
         values = [text] if len(columns) == 1 else text.split(",")
     if len(values) != len(columns):
         raise NotAKey(
-            f"--key {text!r} has {len(values)} values, and the key has {len(columns)}: {', '.join(columns)}. Separate values by commas; "
+            f"--key {text!r} has {len(values)} values, and the key has {len(columns)}: {', '.join(columns)}. "
+            "Separate values by commas; "
             """where one holds a comma itself, write all of them as a JSON list, for example --key '["a,b", 7]'."""
         )
     return values
@@ -53,4 +55,8 @@ def _of_json(text: str) -> list[str] | None:
         values = json.loads(text)
     except ValueError:
         return None
-    return [value if isinstance(value, str) else json.dumps(value) for value in values] if isinstance(values, list) else None
+    return (
+        [value if isinstance(value, str) else json.dumps(value) for value in values]
+        if isinstance(values, list)
+        else None
+    )

@@ -1,4 +1,5 @@
-"""Who holds a claim: a process, named so that another process can tell whether it still runs, or that it can't tell.
+"""Who holds a claim: a process, named so that another process can tell whether it still runs, or that it
+can't tell.
 
 Knows no table. A process can be looked up by its id only from its own pid namespace on its own machine.
 """
@@ -24,8 +25,8 @@ def owner_of(pid: int, started: str) -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Whether `owner` was a process of this place that runs no more. False when that can't be known: also of an owner that names no place,
-    as earlier versions wrote it."""
+    """Whether `owner` was a process of this place that runs no more. False when that can't be known: also of
+    an owner that names no place, as earlier versions wrote it."""
     parts = owner.split("/")
     here = [socket.gethostname(), _place()]
     if len(parts) != 4 or parts[:2] != here or not here[1]:
@@ -42,8 +43,8 @@ def is_dead(owner: str) -> bool:
 
 
 def _place() -> str:
-    """Where process ids mean the same process: boot and pid namespace. Containers may share a host name, and machines too. "" where the
-    kernel doesn't say."""
+    """Where process ids mean the same process: boot and pid namespace. Containers may share a host name, and
+    machines too. "" where the kernel doesn't say."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
@@ -52,7 +53,9 @@ def _place() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process started; "" where there is none, or it only waits to be reaped; None where that can't be known."""
+    """When a process started; "" where there is none, or it only waits to be reaped; None where that can't be
+    known.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

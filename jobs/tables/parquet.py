@@ -1,10 +1,12 @@
-"""Parquet files of which every byte is checked when it is read: pages by the format's own checksums, the footer by a seal.
+"""Parquet files of which every byte is checked when it is read: pages by the format's own checksums, the
+footer by a seal.
 
-The format has no checksum of the footer, which says where pages begin, of which types they are and which rows a reader may skip: one bit
-there gives other rows, or a reader that never ends. So files are sealed as they are written. The seal stands in the footer's key-value
-metadata, which other readers pass by, as 16 hexadecimal digits: the CRC-32 of all bytes before the footer, then that of the footer
-itself with zeros in the place of the latter. A file's name may end with its seal: then no other file can take its place. Files of other
-writers have no seal; of those the pages are checked that have a checksum.
+The format has no checksum of the footer, which says where pages begin, of which types they are and which rows
+a reader may skip: one bit there gives other rows, or a reader that never ends. So files are sealed as they
+are written. The seal stands in the footer's key-value metadata, which other readers pass by, as 16
+hexadecimal digits: the CRC-32 of all bytes before the footer, then that of the footer itself with zeros in
+the place of the latter. A file's name may end with its seal: then no other file can take its place. Files of
+other writers have no seal; of those the pages are checked that have a checksum.
 """
 
 import re
@@ -18,13 +20,14 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from jobs.tables.errors import DamagedFile
+from slackwater.jobs.tables.errors import DamagedFile
 
 _KEY = b"slackwater.seal"
 _BLANK = b"0" * 16
 # In Thrift's compact protocol: the text that follows has 16 bytes.
 _MARK = _KEY + b"\x18\x10"
-# An entry that we never write: who reads our files with pyarrow and writes them again keeps metadata, and with them a seal of other bytes.
+# An entry that we never write: who reads our files with pyarrow and writes them again keeps metadata, and
+# with them a seal of other bytes.
 _OF_ANOTHER = b"ARROW:schema"
 _NAMED = re.compile(r"-seal([0-9a-f]{16})\.parquet$")
 _END = 8  # the footer's length and the format's name come last
@@ -131,7 +134,9 @@ class _PassOn:
 
 
 def write_sealed(files: pafs.FileSystem, path: str, rows: pa.Table, **options: Any) -> tuple[str, int]:
-    """Write `rows` as a file named as `path` (which ends with .parquet) with its seal before the end; returns (its path, its bytes)."""
+    """Write `rows` as a file named as `path` (which ends with .parquet) with its seal before the end; returns
+    (its path, its bytes).
+    """
     sink = pa.BufferOutputStream()
     writer = SealedWriter(sink, rows.schema, **options)
     writer.write(rows)
@@ -194,7 +199,8 @@ def _checked_seal(tail: bytes, start: int) -> str | None:
 def opened(
     uri: str, files: pafs.FileSystem, path: str, metadata: pq.FileMetaData | None = None, **options: Any
 ) -> Iterator[pq.ParquetFile]:
-    """The file at `path` of the table at `uri`; what is read of it is verified. `metadata`: its own, if they were read before.
+    """The file at `path` of the table at `uri`; what is read of it is verified. `metadata`: its own, if they
+    were read before.
 
     Raises:
         DamagedFile: what stands there is not what was written.

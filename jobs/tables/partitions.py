@@ -1,4 +1,5 @@
-"""Rows of a partitioned table by their partition: values as text, and the folder that the files of each stand in.
+"""Rows of a partitioned table by their partition: values as text, and the folder that the files of each stand
+in.
 
 Knows no table by name and no file. A table has one partition column or none.
 """
@@ -12,18 +13,24 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def folder_of(columns: Sequence[str], value: str | None) -> str:
-    """The folder of a partition, relative to the table's, with a slash at its end; empty for a table without partitions."""
+    """The folder of a partition, relative to the table's, with a slash at its end; empty for a table without
+    partitions.
+    """
     return "".join(f"{name}={_NULL if value is None else value}/" for name in columns)
 
 
 def partition_of(path: str) -> dict[str, str | None]:
-    """Partition column → value as text of the file at `path`, relative to the table's folder; the inverse of `folder_of`."""
+    """Partition column → value as text of the file at `path`, relative to the table's folder; the inverse of
+    `folder_of`.
+    """
     found = (part.split("=", 1) for part in path.split("/")[:-1])
     return {name: None if value == _NULL else value for name, value in found}
 
 
 def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str | None, pa.Table]]:
-    """(partition value as text, its rows in their order, without the partition column); nothing where there are no rows."""
+    """(partition value as text, its rows in their order, without the partition column); nothing where there
+    are no rows.
+    """
     if not rows.num_rows:
         return
     if not columns:

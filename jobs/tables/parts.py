@@ -1,7 +1,9 @@
-"""Rows of one table written as Parquet files piece by piece, while the next piece is still being made. Commits nothing.
+"""Rows of one table written as Parquet files piece by piece, while the next piece is still being made.
+Commits nothing.
 
-Knows no table by name. Pieces of one partition value go into one file until it is large, so that many pieces don't make many files. A
-process may have few files open: the file that was not written to for longest is closed when there are too many.
+Knows no table by name. Pieces of one partition value go into one file until it is large, so that many pieces
+don't make many files. A process may have few files open: the file that was not written to for longest is
+closed when there are too many.
 """
 
 import uuid
@@ -11,18 +13,19 @@ from typing import Self
 
 import pyarrow as pa
 
-from jobs.tables.delta import Folder, WrittenFile, encoding, filesystem, hardly_repeats, of_type
-from jobs.tables.parquet import SealedWriter, output_stream
-from jobs.tables.partitions import by_partition, folder_of
-from jobs.tables.statistics import Statistics
-from jobs.tables.storage_errors import not_writable
+from slackwater.jobs.tables.delta import Folder, WrittenFile, encoding, filesystem, hardly_repeats, of_type
+from slackwater.jobs.tables.parquet import SealedWriter, output_stream
+from slackwater.jobs.tables.partitions import by_partition, folder_of
+from slackwater.jobs.tables.statistics import Statistics
+from slackwater.jobs.tables.storage_errors import not_writable
 
 _FILE_ROWS = 4 << 20
 _OPEN_FILES = 64  # two tables may be written at once, and macOS allows a process 256
 
 
 class Parts:
-    """The new files of one table, for `Folder.commit_files`. At most one piece is being written and one waits.
+    """The new files of one table, for `Folder.commit_files`. At most one piece is being written and one
+    waits.
 
     Args:
         folder: the table; it has one partition column or none.
@@ -39,19 +42,23 @@ class Parts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._thread.shutdown()
 
     def add(self, rows: pa.Table) -> None:
-        """Write `rows`, which have the table's columns, in their order. Returns while they are being written. Texts may be dictionaries,
-        those of a column in all pieces or in none.
+        """Write `rows`, which have the table's columns, in their order. Returns while they are being written.
+        Texts may be dictionaries, those of a column in all pieces or in none.
 
         Raises:
             WarehouseNotWritable: also of rows that were added before.
         """
         self._wait()
         if rows.num_rows:
-            columns = {field.name: of_type(rows.column(field.name), field.type) for field in self._folder.schema}
+            columns = {
+                field.name: of_type(rows.column(field.name), field.type) for field in self._folder.schema
+            }
             self._writing = self._thread.submit(self._write, pa.table(columns).unify_dictionaries())
 
     def close(self) -> list[WrittenFile]:
@@ -114,4 +121,6 @@ class _Part:
             self._sink.close()
         except OSError as error:
             raise not_writable(self._folder.uri, error) from error
-        return WrittenFile(self._path, self._partition, self.statistics.rows, self._writer.size, self.statistics.to_json())
+        return WrittenFile(
+            self._path, self._partition, self.statistics.rows, self._writer.size, self.statistics.to_json()
+        )

@@ -1,4 +1,5 @@
-"""Which snapshots a pipeline keeps: a pure decision on ledger rows, attempts and the run ids that the snapshot tables hold.
+"""Which snapshots a pipeline keeps: a pure decision on ledger rows, attempts and the run ids that the
+snapshot tables hold.
 
 Knows no table. Whatever it does not recognise it keeps.
 """
@@ -7,22 +8,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from jobs.tables.attempts import Attempt
-from jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
-from jobs.tables.owners import is_dead
-from jobs.tables.spans import seqs_of
-from jobs.tables.staging import unpack
+from slackwater.jobs.tables.attempts import Attempt
+from slackwater.jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
+from slackwater.jobs.tables.owners import is_dead
+from slackwater.jobs.tables.spans import seqs_of
+from slackwater.jobs.tables.staging import unpack
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAY_BE_PUBLISHED = ("staged", "rejected")
-# A claim that has expired may still be of a process that lives: its renewals fail, or one of the two clocks is wrong. What it has staged is
-# kept for so much longer.
+# A claim that has expired may still be of a process that lives: its renewals fail, or one of the two clocks
+# is wrong. What it has staged is kept for so much longer.
 _DOUBT = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How many of main's newest snapshots are kept, and of the older ones the last in each period of this length (from 1970 on)."""
+    """How many of main's newest snapshots are kept, and of the older ones the last in each period of this
+    length (from 1970 on).
+    """
 
     newest: int
     period: timedelta
@@ -30,7 +33,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Lineage:
-    """All that decides what is needed, read in this order, so that what is staged or committed meanwhile is seen or is not listed.
+    """All that decides what is needed, read in this order, so that what is staged or committed meanwhile is
+    seen or is not listed.
 
     Attributes:
         attempts: how every attempt stands.
@@ -44,8 +48,8 @@ class Lineage:
 
 
 def needed(lineage: Lineage, rule: Rule, now: datetime) -> set[str]:
-    """Run ids whose snapshots are kept: main's by the rule; what its newest rows continued, so that a restore can take them back; all of
-    branches; attempts that may still be published."""
+    """Run ids whose snapshots are kept: main's by the rule; what its newest rows continued, so that a restore
+    can take them back; all of branches; attempts that may still be published."""
     by_seq = {row.seq: row for row in lineage.rows}
     main = [row for row in lineage.rows if row.branch == MAIN]
     keep: set[int] = set()
@@ -55,7 +59,10 @@ def needed(lineage: Lineage, rule: Rule, now: datetime) -> set[str]:
     for branch in lineage.branches:
         keep |= set(branch.own)
         keep |= {row.live[-1].last_seq for row in (branch.fork, branch.head) if row.live}
-    heads: set[str | None] = {main[-1].run_id if main else None, *(branch.head.run_id for branch in lineage.branches)}
+    heads: set[str | None] = {
+        main[-1].run_id if main else None,
+        *(branch.head.run_id for branch in lineage.branches),
+    }
     return {by_seq[seq].run_id for seq in keep} | _publishable(lineage, heads, now)
 
 
@@ -69,7 +76,9 @@ def _by_rule(live: Sequence[LedgerRow], rule: Rule) -> set[int]:
 
 
 def _publishable(lineage: Lineage, heads: set[str | None], now: datetime) -> set[str]:
-    """Attempts that may be at work, and those staged on a head (None: on nothing), directly or one on the other."""
+    """Attempts that may be at work, and those staged on a head (None: on nothing), directly or one on the
+    other.
+    """
     standing = {attempt.run_id: attempt for attempt in lineage.attempts}
     committed = {row.run_id for row in lineage.rows}
     found: set[str] = set()
@@ -97,7 +106,9 @@ def _root(attempt: Attempt, standing: dict[str, Attempt], committed: set[str]) -
 
 
 def droppable(stored: Iterable[str], lineage: Lineage, rule: Rule, now: datetime) -> list[str]:
-    """Of the run ids that the snapshot tables hold, those that nothing needs, sorted. Those that neither the ledger nor `attempts` knows
-    are left alone."""
-    known = {row.run_id for row in lineage.rows if row.kind in RUN_KINDS} | {attempt.run_id for attempt in lineage.attempts}
+    """Of the run ids that the snapshot tables hold, those that nothing needs, sorted. Those that neither the
+    ledger nor `attempts` knows are left alone."""
+    known = {row.run_id for row in lineage.rows if row.kind in RUN_KINDS} | {
+        attempt.run_id for attempt in lineage.attempts
+    }
     return sorted((set(stored) & known) - needed(lineage, rule, now))

@@ -1,5 +1,5 @@
-"""Takes rows out of the files of a table for good: writes what is left beside them, puts it into the log in one commit, and deletes what no
-log names.
+"""Takes rows out of the files of a table for good: writes what is left beside them, puts it into the log in
+one commit, and deletes what no log names.
 
 Knows no table by name, and not which rows go. Nothing here is of use to upkeep, which changes no row.
 """
@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
-from jobs.tables.delta import Folder, WrittenFile, filesystem
-from jobs.tables.erasures import Erased
-from jobs.tables.errors import CommitConflict
-from jobs.tables.parquet import opened
-from jobs.tables.partitions import partition_of
-from jobs.tables.parts import Parts
-from jobs.tables.reading import StoredFiles
-from jobs.tables.statistics import Statistics
-from windowing.state.snapshot import ContentHash
+from slackwater.jobs.tables.delta import Folder, WrittenFile, filesystem
+from slackwater.jobs.tables.erasures import Erased
+from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.parquet import opened
+from slackwater.jobs.tables.partitions import partition_of
+from slackwater.jobs.tables.parts import Parts
+from slackwater.jobs.tables.reading import StoredFiles
+from slackwater.jobs.tables.statistics import Statistics
+from slackwater.windowing.state.snapshot import ContentHash
 
 log = logging.getLogger("slackwater")
 
@@ -54,7 +54,9 @@ class Selection:
         return sum(self._selected_in(one) for one in _one_by_one(self._files()))
 
     def write(self) -> list[Erased]:
-        """Write what is left of the files that hold such rows, and say what a commit has to put in their place. Commits nothing."""
+        """Write what is left of the files that hold such rows, and say what a commit has to put in their
+        place. Commits nothing.
+        """
         erased: list[Erased] = []
         files, by_run = self._files(), defaultdict[str, _Rows](_Rows)
         changed: dict[str | None, list[tuple[str, list[str]]]] = defaultdict(list)
@@ -67,12 +69,28 @@ class Selection:
             removed = tuple(path for path, _ in swaps)
             left = tuple(path for _, paths in swaps for path in paths)
             if run_id is not None:
-                left = (*(path for path in _paths(files) if self._run_of(path) == run_id and path not in removed), *left)
+                left = (
+                    *(path for path in _paths(files) if self._run_of(path) == run_id and path not in removed),
+                    *left,
+                )
             rows = by_run.pop(run_id, _Rows()) if run_id is not None else _Rows()
             total = rows.rows if run_id is not None else sum(item.rows for item in by_run.values())
-            erased.append(Erased(table=self.folder.name, run_id=run_id, rows=total, hash=rows.text(self), removed=removed, files=left))
+            erased.append(
+                Erased(
+                    table=self.folder.name,
+                    run_id=run_id,
+                    rows=total,
+                    hash=rows.text(self),
+                    removed=removed,
+                    files=left,
+                )
+            )
         # Of files that runs share, what went of each run.
-        erased += [Erased(table=self.folder.name, run_id=run, rows=item.rows, hash=item.text(self)) for run, item in by_run.items() if run]
+        erased += [
+            Erased(table=self.folder.name, run_id=run, rows=item.rows, hash=item.text(self))
+            for run, item in by_run.items()
+            if run
+        ]
         return erased
 
     def _files(self) -> StoredFiles:
@@ -125,8 +143,11 @@ class _Rows:
         return str(self._hash) if selection.is_hashed else None
 
 
-def put_in_place(folder: Folder, erased: Iterable[Erased], table: DeltaTable, transaction: Transaction | None = None) -> None:
-    """Swap files as `erased` says, in one commit on `table`; what is swapped already stays, and what somebody else has rewritten meanwhile.
+def put_in_place(
+    folder: Folder, erased: Iterable[Erased], table: DeltaTable, transaction: Transaction | None = None
+) -> None:
+    """Swap files as `erased` says, in one commit on `table`; what is swapped already stays, and what somebody
+    else has rewritten meanwhile.
 
     Raises:
         CommitConflict: the table has moved.
@@ -136,7 +157,9 @@ def put_in_place(folder: Folder, erased: Iterable[Erased], table: DeltaTable, tr
     for item in erased:
         if not item.removed or not there.issuperset(item.removed):
             if there & set(item.removed):
-                log.warning(f"{folder.uri}: somebody else has rewritten files that hold erased rows; erase them again")
+                log.warning(
+                    f"{folder.uri}: somebody else has rewritten files that hold erased rows; erase them again"
+                )
             continue
         removed |= set(item.removed)
         added += [described(folder, path) for path in item.files if path not in there]
@@ -159,20 +182,26 @@ def described(folder: Folder, path: str) -> WrittenFile:
     with opened(folder.uri, files, path) as file:
         for batch in file.iter_batches():
             statistics.add(pa.Table.from_batches([batch]))
-    return WrittenFile(path, partition_of(path), statistics.rows, files.get_file_info(path).size, statistics.to_json())
+    return WrittenFile(
+        path, partition_of(path), statistics.rows, files.get_file_info(path).size, statistics.to_json()
+    )
 
 
 def delete_dead(folder: Folder, removed: Iterable[str], before: datetime, spared: Sequence[str]) -> int:
-    """Delete, at once, the files that the table's log does not name: those of `removed`, and all that were written before the moment
-    `before` and have no text of `spared` in their names. Returns how many."""
+    """Delete, at once, the files that the table's log does not name: those of `removed`, and all that were
+    written before the moment `before` and have no text of `spared` in their names. Returns how many."""
     files, gone = filesystem(folder.uri), set(removed)
     table = folder.open()
-    dead = [unquote(path) for path in table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False, full=True)]
+    dead = [
+        unquote(path)
+        for path in table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False, full=True)
+    ]
     infos = files.get_file_info(dead) if dead else []
     going = [
         path
         for path, info in zip(dead, infos, strict=True)
-        if path in gone or (info.mtime is not None and info.mtime < before and not any(text in path for text in spared))
+        if path in gone
+        or (info.mtime is not None and info.mtime < before and not any(text in path for text in spared))
     ]
     for path in going:
         files.delete_file(path)
@@ -180,8 +209,12 @@ def delete_dead(folder: Folder, removed: Iterable[str], before: datetime, spared
 
 
 def _one_by_one(files: StoredFiles) -> list[StoredFiles]:
-    return [replace(files, actions=files.actions.slice(number, 1)) for number in range(files.actions.num_rows)]
+    return [
+        replace(files, actions=files.actions.slice(number, 1)) for number in range(files.actions.num_rows)
+    ]
 
 
 def _paths(files: StoredFiles) -> list[str]:
-    return [unquote(path) for path in files.actions.column("path").to_pylist()] if files.actions.num_rows else []
+    return (
+        [unquote(path) for path in files.actions.column("path").to_pylist()] if files.actions.num_rows else []
+    )

@@ -1,6 +1,8 @@
-"""Every table's columns, in the documented order. One place: readers, writers, the README and a test all follow it.
+"""Every table's columns, in the documented order. One place: readers, writers, the README and a test all
+follow it.
 
-`K` are a pipeline's key columns, `R` its result columns, both under their own names. Times are UTC timestamps in microseconds.
+`K` are a pipeline's key columns, `R` its result columns, both under their own names. Times are UTC timestamps
+in microseconds.
 """
 
 from collections.abc import Mapping
@@ -23,7 +25,8 @@ INPUT = pa.struct(
         pa.field("bytes", LONG),
     ]
 )
-# What an erasure takes out of a table, or of one run's rows of it; see `jobs.tables.erasures.Erased`.
+# What an erasure takes out of a table, or of one run's rows of it; see
+# `slackwater.jobs.tables.erasures.Erased`.
 ERASED = pa.struct(
     [
         pa.field("table", TEXT),
@@ -136,10 +139,18 @@ SOURCE_PROGRESS: Columns = (
     ("collected", TIME),
 )
 
-OVERRIDES: Columns = (("row_hash", TEXT), ("arrival_time", TIME), ("reason", TEXT), ("at", TIME), ("true_arrival", TIME))
+OVERRIDES: Columns = (
+    ("row_hash", TEXT),
+    ("arrival_time", TIME),
+    ("reason", TEXT),
+    ("at", TIME),
+    ("true_arrival", TIME),
+)
 
 # Columns of `late_events` that are ours: a column of the source of such a name is not kept there under it.
-RESERVED = frozenset({"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"})
+RESERVED = frozenset(
+    {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"}
+)
 
 PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "window_state": ("run_id",),
@@ -149,9 +160,14 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "published": ("window_date",),
 }
 
-# The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows of that format.
-ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {"runs": ("table_versions", "erased"), "source_progress": ("collected",)}
-# The tables that lack fields inside of columns in an earlier format. Where they were added, they stand behind the others.
+# The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows
+# of that format.
+ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "runs": ("table_versions", "erased"),
+    "source_progress": ("collected",),
+}
+# The tables that lack fields inside of columns in an earlier format. Where they were added, they stand behind
+# the others.
 ADDED_FIELDS: frozenset[str] = frozenset({"runs"})
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
@@ -333,8 +349,12 @@ def table_schemas(shape: Shape) -> dict[str, pa.Schema]:
 
 
 def has_all(schema: pa.Schema, of: pa.Schema) -> bool:
-    """Whether a schema has every column of another, of the same type but for fields of structs that only it has, in whatever order."""
-    return all(column.name in schema.names and _holds(schema.field(column.name).type, column.type) for column in of)
+    """Whether a schema has every column of another, of the same type but for fields of structs that only it
+    has, in whatever order.
+    """
+    return all(
+        column.name in schema.names and _holds(schema.field(column.name).type, column.type) for column in of
+    )
 
 
 def _holds(kind: pa.DataType, of: pa.DataType) -> bool:

@@ -1,4 +1,5 @@
-"""Where two snapshots of one pipeline differ: open windows, pending timers, keyed state and source progress, row by row.
+"""Where two snapshots of one pipeline differ: open windows, pending timers, keyed state and source progress,
+row by row.
 
 Arrow tables in, plain rows out. Knows neither runs nor branches.
 """
@@ -8,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.tables.sql import query
+from slackwater.jobs.tables.sql import query
 
 _WINDOW = ("window_start", "window_end")
-# Snapshot table -> what its rows are called, whether they have the pipeline's key, and the other columns that name a row.
+# Snapshot table -> what its rows are called, whether they have the pipeline's key, and the other columns that
+# name a row.
 _NAMED_BY: Mapping[str, tuple[str, bool, tuple[str, ...]]] = {
     "window_state": ("window", True, _WINDOW),
     "timers": ("timer", True, (*_WINDOW, "service", "domain", "time")),
@@ -21,7 +23,9 @@ _NAMED_BY: Mapping[str, tuple[str, bool, tuple[str, ...]]] = {
 TABLES = tuple(_NAMED_BY)
 
 
-def differences(left: Mapping[str, pa.Table], right: Mapping[str, pa.Table], keys: Sequence[str]) -> list[dict[str, Any]]:
+def differences(
+    left: Mapping[str, pa.Table], right: Mapping[str, pa.Table], keys: Sequence[str]
+) -> list[dict[str, Any]]:
     """One row for each row that only one snapshot has, or whose columns differ.
 
     Args:
@@ -29,8 +33,10 @@ def differences(left: Mapping[str, pa.Table], right: Mapping[str, pa.Table], key
         keys: the pipeline's key columns.
 
     Returns:
-        what (window, timer, keyed state, progress), the key columns, window_start, window_end, `name` (what else names the row), `there`
-        (left, right or both), and as `left` and `right` the columns that differ, or all where the other side has no such row. By table,
+        what (window, timer, keyed state, progress), the key columns, window_start, window_end, `name` (what
+        else names the row), `there`
+        (left, right or both), and as `left` and `right` the columns that differ, or all where the other side
+        has no such row. By table,
         window and key.
     """
     found = []
@@ -41,10 +47,14 @@ def differences(left: Mapping[str, pa.Table], right: Mapping[str, pa.Table], key
     return found
 
 
-def _differing(left: pa.Table, right: pa.Table, named: Sequence[str]) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
+def _differing(
+    left: pa.Table, right: pa.Table, named: Sequence[str]
+) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
     """Pairs of rows of one name that are not equal; None for a side that has none."""
     values = [name for name in left.schema.names if name not in named and name != "key_group"]
-    same = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*named, "__copy"])
+    same = " AND ".join(
+        f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*named, "__copy"]
+    )
     equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in values)
     first = sorted(named, key=lambda name: name not in _WINDOW)
     sql = f"""
@@ -55,7 +65,10 @@ def _differing(left: pa.Table, right: pa.Table, named: Sequence[str]) -> list[tu
         WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({equal or "true"})
         ORDER BY {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)}) NULLS FIRST" for name in first)}
     """
-    return [(row["left"], row["right"]) for row in query(sql, snapshot_left=left, snapshot_right=right).to_pylist()]
+    return [
+        (row["left"], row["right"])
+        for row in query(sql, snapshot_left=left, snapshot_right=right).to_pylist()
+    ]
 
 
 def _numbered(table: str, named: Sequence[str], values: Sequence[str]) -> str:
@@ -65,10 +78,18 @@ def _numbered(table: str, named: Sequence[str], values: Sequence[str]) -> str:
 
 
 def _difference(
-    what: str, keys: Sequence[str], named: Sequence[str], left: dict[str, Any] | None, right: dict[str, Any] | None
+    what: str,
+    keys: Sequence[str],
+    named: Sequence[str],
+    left: dict[str, Any] | None,
+    right: dict[str, Any] | None,
 ) -> dict[str, Any]:
     known = left or right or {}
-    rest = {name: known[name] for name in named if name not in keys and name not in _WINDOW and known[name] is not None}
+    rest = {
+        name: known[name]
+        for name in named
+        if name not in keys and name not in _WINDOW and known[name] is not None
+    }
     values = [name for name in known if name not in named]
     if left is not None and right is not None:
         values = [name for name in values if left[name] != right[name]]

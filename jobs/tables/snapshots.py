@@ -1,7 +1,9 @@
-"""Which snapshots still stand, and which files hold them: those that the Delta log has of a run, wherever somebody has moved its rows.
+"""Which snapshots still stand, and which files hold them: those that the Delta log has of a run, wherever
+somebody has moved its rows.
 
-The ledger's `files` are a record of what the run has written. They say which tables hold anything of it, and where to look for what upkeep
-has dropped: for a week such files lie there, can be read, and can be made part of their tables again.
+The ledger's `files` are a record of what the run has written. They say which tables hold anything of it, and
+where to look for what upkeep has dropped: for a week such files lie there, can be read, and can be made part
+of their tables again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,18 +12,19 @@ from urllib.parse import unquote
 
 from pyarrow.fs import FileType
 
-from jobs.tables.delta import Folder, filesystem
-from jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.parquet import is_sealed_by_name
-from jobs.tables.reading import Within
-from jobs.tables.rewriting import described
-from jobs.tables.schemas import SNAPSHOT_TABLES
-from jobs.tables.staging import read_staged
-from jobs.tables.warehouse import Tables
-from windowing.state.snapshot import ContentHash
+from slackwater.jobs.tables.delta import Folder, filesystem
+from slackwater.jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.parquet import is_sealed_by_name
+from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.rewriting import described
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.staging import read_staged
+from slackwater.jobs.tables.warehouse import Tables
+from slackwater.windowing.state.snapshot import ContentHash
 
-# A vacuum deletes what was dropped a week before. What it may delete within a day counts as gone: it may have begun.
+# A vacuum deletes what was dropped a week before. What it may delete within a day counts as gone: it may have
+# begun.
 _NOT_DELETED_SOON_HOURS = 6 * 24
 
 
@@ -34,7 +37,9 @@ def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
 
 
 def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[str, ...]:
-    """The files of a snapshot table that hold the snapshot of the run `owner`, relative to the table's folder."""
+    """The files of a snapshot table that hold the snapshot of the run `owner`, relative to the table's
+    folder.
+    """
     recorded = () if owner is None else owner.files.get(name, ())
     if owner is None or not recorded:
         return ()
@@ -42,26 +47,30 @@ def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[
 
 
 def is_kept(tables: Tables, row: LedgerRow) -> bool:
-    """Whether the snapshot that `row` owns is whole: in the log, or dropped so lately that it can be put back."""
+    """Whether the snapshot that `row` owns is whole: in the log, or dropped so lately that it can be put
+    back.
+    """
     return all(_is_kept_in(tables[name], row.run_id, row.files.get(name, ())) for name in SNAPSHOT_TABLES)
 
 
 def put_back(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ...]]:
-    """Make sure that the log has the snapshot of the run `owner`: files that upkeep has dropped become part of their tables again. Returns
-    table → the files that hold it.
+    """Make sure that the log has the snapshot of the run `owner`: files that upkeep has dropped become part
+    of their tables again. Returns table → the files that hold it.
 
     Raises:
         SnapshotGone: they are deleted, or may be at any moment.
     """
     if owner is None:
         return dict.fromkeys(SNAPSHOT_TABLES, ())
-    return {name: _put_back_in(tables[name], owner.run_id, owner.files.get(name, ())) for name in SNAPSHOT_TABLES}
+    return {
+        name: _put_back_in(tables[name], owner.run_id, owner.files.get(name, ())) for name in SNAPSHOT_TABLES
+    }
 
 
 @contextmanager
 def put_back_around(tables: Tables, owner: LedgerRow | None) -> Iterator[None]:
-    """`put_back` of the snapshot of `owner` before and after the block, which makes it current: upkeep that chose what to drop before the
-    block may drop it during the block.
+    """`put_back` of the snapshot of `owner` before and after the block, which makes it current: upkeep that
+    chose what to drop before the block may drop it during the block.
 
     Raises:
         SnapshotGone: see `put_back`.
@@ -89,14 +98,16 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
     if nearest is not None:
         told = f"the nearest one kept before it is that of run {nearest.seq}, which ends at {nearest.slice_end:%Y-%m-%dT%H:%M:%SZ}"
     raise SnapshotGone(
-        f"{pipeline}: the snapshot of run {owner.seq} is gone (`slackwater maintain` keeps the newest ones and one a period); {told}.",
+        f"{pipeline}: the snapshot of run {owner.seq} is gone (`slackwater maintain` keeps the newest ones "
+        f"and one a period); {told}.",
         seq=owner.seq,
         nearest=None if nearest is None else nearest.seq,
     )
 
 
 def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHash:
-    """The content hash of the rows that stand in the files `state` of a snapshot, by table; one file is read at a time.
+    """The content hash of the rows that stand in the files `state` of a snapshot, by table; one file is read
+    at a time.
 
     Raises:
         SnapshotGone, DamagedFile: a file is not there, or is not what was written.
@@ -108,11 +119,14 @@ def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHa
     return total
 
 
-def require_as_recorded(tables: Tables, pipeline: str, owner: LedgerRow, state: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a snapshot, in the files `state`, that does not hold the rows of which its ledger row has the hash.
+def require_as_recorded(
+    tables: Tables, pipeline: str, owner: LedgerRow, state: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse a snapshot, in the files `state`, that does not hold the rows of which its ledger row has the
+    hash.
 
-    Files whose seals stand in their names, which the ledger has, are compared by whoever reads them, at no cost. Of others, which earlier
-    versions and other writers have made, every row is hashed.
+    Files whose seals stand in their names, which the ledger has, are compared by whoever reads them, at no
+    cost. Of others, which earlier versions and other writers have made, every row is hashed.
 
     Raises:
         DamagedSnapshot: with the ways to go on. Facts: seq, run_id.
@@ -124,8 +138,10 @@ def require_as_recorded(tables: Tables, pipeline: str, owner: LedgerRow, state: 
     stored = str(stored_hash(tables, state))
     if stored != owner.state_hash:
         raise DamagedSnapshot(
-            f"{pipeline}: the snapshot of run {owner.seq} ({owner.run_id}) does not hold the rows that were parked: its hash is {stored}, "
-            f"the ledger has {owner.state_hash}. Somebody has changed or replaced a file. {ways_on(tables, pipeline, owner)}",
+            f"{pipeline}: the snapshot of run {owner.seq} ({owner.run_id}) does not hold the rows that were "
+            f"parked: its hash is {stored}, "
+            f"the ledger has {owner.state_hash}. Somebody has changed or replaced a file. "
+            f"{ways_on(tables, pipeline, owner)}",
             seq=owner.seq,
             run_id=owner.run_id,
         )
@@ -143,7 +159,8 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
     if nearest is None:
         return f"Nothing was changed. Restate its slice: {restate}."
     return (
-        f"Nothing was changed. Restate its slice: {restate}; or go back to the run before it and run again: `slackwater state restore "
+        f"Nothing was changed. Restate its slice: {restate}; or go back to the run before it and run again: "
+        "`slackwater state restore "
         f"{pipeline} {nearest.seq}`, `slackwater run {pipeline} --to {last:%Y-%m-%dT%H:%M:%SZ}`."
     )
 
@@ -168,8 +185,10 @@ def _put_back_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tupl
         table = folder.open()
         if not _lie_there(folder, recorded):
             raise SnapshotGone(
-                f"{folder.uri}: the state that run {run_id} left is gone: it was dropped (`slackwater maintain` keeps the newest snapshots "
-                "and one a period), and its files are deleted or about to be. `slackwater state restore` to an earlier run whose snapshot "
+                f"{folder.uri}: the state that run {run_id} left is gone: it was dropped (`slackwater "
+                "maintain` keeps the newest snapshots "
+                "and one a period), and its files are deleted or about to be. `slackwater state restore` to "
+                "an earlier run whose snapshot "
                 "is kept goes on from there.",
                 run_id=run_id,
             )
@@ -187,5 +206,7 @@ def _lie_there(folder: Folder, paths: Sequence[str]) -> bool:
     if absent_files(folder.uri, paths):
         return False
     vacuum = folder.open().vacuum
-    going = vacuum(retention_hours=_NOT_DELETED_SOON_HOURS, dry_run=True, enforce_retention_duration=False, full=True)
+    going = vacuum(
+        retention_hours=_NOT_DELETED_SOON_HOURS, dry_run=True, enforce_retention_duration=False, full=True
+    )
     return not set(paths) & set(map(unquote, going))

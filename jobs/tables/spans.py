@@ -55,7 +55,9 @@ def since(live: Spans, seq: int) -> Spans:
 
 
 def in_common(a: Spans, b: Spans) -> int:
-    """How many live runs `a` and `b` have in common, counted from the start of the lineage to the first that differs."""
+    """How many live runs `a` and `b` have in common, counted from the start of the lineage to the first that
+    differs.
+    """
     common = 0
     for mine, theirs in zip(seqs_of(a), seqs_of(b), strict=False):
         if mine != theirs:

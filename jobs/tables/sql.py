@@ -1,6 +1,7 @@
 """SQL over Arrow tables in memory, by the one DuckDB of this process. Times are UTC.
 
-Knows no table by name. To make a database costs more than most queries do; connections share nothing of it but that.
+Knows no table by name. To make a database costs more than most queries do; connections share nothing of it
+but that.
 """
 
 import os
@@ -22,14 +23,17 @@ def query(sql: str, parameters: Sequence[Any] = (), **tables: pa.Table | pads.Da
 
 
 def connected() -> duckdb.DuckDBPyConnection:
-    """One for several statements, for the caller to close: what it registers, and its temporary tables, nobody else sees."""
+    """One for several statements, for the caller to close: what it registers, and its temporary tables,
+    nobody else sees.
+    """
     return _database(os.getpid()).cursor()
 
 
 @cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """One a process: its threads don't live on in a fork. It has no thread but the asking one: others of DuckDB, when they have rested for
-    half a second, give all back that the process keeps for its next batches (`jobs.runtime.heap`)."""
+    """One a process: its threads don't live on in a fork. It has no thread but the asking one: others of
+    DuckDB, when they have rested for half a second, give all back that the process keeps for its next batches
+    (`slackwater.jobs.runtime.heap`)."""
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection

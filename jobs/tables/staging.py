@@ -1,7 +1,8 @@
 """Staged rows: how they are written, found again and described, before and after a ledger row names them.
 
-A run writes files of its own. Those of the snapshot stay so, in the partition of its run_id; of panes, late rows, quarantine and side
-outputs upkeep may put several runs into one file, so `run_id` is a column there, and readers select by it.
+A run writes files of its own. Those of the snapshot stay so, in the partition of its run_id; of panes, late
+rows, quarantine and side outputs upkeep may put several runs into one file, so `run_id` is a column there,
+and readers select by it.
 """
 
 import json
@@ -14,22 +15,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from jobs.tables.attempts import AttemptsReader
-from jobs.tables.delta import WrittenFile, filesystem, hardly_repeats, write_file
-from jobs.tables.errors import SnapshotGone
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.parquet import check_footer, damage_told, file_format, opened
-from jobs.tables.reading import Within
-from jobs.tables.schemas import ADDED_COLUMNS, partitioned_by
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.tables.attempts import AttemptsReader
+from slackwater.jobs.tables.delta import WrittenFile, filesystem, hardly_repeats, write_file
+from slackwater.jobs.tables.errors import SnapshotGone
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.parquet import check_footer, damage_told, file_format, opened
+from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.schemas import ADDED_COLUMNS, partitioned_by
+from slackwater.jobs.tables.warehouse import Tables
 
-# What tasks choose row groups by. Of all else the log has the bounds of each file, which is seldom more than one row group.
+# What tasks choose row groups by. Of all else the log has the bounds of each file, which is seldom more than
+# one row group.
 _BOUNDED = ("key_group",)
 
 
 def pack(row: LedgerRow, parent: LedgerRow | None, declaration: Mapping[str, Any]) -> str:
-    """A staged ledger row for `attempts`: the row as JSON and, under keys of their own, the run_id of its parent (staged rows have no seq
-    yet) and the pipeline's declarations as plain values, of which the ledger itself has the hash."""
+    """A staged ledger row for `attempts`: the row as JSON and, under keys of their own, the run_id of its
+    parent (staged rows have no seq yet) and the pipeline's declarations as plain values, of which the ledger
+    itself has the hash."""
     parent_run_id = None if parent is None else parent.run_id
     packed = {"parent_run_id": parent_run_id, "row": json.loads(row.to_json()), "declaration": declaration}
     return json.dumps(packed, sort_keys=True)
@@ -49,7 +52,9 @@ def declaration_of(attempts: AttemptsReader, run_id: str) -> dict[str, Any] | No
 
 
 def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
-    """Rows of several tasks as one table of `schema`; `run_id` is filled in, columns that no part has are null."""
+    """Rows of several tasks as one table of `schema`; `run_id` is filled in, columns that no part has are
+    null.
+    """
     whole = []
     for part in parts:
         columns = []
@@ -65,8 +70,8 @@ def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
 
 
 def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFile:
-    """Write staged rows (without run_id) as one file of the table that the last part of `uri` names: a table of snapshots has it in the
-    partition of `run_id`, another as a column. Commits nothing.
+    """Write staged rows (without run_id) as one file of the table that the last part of `uri` names: a table
+    of snapshots has it in the partition of `run_id`, another as a column. Commits nothing.
 
     Spark may run a task twice, so no two writers share a name; only the file that the driver hears of counts.
     """
@@ -75,7 +80,9 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
     if partitioned_by(uri.rstrip("/").rsplit("/", 1)[-1]):
         return write_file(uri, f"run_id={run_id}/{part}-{unique}", rows, {"run_id": run_id}, varied, _BOUNDED)
     run_ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), [run_id])
-    return write_file(uri, f"{part}-{run_id}-{unique}", rows.add_column(0, "run_id", run_ids), {}, varied, _BOUNDED)
+    return write_file(
+        uri, f"{part}-{run_id}-{unique}", rows.add_column(0, "run_id", run_ids), {}, varied, _BOUNDED
+    )
 
 
 def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
@@ -90,7 +97,9 @@ def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
 
 
 def rows_of_run(tables: Tables, name: str, run_id: str) -> pa.Table:
-    """Rows of panes, late rows, quarantine or a side output that a run has staged, without run_id, in whichever files they are now."""
+    """Rows of panes, late rows, quarantine or a side output that a run has staged, without run_id, in
+    whichever files they are now.
+    """
     rows = tables[name].read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
     return rows.drop_columns(["run_id"])
 
@@ -112,15 +121,19 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
                 parts.append(rows.select(schema.names).cast(schema))
         except FileNotFoundError as error:
             raise SnapshotGone(
-                f"{folder.uri}: {path}, which a run had staged, is gone. `slackwater maintain` drops snapshots that are neither among the "
-                "newest nor the last of a period; the rows of `runs` stay, and newer snapshots can be looked at.",
+                f"{folder.uri}: {path}, which a run had staged, is gone. `slackwater maintain` drops "
+                "snapshots that are neither among the "
+                "newest nor the last of a period; the rows of `runs` stay, and newer snapshots can be looked "
+                "at.",
                 path=path,
             ) from error
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
 def _with_added_columns(rows: pa.Table, table: str, schema: pa.Schema) -> pa.Table:
-    """Rows of a file of `table`, with nulls in those columns of `schema` that files of an earlier format lack."""
+    """Rows of a file of `table`, with nulls in those columns of `schema` that files of an earlier format
+    lack.
+    """
     for name in ADDED_COLUMNS.get(table, ()):
         if name in schema.names and name not in rows.column_names:
             rows = rows.append_column(schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type))

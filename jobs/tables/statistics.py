@@ -1,4 +1,5 @@
-"""What Delta's log says of a Parquet file: its rows, and of its first columns nulls, least and greatest value. Readers prune files by it.
+"""What Delta's log says of a Parquet file: its rows, and of its first columns nulls, least and greatest
+value. Readers prune files by it.
 
 Computed from the rows as they are written, part by part; knows no table and no file.
 """
@@ -21,7 +22,8 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written where the co
 
 @dataclass
 class Statistics:
-    """The statistics of one file. Values of `least` and `greatest` are as the log has them, so that those of parts can be compared.
+    """The statistics of one file. Values of `least` and `greatest` are as the log has them, so that those of
+    parts can be compared.
 
     Attributes:
         rows: of the file so far.
@@ -60,12 +62,21 @@ class Statistics:
 
     def to_json(self) -> str:
         """As the log has it."""
-        return json.dumps({"numRecords": self.rows, "minValues": self.least, "maxValues": self.greatest, "nullCount": self.nulls})
+        return json.dumps(
+            {
+                "numRecords": self.rows,
+                "minValues": self.least,
+                "maxValues": self.greatest,
+                "nullCount": self.nulls,
+            }
+        )
 
 
 def _used(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The values of a dictionary that some row has; of a single one nobody needs to look which."""
-    if column.num_chunks and all(len(chunk.dictionary) == 1 and len(chunk) > chunk.null_count for chunk in column.chunks):
+    if column.num_chunks and all(
+        len(chunk.dictionary) == 1 and len(chunk) > chunk.null_count for chunk in column.chunks
+    ):
         return pa.chunked_array([chunk.dictionary for chunk in column.chunks])
     return column.unique().cast(column.type.value_type)
 
@@ -87,7 +98,9 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
 
 
 def _shortened(bounds: tuple[str, str]) -> tuple[str, str]:
-    """Bounds of texts that are no longer than `_TEXT` or one more; those of longer ones are wider, as Delta allows."""
+    """Bounds of texts that are no longer than `_TEXT` or one more; those of longer ones are wider, as Delta
+    allows.
+    """
     least, greatest = bounds
     return least[:_TEXT], greatest if len(greatest) <= _TEXT else greatest[:_TEXT] + _GREATEST
 
@@ -98,7 +111,10 @@ def _moments(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | No
             least, greatest = ((_EPOCH + timedelta(days=bound)).date().isoformat() for bound in bounds)
         else:
             zone = "" if kind.tz is None else "Z"
-            least, greatest = ((_EPOCH + timedelta(microseconds=bound)).isoformat(timespec="microseconds") + zone for bound in bounds)
+            least, greatest = (
+                (_EPOCH + timedelta(microseconds=bound)).isoformat(timespec="microseconds") + zone
+                for bound in bounds
+            )
     except OverflowError:  # a year that only Arrow knows
         return None
     return least, greatest

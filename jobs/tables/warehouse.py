@@ -1,4 +1,6 @@
-"""A warehouse: the folder (or URI) below which each pipeline has a folder of tables, and the examples' sources stand."""
+"""A warehouse: the folder (or URI) below which each pipeline has a folder of tables, and the examples'
+sources stand.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -9,18 +11,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from jobs.tables import schemas
-from jobs.tables.attempts import AttemptsReader
-from jobs.tables.delta import Folder, beside
-from jobs.tables.errors import NoRuns, RunAtWork, ShapeChanged
-from jobs.tables.ledger import LedgerReader, LedgerWriter, refuse_newer
-from jobs.tables.log_files import refuse_lost_rows, refuse_older
-from jobs.tables.migration import is_partitioned_otherwise, repartition
+from slackwater.jobs.tables import schemas
+from slackwater.jobs.tables.attempts import AttemptsReader
+from slackwater.jobs.tables.delta import Folder, beside
+from slackwater.jobs.tables.errors import NoRuns, RunAtWork, ShapeChanged
+from slackwater.jobs.tables.ledger import LedgerReader, LedgerWriter, refuse_newer
+from slackwater.jobs.tables.log_files import refuse_lost_rows, refuse_older
+from slackwater.jobs.tables.migration import is_partitioned_otherwise, repartition
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
 _LATE = "late_events"  # it has every column of the source
-# Under this name `published` and `corrections` say in their logs how far they have been rolled forward: the seq of a ledger row.
+# Under this name `published` and `corrections` say in their logs how far they have been rolled forward: the
+# seq of a ledger row.
 APPLICATION = "slackwater"
 
 
@@ -32,7 +35,9 @@ class Warehouse:
 
     @classmethod
     def at(cls, location: str | None) -> "Warehouse":
-        """The warehouse at `location`, else at SLACKWATER_WAREHOUSE, else in the folder ``warehouse`` of the current one."""
+        """The warehouse at `location`, else at SLACKWATER_WAREHOUSE, else in the folder ``warehouse`` of the
+        current one.
+        """
         wanted = location or os.environ.get(VARIABLE) or DEFAULT
         return cls(wanted.rstrip("/") if "://" in wanted else str(Path(wanted).expanduser().absolute()))
 
@@ -50,10 +55,12 @@ class Warehouse:
         )
 
     def stored(self, pipeline: str, sides: Iterable[str] = ()) -> "Tables":
-        """The tables of a pipeline as they are stored, for reading; those of side outputs only as far as their tags are named.
+        """The tables of a pipeline as they are stored, for reading; those of side outputs only as far as
+        their tags are named.
 
         Raises:
-            NoRuns: the pipeline has no tables here, or not all of them: the first run was killed while it made them.
+            NoRuns: the pipeline has no tables here, or not all of them: the first run was killed while it
+                made them.
             LogDamaged: see `Tables.check_logs`.
         """
         found: dict[str, Folder] = {}
@@ -63,11 +70,16 @@ class Warehouse:
             if folder is not None:
                 found[name] = folder
         if "runs" in found:
-            absent = {name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([])) for name in every if name not in found}
+            absent = {
+                name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([]))
+                for name in every
+                if name not in found
+            }
             Tables({**found, **absent}).check_logs()
         if not every.keys() <= found.keys():
             raise NoRuns(
-                f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run {pipeline} --to TIME`, or name "
+                f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run "
+                f"{pipeline} --to TIME`, or name "
                 f"another warehouse with --warehouse or {VARIABLE}.",
                 pipeline=pipeline,
                 warehouse=self.root,
@@ -97,10 +109,15 @@ class Tables:
         return LedgerWriter(self.folders["runs"], self._versions_seen)
 
     def _versions_seen(self) -> dict[str, int]:
-        return {name: folder.newest_seen for name, folder in self.folders.items() if folder.newest_seen is not None}
+        return {
+            name: folder.newest_seen
+            for name, folder in self.folders.items()
+            if folder.newest_seen is not None
+        }
 
     def check_logs(self) -> None:
-        """Refuse tables whose logs have lost commits that the ledger knows of, and a ledger that `published` is ahead of.
+        """Refuse tables whose logs have lost commits that the ledger knows of, and a ledger that `published`
+        is ahead of.
 
         Raises:
             LogDamaged: with the first file that is missing.
@@ -116,11 +133,14 @@ class Tables:
             if rolled_forward > seq and (newest := self.ledger.newest()) is not None:
                 seq = newest.seq  # another process may have committed and rolled forward meanwhile
             if rolled_forward > seq:
-                refuse_lost_rows(self.folders["runs"].uri, self.folders["runs"].version(), seq, rolled_forward)
+                refuse_lost_rows(
+                    self.folders["runs"].uri, self.folders["runs"].version(), seq, rolled_forward
+                )
 
     def ensure(self) -> None:
-        """Make every table that isn't there; give one of an earlier format what it lacks of `schemas.ADDED_COLUMNS` and `ADDED_FIELDS`, and
-        today's partition columns. A column that the source has gained becomes one of `late_events`; one that it lost stays.
+        """Make every table that isn't there; give one of an earlier format what it lacks of
+        `schemas.ADDED_COLUMNS` and `ADDED_FIELDS`, and today's partition columns. A column that the source
+        has gained becomes one of `late_events`; one that it lost stays.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
@@ -142,20 +162,32 @@ class Tables:
             ShapeChanged, NewerFormat, LogDamaged: see `ensure`.
         """
         self.check_logs()
-        for folder, table in zip(self.folders.values(), beside(Folder.find, self.folders.values()), strict=True):
+        for folder, table in zip(
+            self.folders.values(), beside(Folder.find, self.folders.values()), strict=True
+        ):
             if table is not None:
                 self._addition(folder, pa.schema(table.schema()))
 
     def _addition(self, folder: Folder, stored: pa.Schema) -> Callable[[], None]:
-        """What gives a table that has the columns `stored` those that it lacks and may be given; it does nothing where it lacks none."""
+        """What gives a table that has the columns `stored` those that it lacks and may be given; it does
+        nothing where it lacks none.
+        """
         if stored.equals(folder.schema):
             return partial(folder.add_columns, [])
         known = [field for field in folder.schema if field.name in stored.names]
         if folder.name == _LATE and all(stored.field(field.name).equals(field) for field in known):
             return partial(folder.add_columns, [field for field in folder.schema if field not in known])
         if folder.name in schemas.ADDED_FIELDS and schemas.has_all(folder.schema, stored):
-            return partial(folder.add_columns, []) if schemas.has_all(stored, folder.schema) else folder.add_fields
-        added = [folder.schema.field(column) for column in schemas.ADDED_COLUMNS.get(folder.name, ()) if column not in stored.names]
+            return (
+                partial(folder.add_columns, [])
+                if schemas.has_all(stored, folder.schema)
+                else folder.add_fields
+            )
+        added = [
+            folder.schema.field(column)
+            for column in schemas.ADDED_COLUMNS.get(folder.name, ())
+            if column not in stored.names
+        ]
         if added and pa.schema([*stored, *added]).equals(folder.schema):
             return partial(folder.add_columns, added)
         self._refuse_newer()
@@ -163,15 +195,30 @@ class Tables:
         raise _shape_changed(folder, stored)
 
     def _refuse_retyped_source(self, stored: pa.Schema) -> None:
-        """Where a column of the source has another type, of which a table with `stored` has only what is computed from it, say so."""
+        """Where a column of the source has another type, of which a table with `stored` has only what is
+        computed from it, say so.
+        """
         late = self.folders[_LATE]
         table = late.find()
-        before = {} if table is None else {field.name: field.type for field in pa.schema(table.schema()) if field.name not in stored.names}
-        retyped = [field for field in late.schema if not before.get(field.name, field.type).equals(field.type)]
+        before = (
+            {}
+            if table is None
+            else {
+                field.name: field.type
+                for field in pa.schema(table.schema())
+                if field.name not in stored.names
+            }
+        )
+        retyped = [
+            field for field in late.schema if not before.get(field.name, field.type).equals(field.type)
+        ]
         if retyped:
-            listed = ", ".join(f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped)
+            listed = ", ".join(
+                f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped
+            )
             raise ShapeChanged(
-                f"{late.uri}: the source's columns have other types than when the pipeline first ran: {listed}. Give them their types "
+                f"{late.uri}: the source's columns have other types than when the pipeline first ran: "
+                f"{listed}. Give them their types "
                 "back, or give the pipeline another name (it then starts a lineage of its own).",
                 table=_LATE,
                 differing=[field.name for field in retyped],
@@ -182,16 +229,23 @@ class Tables:
 
         Raises:
             NewerFormat: a newer version of the product has written here.
-            RunAtWork: a run that may be of an earlier version would stage rows in the layout of before, which nobody would find.
+            RunAtWork: a run that may be of an earlier version would stage rows in the layout of before, which
+                nobody would find.
             WarehouseNotWritable: the warehouse can't be written.
         """
         self._refuse_newer()
         others = [folder for folder in self.folders.values() if is_partitioned_otherwise(folder)]
-        at_work = [holder for holder in self.attempts.holders(datetime.now(UTC)) if not holder.is_upkeep] if others else []
+        at_work = (
+            [holder for holder in self.attempts.holders(datetime.now(UTC)) if not holder.is_upkeep]
+            if others
+            else []
+        )
         if at_work:
             raise RunAtWork(
-                f"{others[0].uri}: an earlier version has written this table, and it is to be written anew, but {at_work[0].owner} has "
-                f"claimed a run until {at_work[0].expires_at:%Y-%m-%dT%H:%M:%SZ}. Nothing was changed; run the same command again when "
+                f"{others[0].uri}: an earlier version has written this table, and it is to be written anew, "
+                f"but {at_work[0].owner} has "
+                f"claimed a run until {at_work[0].expires_at:%Y-%m-%dT%H:%M:%SZ}. Nothing was changed; run "
+                "the same command again when "
                 "that run has ended.",
                 uri=others[0].uri,
             )
@@ -208,9 +262,12 @@ def _shape_changed(folder: Folder, stored: pa.Schema) -> ShapeChanged:
     there = {field.name: str(field.type) for field in stored}
     wanted = {field.name: str(field.type) for field in folder.schema}
     differing = sorted(name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name))
-    differences = ", ".join(f"{name} (stored {there.get(name, 'not')}, declared {wanted.get(name, 'not')})" for name in differing)
+    differences = ", ".join(
+        f"{name} (stored {there.get(name, 'not')}, declared {wanted.get(name, 'not')})" for name in differing
+    )
     return ShapeChanged(
-        f"{folder.uri}: its columns are not those that the pipeline declares now: {differences or 'their order differs'}. Undo the "
+        f"{folder.uri}: its columns are not those that the pipeline declares now: "
+        f"{differences or 'their order differs'}. Undo the "
         "change, or give the pipeline another name (it then starts a lineage of its own).",
         table=folder.name,
         differing=differing,

@@ -1,6 +1,7 @@
 """Who may import whom: dags start jobs by argv, jobs start windowing, and what only looks stays light.
 
-Read from the source (every import statement, wherever it stands) and from fresh interpreters (what an import really brings in).
+Read from the source (every import statement, wherever it stands) and from fresh interpreters (what an import
+really brings in).
 """
 
 import ast
@@ -36,18 +37,24 @@ def imported(file: Path) -> Iterator[str]:
 
 
 def foreign(file: Path, *own: str) -> set[str]:
-    """The top-level packages that a file imports beyond the standard library and `own`."""
-    return {name.partition(".")[0] for name in imported(file)} - sys.stdlib_module_names - set(own)
+    """The packages that a file imports beyond the standard library and `own`; of ours `jobs`, `windowing` or `dags`."""
+    packages = {name.removeprefix("slackwater.").partition(".")[0] for name in imported(file)}
+    return packages - sys.stdlib_module_names - set(own)
 
 
 def top_levels_after(statement: str) -> set[str]:
-    """The top-level packages that a fresh interpreter holds after `statement`, less those that it starts with."""
+    """The top-level packages that a fresh interpreter holds after `statement`, less those that it starts
+    with.
+    """
     probe = (
         "import sys, json; before = {name.partition('.')[0] for name in sys.modules}\n"
         f"{statement}\n"
-        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules} - before - sys.stdlib_module_names)))"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules} - before - "
+        "sys.stdlib_module_names)))"
     )
-    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"`{statement}` fails in a fresh interpreter:\n{done.stderr}"
     return set(json.loads(done.stdout))
 
@@ -76,26 +83,82 @@ def test_jobs_know_neither_airflow_nor_dags() -> None:
 
 
 def test_dags_start_jobs_by_argv_alone() -> None:
-    light = ("jobs.args", "jobs.pipelines")
+    light = ("slackwater.jobs.args", "slackwater.jobs.pipelines")
     strangers = {}
     for file in python_files("dags"):
         found = foreign(file, "airflow", "dags", "jobs")
-        found |= {name for name in imported(file) if name.startswith("jobs.") and not name.startswith(light)}
+        found |= {
+            name
+            for name in imported(file)
+            if name.startswith("slackwater.jobs.") and not name.startswith(light)
+        }
         if found:
             strangers[str(file)] = found
     assert strangers == {}
 
 
 def test_importing_windowing_brings_in_nothing_else() -> None:
-    assert top_levels_after("import windowing") == {"windowing"}
+    assert top_levels_after("import slackwater.windowing") == {"slackwater"}
 
 
 def test_jobs_args_needs_the_standard_library_alone() -> None:
-    assert top_levels_after("import jobs.args") == {"jobs"}
+    assert top_levels_after("import slackwater.jobs.args") == {"slackwater"}
+
+
+@pytest.mark.parametrize("folder", ["jobs", "windowing", "dags"])
+def test_a_folder_of_ours_is_not_imported_by_its_own_name(folder: str) -> None:
+    """In a checkout it lies on the path: a second copy of every class would come in with it."""
+    probe = f"try:\n    import {folder}\nexcept ImportError as error:\n    print(error)"
+    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"this folder is the package slackwater.{folder}" in done.stdout
+
+
+def test_no_file_imports_a_folder_of_ours_by_its_own_name() -> None:
+    short = {"jobs", "windowing", "dags"}
+    files = [
+        file
+        for folder in ("jobs", "windowing", "dags", "slackwater", "tests")
+        for file in python_files(folder)
+    ]
+    offenders = {str(file) for file in files if short & {name.partition(".")[0] for name in imported(file)}}
+    assert offenders == set()
+
+
+def test_the_front_door_has_every_name_that_a_pipelines_file_needs() -> None:
+    import slackwater
+    from slackwater import windowing
+    from slackwater.jobs import pipelines
+
+    names = {*pipelines.__all__, *windowing.__all__}
+    assert set(dir(slackwater)) == names
+    assert all(getattr(slackwater, name) is not None for name in names)
+    assert not set(pipelines.__all__) & set(windowing.__all__), (
+        "a name that stands in two rooms hides one of them"
+    )
+    with pytest.raises(AttributeError, match=r"no attribute 'Pipelin'; it has AggregateFunction"):
+        slackwater.Pipelin  # noqa: B018
+
+
+def test_the_front_door_opens_no_room_before_it_is_asked() -> None:
+    probe = "import sys, slackwater.jobs.args; print(*sorted(name for name in sys.modules if name.startswith('slackwater')))"
+    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [
+        "slackwater",
+        "slackwater.jobs",
+        "slackwater.jobs.args",
+        "slackwater.jobs.errors",
+    ]
 
 
 @pytest.mark.parametrize(
-    "module", ["jobs.pipelines", "jobs.runtime.session", "jobs.runtime.packaging", "jobs.runtime.jars", "jobs.command_line"]
+    "module",
+    [
+        "slackwater.jobs.pipelines",
+        "slackwater.jobs.runtime.session",
+        "slackwater.jobs.runtime.packaging",
+        "slackwater.jobs.runtime.jars",
+        "slackwater.jobs.command_line",
+    ],
 )
 def test_what_every_command_imports_stays_light(module: str) -> None:
     assert top_levels_after(f"import {module}") & HEAVY == set()

@@ -18,7 +18,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 def entries(lock: str) -> list[str]:
     """The lock's requirements, each joined to one line; comments left out."""
-    lines = [line for line in (ROOT / lock).read_text().splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / lock).read_text().splitlines()
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
     return "\n".join(lines).replace("\\\n", "").splitlines()
 
 
@@ -28,7 +32,10 @@ def pins(lock: str) -> list[Requirement]:
 
 def direct(extras: Iterable[str]) -> list[Requirement]:
     project = PROJECT["project"]
-    named = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+    named = [
+        *project["dependencies"],
+        *(line for extra in extras for line in project["optional-dependencies"][extra]),
+    ]
     return [Requirement(line) for line in [*named, *PROJECT["dependency-groups"]["dev"]]]
 
 
@@ -36,7 +43,10 @@ def direct(extras: Iterable[str]) -> list[Requirement]:
 def test_a_lock_names_no_place_to_fetch_from(lock: str) -> None:
     content = (ROOT / lock).read_text()
     assert "://" not in content
-    assert re.findall(r"(?m)^\s*(?:-i|-f|--[a-z-]*(?:index|links|host)[a-z-]*)\b.*", "\n".join(entries(lock))) == []
+    assert (
+        re.findall(r"(?m)^\s*(?:-i|-f|--[a-z-]*(?:index|links|host)[a-z-]*)\b.*", "\n".join(entries(lock)))
+        == []
+    )
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -47,7 +57,11 @@ def test_every_locked_package_has_one_version_and_digests(lock: str) -> None:
 
 
 def test_the_lock_satisfies_what_the_project_asks_for() -> None:
-    locked = {canonicalize_name(pin.name): pin for pin in pins("requirements.lock") if pin.marker is None or pin.marker.evaluate()}
+    locked = {
+        canonicalize_name(pin.name): pin
+        for pin in pins("requirements.lock")
+        if pin.marker is None or pin.marker.evaluate()
+    }
     extras = set(PROJECT["project"]["optional-dependencies"]) - {"jre"}
     unmet = []
     for wanted in direct(extras):

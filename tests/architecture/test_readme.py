@@ -15,4 +15,8 @@ def test_the_first_two_commands_show_the_product_and_check_it() -> None:
 
 
 def test_both_commands_can_be_run() -> None:
-    assert [name for name in ("infra/demo", "infra/test", "infra/setup.sh", ".ci/run") if not os.access(ROOT / name, os.X_OK)] == []
+    assert [
+        name
+        for name in ("infra/demo", "infra/test", "infra/setup.sh", ".ci/run")
+        if not os.access(ROOT / name, os.X_OK)
+    ] == []

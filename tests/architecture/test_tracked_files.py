@@ -1,4 +1,6 @@
-"""What holds for every file of the repository: it names no machine and no registry, and no module grows past its size."""
+"""What holds for every file of the repository: it names no machine and no registry, and no module grows past
+its size.
+"""
 
 import re
 
@@ -80,5 +82,9 @@ def test_no_python_file_is_longer_than_a_reader_can_hold() -> None:
 
 def test_no_python_file_is_a_room_without_a_door_sign() -> None:
     nameless = {"utils", "util", "common", "helpers", "core", "base", "manager", "models", "types"}
-    rooms = {str(file.relative_to(ROOT)) for file in tracked(".py") if nameless & {*file.relative_to(ROOT).with_suffix("").parts}}
+    rooms = {
+        str(file.relative_to(ROOT))
+        for file in tracked(".py")
+        if nameless & {*file.relative_to(ROOT).with_suffix("").parts}
+    }
     assert rooms == set()

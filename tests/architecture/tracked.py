@@ -12,7 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 def tracked(*suffixes: str) -> list[Path]:
     """The repository's files, ending in one of `suffixes` if any is given. Fails rather than give none."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     files = [ROOT / name for name in sorted(filter(None, listed.split("\0")))]
     found = [file for file in files if file.is_file() and (not suffixes or file.name.endswith(suffixes))]

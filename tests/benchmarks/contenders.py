@@ -1,6 +1,8 @@
-"""Who is measured: the reference loops, the window operator bare and as replays run it, and bytewax where it is installed.
+"""Who is measured: the reference loops, the window operator bare and as replays run it, and bytewax where it
+is installed.
 
-Each takes a workload and its rows and gives what it has fired, dropped and still holds. No clocks and no tables here.
+Each takes a workload and its rows and gives what it has fired, dropped and still holds. No clocks and no
+tables here.
 """
 
 from __future__ import annotations
@@ -10,18 +12,18 @@ from array import array
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from slackwater.windowing.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from slackwater.windowing.functions import AggregateFunction
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import LONG
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
+from slackwater.windowing.runtime.window_operator import window_operator
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from tests.benchmarks.reference import Firing, generic_loop, inlined_loop
 from tests.benchmarks.workloads import START, TICK, Rows, Workload
-from windowing.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
-from windowing.functions import AggregateFunction
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import LONG
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.key_group_runner import KeyGroupRunner
-from windowing.runtime.window_operator import window_operator
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.runtime.window_operator_config import WindowOperatorConfig
 
 MAX_PARALLELISM = 128
 
@@ -62,7 +64,9 @@ def _config(workload: Workload) -> WindowOperatorConfig:
         assigner: Any = TumblingEventTimeWindows(size_ms=workload.size)
     else:
         assigner = SlidingEventTimeWindows(size_ms=workload.size, slide_ms=workload.slide)
-    return WindowOperatorBuilder(LONG, assigner).allowed_lateness_ms(workload.lateness).aggregate(CountAndSum())
+    return (
+        WindowOperatorBuilder(LONG, assigner).allowed_lateness_ms(workload.lateness).aggregate(CountAndSum())
+    )
 
 
 class _Firings:
@@ -112,24 +116,34 @@ def operator(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcom
 
     def run() -> Callable[[], Outcome]:
         output = _Firings()
-        machine = window_operator(_config(workload), output, ReplayProcessingTimeService(START), max_parallelism=MAX_PARALLELISM)
+        machine = window_operator(
+            _config(workload), output, ReplayProcessingTimeService(START), max_parallelism=MAX_PARALLELISM
+        )
         machine.open()
         process_element = machine.process_element
         tick = 0
-        for key, timestamp, value, at in zip(rows.keys, rows.timestamps, rows.values, rows.ticks, strict=True):
+        for key, timestamp, value, at in zip(
+            rows.keys, rows.timestamps, rows.values, rows.ticks, strict=True
+        ):
             while tick < at:
                 machine.process_watermark(rows.watermarks[tick])
                 tick += 1
             process_element(key, value, timestamp)
         for watermark in rows.watermarks[tick:]:
             machine.process_watermark(watermark)
-        return lambda: Outcome(output.firings, machine.late_records_dropped, sum(len(state) for state in machine.backend.states()))
+        return lambda: Outcome(
+            output.firings,
+            machine.late_records_dropped,
+            sum(len(state) for state in machine.backend.states()),
+        )
 
     return run
 
 
 def replay(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome]]:
-    """What a Spark task runs: the operator under a KeyGroupRunner, which moves the clock and logs every window's life."""
+    """What a Spark task runs: the operator under a KeyGroupRunner, which moves the clock and logs every
+    window's life.
+    """
 
     def run() -> Callable[[], Outcome]:
         runner = KeyGroupRunner(
@@ -141,7 +155,9 @@ def replay(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome]
             from_ms=START,
         )
         process_element = runner.process_element
-        for key, timestamp, value, arrival in zip(rows.keys, rows.timestamps, rows.values, rows.arrivals, strict=True):
+        for key, timestamp, value, arrival in zip(
+            rows.keys, rows.timestamps, rows.values, rows.arrivals, strict=True
+        ):
             process_element(key, value, timestamp, arrival)
         runner.finish(START + TICK * len(rows.watermarks))
 
@@ -159,7 +175,9 @@ def bytewax_is_installed() -> bool:
 
 
 def bytewax(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome]]:
-    """Bytewax's `fold_window`: every window once, at its end. It waits long enough for all rows, so that nothing is late."""
+    """Bytewax's `fold_window`: every window once, at its end. It waits long enough for all rows, so that
+    nothing is late.
+    """
     from datetime import UTC, datetime, timedelta
 
     import bytewax.operators as op
@@ -180,7 +198,9 @@ def bytewax(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome
     if workload.size == workload.slide:
         windower: Any = TumblingWindower(align_to=epoch, length=workload.size * milliseconds)
     else:
-        windower = SlidingWindower(align_to=epoch, length=workload.size * milliseconds, offset=workload.slide * milliseconds)
+        windower = SlidingWindower(
+            align_to=epoch, length=workload.size * milliseconds, offset=workload.slide * milliseconds
+        )
 
     def add(accumulator: list[int], row: tuple[Any, int]) -> list[int]:
         accumulator[0] += 1
@@ -192,13 +212,18 @@ def bytewax(workload: Workload, rows: Rows) -> Callable[[], Callable[[], Outcome
         late: list[Any] = []
         flow = Dataflow("benchmark")
         stream = op.input("rows", flow, TestingSource(source, batch_size=1000))
-        windows = fold_window("windows", stream, clock, windower, lambda: [0, 0], add, lambda a, b: [a[0] + b[0], a[1] + b[1]])
+        windows = fold_window(
+            "windows", stream, clock, windower, lambda: [0, 0], add, lambda a, b: [a[0] + b[0], a[1] + b[1]]
+        )
         op.output("out", windows.down, TestingSink(rows_out))
         op.output("late", windows.late, TestingSink(late))
         run_main(flow)
 
         def read() -> Outcome:
-            firings = [(int(key), index * workload.slide, counted, total) for key, (index, (counted, total)) in rows_out]
+            firings = [
+                (int(key), index * workload.slide, counted, total)
+                for key, (index, (counted, total)) in rows_out
+            ]
             return Outcome(firings, len(late), None)
 
         return read

@@ -1,9 +1,11 @@
-"""Does a run cost more the longer its lineage is? Daily runs of equal input, each published, and what each of them took.
+"""Does a run cost more the longer its lineage is? Daily runs of equal input, each published, and what each of
+them took.
 
-`python -m tests.benchmarks.history [--days 60]`, in this process and without Spark, so that only what we do ourselves is measured. A young
-lineage and an old one take turns, so that whatever else the machine does falls on both. Each day's rows come to the source just before its
-run: one file a day, as a loader leaves them. The runs' clock moves on a day each time. With `--chain` all days are there before, and one
-command runs them, a slice a day.
+`python -m tests.benchmarks.history [--days 60]`, in this process and without Spark, so that only what we do
+ourselves is measured. A young lineage and an old one take turns, so that whatever else the machine does falls
+on both. Each day's rows come to the source just before its run: one file a day, as a loader leaves them. The
+runs' clock moves on a day each time. With `--chain` all days are there before, and one command runs them, a
+slice a day.
 """
 
 import argparse
@@ -21,15 +23,15 @@ import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.transport import InProcess
-from jobs.pipelines import DeltaSource, Pipeline, count, max_, mean
-from jobs.pipelines.registry import config_hash
-from jobs.protocol.catch_up import CatchUp, Request
-from jobs.protocol.run import Runner
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.warehouse import Warehouse
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.pipelines.registry import config_hash
+from slackwater.jobs.protocol.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.run import Runner
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -46,7 +48,9 @@ Look = tuple[float, float]
 
 @dataclass(frozen=True)
 class Cost:
-    """What run number `run` took: CPU and wall seconds, and the seconds of its phases; `open_windows` when it ended."""
+    """What run number `run` took: CPU and wall seconds, and the seconds of its phases; `open_windows` when it
+    ended.
+    """
 
     run: int
     cpu: float
@@ -59,12 +63,16 @@ def pipeline() -> Pipeline:
     """Hourly windows of 20 keys; rows come up to five hours late, and some too late."""
     return Pipeline(
         name="daily",
-        source=DeltaSource("sources/daily", event_time="event_time", arrival_time="arrival_time", order_by="row"),
-        watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(hours=1)).with_interval(timedelta(minutes=5)),
+        source=DeltaSource(
+            "sources/daily", event_time="event_time", arrival_time="arrival_time", order_by="row"
+        ),
+        watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(hours=1)).with_interval(
+            timedelta(minutes=5)
+        ),
         key_by="key",
         window=TumblingEventTimeWindows.of(timedelta(hours=1)),
         allowed_lateness=timedelta(hours=4),
-        select={"n": count(), "average": mean("x"), "greatest": max_("x")},
+        select={"n": agg.count(), "average": agg.mean("x"), "greatest": agg.max("x")},
         start=START,
     )
 
@@ -73,7 +81,9 @@ def rows_of(day: int, rows: int) -> pa.Table:
     """A day's rows: the same but for the date on every day."""
     random = np.random.default_rng(7)
     arrival = np.sort(random.integers(0, DAY // timedelta(milliseconds=1), rows))
-    delay = np.where(random.random(rows) < 0.05, random.integers(0, 5 * 3_600_000, rows), random.integers(0, 600_000, rows))
+    delay = np.where(
+        random.random(rows) < 0.05, random.integers(0, 5 * 3_600_000, rows), random.integers(0, 600_000, rows)
+    )
     midnight = int((START + day * DAY).timestamp()) * 1000
 
     def moments(times: np.ndarray) -> pa.Array:
@@ -96,7 +106,9 @@ class Lineage:
     def __init__(self, root: Path, rows: int) -> None:
         self.root, self.rows, self.days = root, rows, 0
         declared = pipeline()
-        self.runner = Runner(Warehouse(str(root)), declared, config_hash(declared), "code", "0", OperatorEngine(), InProcess())
+        self.runner = Runner(
+            Warehouse(str(root)), declared, config_hash(declared), "code", "0", OperatorEngine(), InProcess()
+        )
 
     def run(self) -> Cost:
         """Load the next day, run and publish it."""
@@ -104,22 +116,34 @@ class Lineage:
         return _cost(self.days, row, looks[0], looks[-1])
 
     def chain(self, days: int) -> list[Cost]:
-        """Load so many days and run them in one command. A slice counts from when the one before it is staged until it is itself: the
-        first one does not."""
+        """Load so many days and run them in one command. A slice counts from when the one before it is staged
+        until it is itself: the first one does not."""
         second = self.days + 2
         rows, looks = self._run_days(days)
-        return [_cost(number, row, *turn) for number, (row, turn) in enumerate(zip(rows[1:], pairwise(looks[1:-1]), strict=True), second)]
+        return [
+            _cost(number, row, *turn)
+            for number, (row, turn) in enumerate(zip(rows[1:], pairwise(looks[1:-1]), strict=True), second)
+        ]
 
     def _run_days(self, days: int) -> tuple[list[LedgerRow], list[Look]]:
-        """The rows committed; CPU and wall seconds before the first slice, when each was staged, and behind the last one."""
+        """The rows committed; CPU and wall seconds before the first slice, when each was staged, and behind
+        the last one.
+        """
         for day in range(self.days, self.days + days):
-            write_deltalake(self.root / "sources" / "daily", rows_of(day, self.rows), mode="append", configuration=SPARKS_DEFAULT)
+            write_deltalake(
+                self.root / "sources" / "daily",
+                rows_of(day, self.rows),
+                mode="append",
+                configuration=SPARKS_DEFAULT,
+            )
         self.days += days
         began, now = time.perf_counter(), START + self.days * DAY + timedelta(hours=1)
         runner = replace(self.runner, clock=lambda: now + timedelta(seconds=time.perf_counter() - began))
         to_ms = self.runner.pipeline.start_ms + self.days * (DAY // timedelta(milliseconds=1))
         looks = [_look()]
-        rows = CatchUp(Request("daily", to_ms, everything=True), lambda: runner, lines=lambda line: looks.append(_look())).run()
+        rows = CatchUp(
+            Request("daily", to_ms, everything=True), lambda: runner, lines=lambda line: looks.append(_look())
+        ).run()
         return rows, [*looks, _look()]
 
 
@@ -163,14 +187,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         early, late = (measure_chain if wanted.chain else measure)(Path(folder), wanted.days, wanted.rows)
     if wanted.output == "json":
-        print(json.dumps({"ratio": ratio(early, late), "goal": GOAL, "runs": [vars(cost) for cost in (*early, *late)]}))
+        print(
+            json.dumps(
+                {"ratio": ratio(early, late), "goal": GOAL, "runs": [vars(cost) for cost in (*early, *late)]}
+            )
+        )
         return 0
     print(f"{'run':>4} {'cpu s':>7} {'wall s':>7} {'open':>6}  phases")
     for cost in (*early, *late):
         phases = "  ".join(f"{name} {took:.3f}" for name, took in cost.phases.items())
         print(f"{cost.run:>4} {cost.cpu:>7.3f} {cost.wall:>7.3f} {cost.open_windows:>6}  {phases}")
     found = ratio(early, late)
-    print(f"CPU of the last {COMPARED} of {wanted.days} runs / {COMPARED} from run {EARLY} on: {found:.3f} (goal: at most {GOAL})")
+    print(
+        f"CPU of the last {COMPARED} of {wanted.days} runs / {COMPARED} from run {EARLY} on: {found:.3f} "
+        f"(goal: at most {GOAL})"
+    )
     return 0
 
 

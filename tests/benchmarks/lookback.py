@@ -1,7 +1,9 @@
-"""`python -m tests.benchmarks.lookback`: a day with late rows, by reopening the windows that they touch and by rebuilding the last days.
+"""`python -m tests.benchmarks.lookback`: a day with late rows, by reopening the windows that they touch and
+by rebuilding the last days.
 
-Both in one warm Spark session, alternating, day after day: ours, from the pinned source to the published table, and what a team without
-us would schedule: one Spark job that groups the last seven days again and replaces them in a Delta table. Both must publish the same.
+Both in one warm Spark session, alternating, day after day: ours, from the pinned source to the published
+table, and what a team without us would schedule: one Spark job that groups the last seven days again and
+replaces them in a Delta table. Both must publish the same.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.protocol.catch_up import CatchUp, Request
-from jobs.runtime.session import session
+from slackwater.jobs.protocol.catch_up import CatchUp, Request
+from slackwater.jobs.runtime.session import session
 
 DAY_MS = 86_400_000
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -33,8 +35,7 @@ LATE_SHARE = 0.008
 TIME = pa.timestamp("us", tz="UTC")
 PIPELINE = """
 from datetime import timedelta
-from jobs.pipelines import DeltaSource, Pipeline, count, sum
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
 
 lookback = Pipeline(
     name="lookback",
@@ -43,7 +44,7 @@ lookback = Pipeline(
     key_by="key",
     window=TumblingEventTimeWindows.of(timedelta(hours=1)),
     allowed_lateness=timedelta(days=6),
-    select={"events": count(), "total": sum("value")},
+    select={"events": agg.count(), "total": agg.sum("value")},
     start="2024-01-01",
 )
 """
@@ -72,7 +73,9 @@ def day_of_events(number: int, rows: int) -> pa.Table:
 
 def ours(warehouse: Path, pipelines: Path, number: int, engine: str | None) -> None:
     to_ms = int(START.timestamp() * 1000) + (number + 1) * DAY_MS
-    CatchUp.on_spark(Request("lookback", to_ms, engine=engine), str(warehouse), str(pipelines), lambda line: None).run()
+    CatchUp.on_spark(
+        Request("lookback", to_ms, engine=engine), str(warehouse), str(pipelines), lambda line: None
+    ).run()
 
 
 def rebuild(spark: Any, source: str, target: str, number: int) -> None:
@@ -89,7 +92,9 @@ def rebuild(spark: Any, source: str, target: str, number: int) -> None:
         .withColumn("window_date", f.to_date("window_start"))
     )
     replaced = f"window_date >= '{first:%Y-%m-%d}'"
-    windows.write.format("delta").mode("overwrite").option("replaceWhere", replaced).partitionBy("window_date").save(target)
+    windows.write.format("delta").mode("overwrite").option("replaceWhere", replaced).partitionBy(
+        "window_date"
+    ).save(target)
 
 
 def published(uri: str, newest: datetime) -> list[tuple[Any, ...]]:
@@ -108,11 +113,18 @@ def timed(work: Callable[[], None]) -> float:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.lookback", description="Reopening against rebuilding.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.lookback", description="Reopening against rebuilding."
+    )
     parser.add_argument("--rows", type=int, default=1_000_000, help="a day (default: %(default)s)")
     parser.add_argument("--days", type=int, default=12, help="at least 9 (default: %(default)s)")
     parser.add_argument("--engine", help="override the planner's choice")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where tables go (default: %(default)s)")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        help="where tables go (default: %(default)s)",
+    )
     chosen = parser.parse_args(arguments)
     spark = session("slackwater lookback")
     folder = Path(tempfile.mkdtemp(dir=chosen.folder))
@@ -120,13 +132,19 @@ def main(arguments: list[str] | None = None) -> int:
         seconds = measure(spark, folder, chosen.days, chosen.rows, chosen.engine)
     finally:
         shutil.rmtree(folder)
-    print(f"{chosen.rows:,} rows a day, {LATE_SHARE:.1%} of them one to five days late, {KEYS:,} keys, windows of an hour")
+    print(
+        f"{chosen.rows:,} rows a day, {LATE_SHARE:.1%} of them one to five days late, {KEYS:,} keys, windows "
+        "of an hour"
+    )
     print(f"{'day':>4}{'reopening, s':>16}{'rebuilding 7 days, s':>24}{'ratio':>8}")
     for number, (one, other) in enumerate(seconds):
         print(f"{number:>4}{one:>16.2f}{other:>24.2f}{one / other:>8.2f}")
     steady = seconds[LOOKBACK:]
     reopening, rebuilding = (statistics.median(column) for column in zip(*steady, strict=True))
-    print(f"medians from day {LOOKBACK} on: {reopening:.2f} s against {rebuilding:.2f} s: {reopening / rebuilding:.2f} of the rebuild")
+    print(
+        f"medians from day {LOOKBACK} on: {reopening:.2f} s against {rebuilding:.2f} s: "
+        f"{reopening / rebuilding:.2f} of the rebuild"
+    )
     return 0
 
 
@@ -142,13 +160,17 @@ def measure(spark: Any, folder: Path, days: int, rows: int, engine: str | None) 
     seconds = []
     for number in range(days):
         write_deltalake(source, day_of_events(number, rows), mode="append", partition_by=["day"])
-        works = [lambda n=number: ours(folder, pipelines, n, engine), lambda n=number: rebuild(spark, source, target, n)]
+        works = [
+            lambda n=number: ours(folder, pipelines, n, engine),
+            lambda n=number: rebuild(spark, source, target, n),
+        ]
         if number % 2:
             other, one = timed(works[1]), timed(works[0])
         else:
             one, other = timed(works[0]), timed(works[1])
         seconds.append((one, other))
-    # Windows that the watermark has not passed are parked, not published: five minutes of disorder and the tick before the end.
+    # Windows that the watermark has not passed are parked, not published: five minutes of disorder and the
+    # tick before the end.
     newest = START + timedelta(days=days) - timedelta(hours=1)
     mine, theirs = published(str(folder / "lookback" / "published"), newest), published(target, newest)
     if mine != theirs:

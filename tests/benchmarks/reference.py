@@ -1,7 +1,8 @@
 """Two plain loops that do what the benchmark's windows need and no more: the speed to be compared with.
 
-Count and sum of aligned event-time windows with Flink's default trigger, late firings and allowed lateness. No key groups, order of
-equal timers, errors, state back end, snapshots or other windows: an operator has to be that fast in spite of having them.
+Count and sum of aligned event-time windows with Flink's default trigger, late firings and allowed lateness.
+No key groups, order of equal timers, errors, state back end, snapshots or other windows: an operator has to
+be that fast in spite of having them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def count_and_sum(accumulator: list[int], value: int) -> None:
 
 
 class GenericLoop:
-    """Asks a trigger and registers two timers at every element; a heap of timers with a set against duplicates."""
+    """Asks a trigger and registers two timers at every element; a heap of timers with a set against
+    duplicates.
+    """
 
     def __init__(self, workload: Workload) -> None:
         self.size, self.slide, self.lateness = workload.size, workload.slide, workload.lateness
@@ -100,7 +103,9 @@ def generic_loop(workload: Workload, rows: Rows) -> tuple[list[Firing], int, int
 
 
 def inlined_loop(workload: Workload, rows: Rows) -> tuple[list[Firing], int, int]:
-    """The same for this one trigger and aggregate: no calls, and one list of windows for each moment instead of timers."""
+    """The same for this one trigger and aggregate: no calls, and one list of windows for each moment instead
+    of timers.
+    """
     size, slide, lateness = workload.size, workload.slide, workload.lateness
     accumulators: dict[tuple[int, int], list[int]] = {}
     firings: list[Firing] = []

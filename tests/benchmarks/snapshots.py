@@ -1,7 +1,8 @@
-"""`python -m tests.benchmarks.snapshots --windows N`: a snapshot of N windows and N timers, written and read, on one core.
+"""`python -m tests.benchmarks.snapshots --windows N`: a snapshot of N windows and N timers, written and read,
+on one core.
 
-From columns, as an engine that keeps its state in columns does it, and from objects, as the window operator does it. CPU seconds of the
-process, all threads together; medians of alternating repetitions.
+From columns, as an engine that keeps its state in columns does it, and from objects, as the window operator
+does it. CPU seconds of the process, all threads together; medians of alternating repetitions.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from windowing import OrderMode, ReduceFunction, TumblingEventTimeWindows
-from windowing.key_types import LONG
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotLayout, SnapshotTables, read_tables, write_tables
-from windowing.state.snapshot.times import TIME
+from slackwater.windowing import OrderMode, ReduceFunction, TumblingEventTimeWindows
+from slackwater.windowing.key_types import LONG
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.state.snapshot import (
+    ContentHash,
+    SnapshotCodec,
+    SnapshotLayout,
+    SnapshotTables,
+    read_tables,
+    write_tables,
+)
+from slackwater.windowing.state.snapshot.times import TIME
 
 GOAL = 3_000_000  # rows a second and core, written and read, from columns
 LENGTH = 60_000
@@ -51,7 +59,9 @@ class Add(ReduceFunction):
 
 
 def codec() -> SnapshotCodec:
-    config = WindowOperatorBuilder(LONG, TumblingEventTimeWindows.of(timedelta(milliseconds=LENGTH))).reduce(Add())
+    config = WindowOperatorBuilder(LONG, TumblingEventTimeWindows.of(timedelta(milliseconds=LENGTH))).reduce(
+        Add()
+    )
     return SnapshotCodec(SnapshotLayout.of_windows(config, contents=Sums(), order_mode=OrderMode.ROCKSDB))
 
 
@@ -83,7 +93,10 @@ def columns(of: SnapshotCodec, count: int) -> SnapshotTables:
         "n__count": elements,
         **{name: pa.array(values * 1000).cast(TIME) for name, values in time_of.items()},
     }
-    windows = {name: known.get(name, pa.nulls(count, schemas["window_state"].field(name).type)) for name in schemas["window_state"].names}
+    windows = {
+        name: known.get(name, pa.nulls(count, schemas["window_state"].field(name).type))
+        for name in schemas["window_state"].names
+    }
     timers = {
         "key_group": groups,
         key_name: keys,
@@ -119,7 +132,10 @@ def steps(of: SnapshotCodec, tables: SnapshotTables, objects: bool) -> dict[str,
     }
     if objects:
         snapshot = of.from_tables(tables)
-        measured |= {"columns → objects": lambda: of.from_tables(tables), "objects → columns": lambda: of.to_tables(snapshot)}
+        measured |= {
+            "columns → objects": lambda: of.from_tables(tables),
+            "objects → columns": lambda: of.to_tables(snapshot),
+        }
     return measured
 
 
@@ -149,8 +165,12 @@ def measure(measured: dict[str, Callable[[], Any]], repetitions: int) -> dict[st
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.snapshots", description="Snapshots written and read.")
-    parser.add_argument("--windows", type=int, default=1_000_000, help="windows, and timers (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.snapshots", description="Snapshots written and read."
+    )
+    parser.add_argument(
+        "--windows", type=int, default=1_000_000, help="windows, and timers (default: %(default)s)"
+    )
     parser.add_argument("--repetitions", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--no-objects", action="store_true", help="leave out the steps through objects")
     chosen = parser.parse_args(arguments)
@@ -164,7 +184,10 @@ def main(arguments: list[str] | None = None) -> int:
     for name, taken in seconds.items():
         print(f"{name:34}{taken:8.2f} s{rows / max(taken, 1e-9) / 1e6:10.2f} M rows a second and core")
     both = seconds["columns → files"] + seconds["files → columns"]
-    print(f"{'written and read, from columns':34}{both:8.2f} s{rows / max(both, 1e-9) / 1e6:10.2f} M rows a second and core")
+    print(
+        f"{'written and read, from columns':34}{both:8.2f} s{rows / max(both, 1e-9) / 1e6:10.2f} M rows a "
+        "second and core"
+    )
     return 0 if rows / max(both, 1e-9) >= GOAL else 1
 
 

@@ -1,8 +1,8 @@
-"""`python -m tests.benchmarks.spilling --windows N`: one key-group range opens, parks, restores and fires N windows that keep their
-elements, with its state in memory and in RocksDB.
+"""`python -m tests.benchmarks.spilling --windows N`: one key-group range opens, parks, restores and fires N
+windows that keep their elements, with its state in memory and in RocksDB.
 
-Every contender has a process of its own, so that its peak of resident memory is its own; what both leave must have equal hashes. CPU
-seconds include RocksDB's threads.
+Every contender has a process of its own, so that its peak of resident memory is its own; what both leave must
+have equal hashes. CPU seconds include RocksDB's threads.
 """
 
 from __future__ import annotations
@@ -23,26 +23,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.engines.inputs import InputFile, PinnedSource, to_datetime
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.progress import Progress, timeline_of
-from jobs.engines.replay import Outcome, Replay
-from jobs.engines.rows import Judge
-from jobs.engines.transport import InProcess, SliceScan
-from jobs.pipelines import DeltaSource, Pipeline
-from jobs.protocol.shapes import shape_of
-from jobs.tables.delta import write_file
-from jobs.tables.schemas import table_schemas
-from jobs.tables.staging import stack
+from slackwater.jobs.engines.inputs import InputFile, PinnedSource, to_datetime
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.progress import Progress, timeline_of
+from slackwater.jobs.engines.replay import Outcome, Replay
+from slackwater.jobs.engines.rows import Judge
+from slackwater.jobs.engines.transport import InProcess, SliceScan
+from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.jobs.protocol.shapes import shape_of
+from slackwater.jobs.tables.delta import write_file
+from slackwater.jobs.tables.schemas import table_schemas
+from slackwater.jobs.tables.staging import stack
+from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
 from tests.benchmarks.state_backends import ROOT, peak_mb
-from windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
 
 IN_MEMORY, IN_ROCKSDB = 1 << 20, 0  # megabytes that state may take
 CONTENDERS = {"memory": IN_MEMORY, "RocksDB": IN_ROCKSDB}
 HOUR = 3_600_000
 ELEMENTS_PER_WINDOW = 20
 SCHEMA = pa.schema(
-    [("event_time", pa.timestamp("us", tz="UTC")), ("arrival_time", pa.timestamp("us", tz="UTC")), ("key", pa.int64()), ("x", pa.int64())]
+    [
+        ("event_time", pa.timestamp("us", tz="UTC")),
+        ("arrival_time", pa.timestamp("us", tz="UTC")),
+        ("key", pa.int64()),
+        ("x", pa.int64()),
+    ]
 )
 
 
@@ -59,7 +64,9 @@ class DisagreementError(Exception):
 
 
 def measure(limit_mb: int, windows: int, folder: Path) -> dict[str, Any]:
-    """CPU seconds of a slice that opens all windows and one that fires them, hashes, and the greatest resident memory."""
+    """CPU seconds of a slice that opens all windows and one that fires them, hashes, and the greatest
+    resident memory.
+    """
     work = _Work(windows, folder)
     seconds, hashes = {}, []
     for name, slice_ in {"open and park": (0, HOUR), "restore and fire": (HOUR, 3 * HOUR)}.items():
@@ -71,7 +78,9 @@ def measure(limit_mb: int, windows: int, folder: Path) -> dict[str, Any]:
 
 
 class _Work:
-    """Some elements for each of the windows, all of one hour; the next two hours have one each, which lets the watermark pass."""
+    """Some elements for each of the windows, all of one hour; the next two hours have one each, which lets
+    the watermark pass.
+    """
 
     def __init__(self, windows: int, folder: Path) -> None:
         self.folder = folder
@@ -128,9 +137,13 @@ def check_agreement(results: dict[str, dict[str, Any]]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.spilling", description="A range's state in memory and in RocksDB.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.spilling", description="A range's state in memory and in RocksDB."
+    )
     parser.add_argument("--windows", type=int, default=50_000, help="default: %(default)s")
-    parser.add_argument("--only", choices=CONTENDERS, help="measure one contender, in this process, and print JSON")
+    parser.add_argument(
+        "--only", choices=CONTENDERS, help="measure one contender, in this process, and print JSON"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.only:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,8 @@
-"""`python -m tests.benchmarks.state_backends --windows N`: N windows with a timer each, in memory, in RocksDB, and in plain rocksdict.
+"""`python -m tests.benchmarks.state_backends --windows N`: N windows with a timer each, in memory, in
+RocksDB, and in plain rocksdict.
 
-Every contender has a process of its own, so that its peak of resident memory is its own. CPU seconds include RocksDB's threads.
+Every contender has a process of its own, so that its peak of resident memory is its own. CPU seconds include
+RocksDB's threads.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from windowing import OrderMode, ReducingStateDescriptor, TimeWindow
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import LONG
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing import OrderMode, ReducingStateDescriptor, TimeWindow
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import LONG
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
 
 ROOT = Path(__file__).parents[2]
 GROUPS = 128
@@ -76,7 +78,9 @@ class Ours:
         index = KeyGroupIndex(LONG, KeyGroupRange(0, GROUPS - 1), GROUPS)
         self._backend = storage.make_backend(index, OrderMode.ROCKSDB, None)
         self._timers = storage.make_timer_queue("event_window-timers", index, OrderMode.ROCKSDB)
-        self._contents = self._backend.state(ReducingStateDescriptor("window-contents", operator.add, sql_type="long"))
+        self._contents = self._backend.state(
+            ReducingStateDescriptor("window-contents", operator.add, sql_type="long")
+        )
 
     def add(self, key: int, start: int, value: int) -> None:
         self._contents.add(key, TimeWindow(start, start + LENGTH), value)
@@ -97,7 +101,9 @@ class Ours:
 
 
 class Plain:
-    """rocksdict as one writes it by hand: two column families, packed structs, no key groups, no ties, no errors."""
+    """rocksdict as one writes it by hand: two column families, packed structs, no key groups, no ties, no
+    errors.
+    """
 
     def __init__(self, folder: Path) -> None:
         import rocksdict
@@ -217,7 +223,9 @@ def run(contender: Contender, count: int, clock: Callable[[str], None]) -> Summa
 
 
 def measure(name: str, count: int, memory_mb: int, folder: Path) -> dict[str, Any]:
-    """Seconds by step, what the contender came to, and the process's peak of resident memory. Called in a process of its own."""
+    """Seconds by step, what the contender came to, and the process's peak of resident memory. Called in a
+    process of its own.
+    """
     contender = CONTENDERS[name](folder, memory_mb)
     seconds: dict[str, tuple[float, float]] = {}
     last = (time.perf_counter(), time.process_time())
@@ -236,7 +244,9 @@ def measure(name: str, count: int, memory_mb: int, folder: Path) -> dict[str, An
 
 def peak_mb() -> float:
     """Greatest resident memory of this process so far, in MiB."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) / 1024
 
 
@@ -277,27 +287,56 @@ def print_results(results: dict[str, dict[str, Any]], count: int) -> None:
     print(f"{'thousand a second: wall, CPU':32}" + "".join(f"{name:>22}" for name in results))
     for step in STEPS:
         rates = [
-            "".join(f"{count / max(seconds, 1e-9) / 1e3:11,.0f}" for seconds in result["seconds"][step]) for result in results.values()
+            "".join(f"{count / max(seconds, 1e-9) / 1e3:11,.0f}" for seconds in result["seconds"][step])
+            for result in results.values()
         ]
         print(f"{step:32}" + "".join(rates))
-    print(f"{'peak of resident memory, MiB':32}" + "".join(f"{result['peak_mb']:22,.0f}" for result in results.values()))
-    print(f"{'on disk in the end, MiB':32}" + "".join(f"{result['disk_mb']:22,.0f}" for result in results.values()))
+    print(
+        f"{'peak of resident memory, MiB':32}"
+        + "".join(f"{result['peak_mb']:22,.0f}" for result in results.values())
+    )
+    print(
+        f"{'on disk in the end, MiB':32}"
+        + "".join(f"{result['disk_mb']:22,.0f}" for result in results.values())
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.benchmarks.state_backends", description="State and timers in memory and in RocksDB."
+        prog="python -m tests.benchmarks.state_backends",
+        description="State and timers in memory and in RocksDB.",
     )
-    parser.add_argument("--windows", type=int, default=5_000_000, help="windows, and timers (default: %(default)s)")
-    parser.add_argument("--memory-mb", type=int, default=256, help="for RocksDB's cache and write buffers (default: %(default)s)")
-    parser.add_argument("--limit-mb", type=int, default=1024, help="exit 1 when RocksDB's peak is above it (default: %(default)s)")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where databases go (default: %(default)s)")
-    parser.add_argument("--only", choices=CONTENDERS, help="measure one contender, in this process, and print JSON")
+    parser.add_argument(
+        "--windows", type=int, default=5_000_000, help="windows, and timers (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--memory-mb",
+        type=int,
+        default=256,
+        help="for RocksDB's cache and write buffers (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--limit-mb",
+        type=int,
+        default=1024,
+        help="exit 1 when RocksDB's peak is above it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        help="where databases go (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--only", choices=CONTENDERS, help="measure one contender, in this process, and print JSON"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.only:
         print(json.dumps(measure(chosen.only, chosen.windows, chosen.memory_mb, chosen.folder)))
         return 0
-    results = {name: measure_apart(name, chosen.windows, chosen.memory_mb, chosen.folder) for name in CONTENDERS}
+    results = {
+        name: measure_apart(name, chosen.windows, chosen.memory_mb, chosen.folder) for name in CONTENDERS
+    }
     check_agreement(results)
     print(f"{chosen.windows:,} windows and as many timers, {chosen.memory_mb} MiB for RocksDB")
     print_results(results, chosen.windows)

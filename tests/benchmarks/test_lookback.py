@@ -18,7 +18,9 @@ def test_both_publish_the_same(spark: "SparkSession", tmp_path: Path) -> None:
     assert len(seconds) == 3 and min(min(pair) for pair in seconds) > 0
 
 
-def test_other_results_are_noticed(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_results_are_noticed(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lookback, "LOOKBACK", 1)
     with pytest.raises(AssertionError, match="they differ"):
         lookback.measure(spark, tmp_path, 3, 2_000, None)

@@ -13,7 +13,9 @@ from tests.benchmarks.workloads import LATE_SHARE, WORKLOADS, make_rows
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_all_contenders_come_to_the_same(workload):
-    rows = make_rows(replace(workload, rows_per_second=20_000 / 300), 20_000)  # five minutes: long enough for late and dropped rows
+    rows = make_rows(
+        replace(workload, rows_per_second=20_000 / 300), 20_000
+    )  # five minutes: long enough for late and dropped rows
     outcomes = {name: prepare(workload, rows)()() for name, prepare in CONTENDERS.items()}
     scalar.check_agreement(outcomes)
     reference = outcomes[scalar.ANCHOR]
@@ -32,13 +34,19 @@ def test_the_reference_is_what_a_group_by_says():
     newest = {(key, start): (count, total) for key, start, count, total in reference.firings}
     last_instants = {window: window[1] + workload.size - 1 for window in totals}
     assert reference.dropped == 0
-    assert newest == {window: totals[window] for window, instant in last_instants.items() if instant <= rows.watermarks[-1]}
-    assert reference.still_open == sum(instant + workload.lateness > rows.watermarks[-1] for instant in last_instants.values())
+    assert newest == {
+        window: totals[window] for window, instant in last_instants.items() if instant <= rows.watermarks[-1]
+    }
+    assert reference.still_open == sum(
+        instant + workload.lateness > rows.watermarks[-1] for instant in last_instants.values()
+    )
 
 
 def test_a_disagreement_is_an_error():
     with pytest.raises(scalar.DisagreementError):
-        scalar.check_agreement({scalar.ANCHOR: Outcome([(1, 0, 2, 3)], 0, 1), "other": Outcome([(1, 0, 2, 4)], 0, 1)})
+        scalar.check_agreement(
+            {scalar.ANCHOR: Outcome([(1, 0, 2, 3)], 0, 1), "other": Outcome([(1, 0, 2, 4)], 0, 1)}
+        )
 
 
 def test_the_command_prints_a_table_and_says_whether_bytewax_took_part(capsys):

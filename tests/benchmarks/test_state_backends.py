@@ -1,11 +1,20 @@
-"""The benchmark of the state back ends runs, and what it compares is the same work: no figure is asserted here."""
+"""The benchmark of the state back ends runs, and what it compares is the same work: no figure is asserted
+here.
+"""
 
 from pathlib import Path
 
 import pytest
 
 from tests.benchmarks import state_backends
-from tests.benchmarks.state_backends import CONTENDERS, STEPS, WINDOWS_PER_KEY, DisagreementError, check_agreement, measure
+from tests.benchmarks.state_backends import (
+    CONTENDERS,
+    STEPS,
+    WINDOWS_PER_KEY,
+    DisagreementError,
+    check_agreement,
+    measure,
+)
 
 
 def test_all_contenders_come_to_the_same(tmp_path: Path) -> None:
@@ -32,7 +41,9 @@ def test_a_disagreement_is_an_error() -> None:
         check_agreement({**results, "RocksDB": {"summary": ((2, 3), (2, 3), 8)}})
 
 
-def test_the_command_prints_a_table_and_fails_above_the_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_table_and_fails_above_the_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["--windows", "500", "--memory-mb", "8", "--folder", str(tmp_path)]
     assert state_backends.main(arguments) == 0
     printed = capsys.readouterr().out

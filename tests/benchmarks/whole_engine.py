@@ -1,4 +1,5 @@
-"""The operator engine whole: from the pinned source to the published run, in this process, beside the columnar engine and Flink.
+"""The operator engine whole: from the pinned source to the published run, in this process, beside the
+columnar engine and Flink.
 
 Workloads are those of `slackwater bench`; the engines' results are compared before a rate means anything.
 """
@@ -12,11 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from jobs.bench.cases import Case
-from jobs.bench.contenders.flink import Flink
-from jobs.bench.workloads import WORKLOADS
-from jobs.engines.transport import InProcess
-from jobs.protocol.catch_up import CatchUp, Request, runner_for
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.contenders.flink import Flink
+from slackwater.jobs.bench.workloads import WORKLOADS
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol.catch_up import CatchUp, Request, runner_for
 
 NAMES = ("a", "b", "c", "d")
 OPERATOR, COLUMNAR, FLINK = "operator engine", "columnar engine", "Flink, heap state"
@@ -31,14 +32,19 @@ def replayed(case: Case, engine: str) -> tuple[float, Any]:
     shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
     gc.collect()
     request = Request(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"], engine=engine)
-    run = CatchUp(request, lambda: runner_for(request, str(case.folder), "jobs.bench.pipelines", InProcess), lambda line: None)
+    run = CatchUp(
+        request,
+        lambda: runner_for(request, str(case.folder), "slackwater.jobs.bench.pipelines", InProcess),
+        lambda line: None,
+    )
     start = time.process_time()
     [row] = run.run()
     return time.process_time() - start, row
 
 
 def measure(case: Case, repetitions: int, with_flink: bool) -> dict[str, float]:
-    """Median rows per CPU second of each contender, in turn. Flink's first run, which compiles, is not counted.
+    """Median rows per CPU second of each contender, in turn. Flink's first run, which compiles, is not
+    counted.
 
     Raises:
         EnginesDisagree: their hashes differ.

@@ -44,7 +44,8 @@ WORKLOADS = (
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in order of arrival, one list a column, and the timeline: tick t ends at START + (t + 1) · TICK with watermarks[t].
+    """Rows in order of arrival, one list a column, and the timeline: tick t ends at START + (t + 1) · TICK
+    with watermarks[t].
 
     Attributes:
         keys, timestamps, values: what an element is; times in ms.

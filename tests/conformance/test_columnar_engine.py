@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from jobs.commands.conformance import command
-from jobs.commands.recorded_cases import play, play_case
+from slackwater.jobs.commands.conformance import command
+from slackwater.jobs.commands.recorded_cases import play, play_case
+from slackwater.windowing.conformance import Case, read_cases
+from slackwater.windowing.errors import TraceError
 from tests.conformance.test_recorded_traces import trace
-from windowing.conformance import Case, read_cases
-from windowing.errors import TraceError
 
-# Cases that the columnar engine plays, of those recorded; the others are not its windows, or a step of theirs has no row.
+# Cases that the columnar engine plays, of those recorded; the others are not its windows, or a step of theirs
+# has no row.
 PLAYED = {
     "window_tumbling": 190,
     "window_sliding": 160,
@@ -78,7 +79,9 @@ def summing(name: str) -> Case:
     )
 
 
-@pytest.mark.parametrize("name", ["window_tumbling", "window_sliding", "window_session", "window_global_count"])
+@pytest.mark.parametrize(
+    "name", ["window_tumbling", "window_sliding", "window_session", "window_global_count"]
+)
 def test_a_case_fails_when_the_recording_said_anything_else(name: str) -> None:
     case = summing(name)
     assert play_case(case, "columnar") is None
@@ -113,7 +116,10 @@ def test_the_command_counts_what_is_played_and_says_why_the_rest_is_not(tmp_path
     evicting = next(read_cases(trace("window_evictors")))
     file = tmp_path / "cases.jsonl"
     file.write_text("".join(json.dumps(asdict(each)) + "\n" for each in (case, evicting)))
-    assert run_command(str(file)) == (0, ["1 unplayable: an evictor sees elements one by one", "1 passed, 0 failed, 1 unplayable"])
+    assert run_command(str(file)) == (
+        0,
+        ["1 unplayable: an evictor sees elements one by one", "1 passed, 0 failed, 1 unplayable"],
+    )
     wrong = altered(case, lambda expected: expected[-1].update(event_timers=10_000))
     file.write_text(json.dumps(asdict(wrong)) + "\n")
     code, lines = run_command(str(file))

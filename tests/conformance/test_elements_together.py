@@ -1,4 +1,6 @@
-"""The recorded cases pass, in exact order, when elements go the way of those that are taken together; and enough of them do."""
+"""The recorded cases pass, in exact order, when elements go the way of those that are taken together; and
+enough of them do.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,19 @@ from typing import Any
 
 import pytest
 
+from slackwater.windowing.conformance import play
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.shared_windows import takes_together
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from tests.conformance.test_recorded_traces import CASES, trace
-from windowing.conformance import play
-from windowing.order_modes import OrderMode
-from windowing.runtime.shared_windows import takes_together
-from windowing.runtime.window_operator import WindowOperator
 
-AT_LEAST = {"window_tumbling": 900, "window_sliding": 500, "window_functions": 500, "window_restore": 200, "window_evictors": 150}
+AT_LEAST = {
+    "window_tumbling": 900,
+    "window_sliding": 500,
+    "window_functions": 500,
+    "window_restore": 200,
+    "window_evictors": 150,
+}
 
 
 @pytest.fixture
@@ -23,7 +31,9 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted: Counter[str] = Counter()
     alone, made = WindowOperator.process_element, WindowOperator.__init__
 
-    def note_order_mode(self: Any, config: Any, output: Any, clock: Any, key_groups: Any, order_mode: OrderMode, *rest: Any) -> None:
+    def note_order_mode(
+        self: Any, config: Any, output: Any, clock: Any, key_groups: Any, order_mode: OrderMode, *rest: Any
+    ) -> None:
         made(self, config, output, clock, key_groups, order_mode, *rest)
         self.may = takes_together(config.assigner, config.trigger, order_mode)
 
@@ -42,7 +52,9 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-@pytest.mark.parametrize("name", sorted(name for name in CASES if name.startswith("window_") and name != "window_start"))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in CASES if name.startswith("window_") and name != "window_start")
+)
 def test_every_recorded_case_passes(name: str, ways: Counter[str]) -> None:
     out = io.StringIO()
     play([trace(name)], out)

@@ -1,4 +1,6 @@
-"""Every recorded case of Flink 2.3.0's windows, timers and key groups: exact order, exact counts, and a player that can fail."""
+"""Every recorded case of Flink 2.3.0's windows, timers and key groups: exact order, exact counts, and a
+player that can fail.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from windowing.conformance import Case, play, play_case, read_cases
-from windowing.errors import TraceError
+from slackwater.windowing.conformance import Case, play, play_case, read_cases
+from slackwater.windowing.errors import TraceError
 
 TRACES = Path(__file__).parent / "traces"
 CASES = {
@@ -68,11 +70,15 @@ def with_expected(case: Case, change: Callable[[list[Any]], None]) -> Case:
 
 
 def edge_case(number: int) -> Case:
-    return next(case for case in read_cases(trace("window_edge_cases")) if case.id == f"window_edge_cases-{number:04}")
+    return next(
+        case for case in read_cases(trace("window_edge_cases")) if case.id == f"window_edge_cases-{number:04}"
+    )
 
 
 def test_the_player_notices_a_changed_value() -> None:
-    mismatch = play_case(with_expected(edge_case(0), lambda expected: expected[3]["out"][0].update(value=[1, 3])))
+    mismatch = play_case(
+        with_expected(edge_case(0), lambda expected: expected[3]["out"][0].update(value=[1, 3]))
+    )
     assert mismatch is not None
     assert (mismatch.case_id, mismatch.step) == ("window_edge_cases-0000", 3)
     assert mismatch.got["out"][0]["value"] == [1, 2]
@@ -84,7 +90,9 @@ def test_the_player_notices_another_order() -> None:
     case = edge_case(159)  # twelve keys whose timers are equal
     assert play_case(case) is None
     step = next(number for number, result in enumerate(case.expected) if len(result["out"]) > 2)
-    mismatch = play_case(with_expected(case, lambda expected: expected[step]["out"].insert(0, expected[step]["out"].pop(1))))
+    mismatch = play_case(
+        with_expected(case, lambda expected: expected[step]["out"].insert(0, expected[step]["out"].pop(1)))
+    )
     assert mismatch is not None
     assert mismatch.step == step
 
@@ -126,8 +134,22 @@ def test_the_player_notices_a_change_in_every_family(name: str) -> None:
 def test_another_class_of_error_is_a_difference() -> None:
     case = edge_case(170)
     assert case.expected[0]["out"][0]["error"].startswith("IllegalArgumentException")
-    assert play_case(with_expected(case, lambda expected: expected[0]["out"][0].update(error="IllegalStateException: x"))) is not None
-    assert play_case(with_expected(case, lambda expected: expected[0]["out"][0].update(error="IllegalArgumentException: x"))) is None
+    assert (
+        play_case(
+            with_expected(
+                case, lambda expected: expected[0]["out"][0].update(error="IllegalStateException: x")
+            )
+        )
+        is not None
+    )
+    assert (
+        play_case(
+            with_expected(
+                case, lambda expected: expected[0]["out"][0].update(error="IllegalArgumentException: x")
+            )
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,9 +166,17 @@ def test_another_class_of_error_is_a_difference() -> None:
         ({"config": {"assigner": {"type": "tumbling"}}}, "lacks the field 'size'"),
     ],
 )
-def test_what_cannot_be_played_says_why_and_does_not_pass(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_what_cannot_be_played_says_why_and_does_not_pass(
+    change: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     case = edge_case(0)
-    record = {"id": case.id, "family": case.family, "config": case.config, "steps": case.steps[:1], "expected": case.expected[:1]}
+    record = {
+        "id": case.id,
+        "family": case.family,
+        "config": case.config,
+        "steps": case.steps[:1],
+        "expected": case.expected[:1],
+    }
     record |= {**change, "config": {**case.config, **change.get("config", {})}}
     (tmp_path / "cases.jsonl").write_text(json.dumps(record) + "\n")
     out = io.StringIO()
@@ -169,6 +199,14 @@ def test_the_module_exits_with_1_when_a_case_fails(tmp_path: Path) -> None:
     with gzip.open(good, "wt", encoding="utf-8") as file:
         file.write(line)
     bad.write_text(line.replace('"event_timers":1', '"event_timers":7', 1))
-    runs = [subprocess.run([sys.executable, "-m", "windowing.conformance", path], capture_output=True, text=True) for path in (good, bad)]
+    runs = [
+        subprocess.run(
+            [sys.executable, "-m", "slackwater.windowing.conformance", path], capture_output=True, text=True
+        )
+        for path in (good, bad)
+    ]
     assert [run.returncode for run in runs] == [0, 1]
-    assert [run.stdout.splitlines()[-1] for run in runs] == ["1 passed, 0 failed, 0 unplayable", "0 passed, 1 failed, 0 unplayable"]
+    assert [run.stdout.splitlines()[-1] for run in runs] == [
+        "1 passed, 0 failed, 0 unplayable",
+        "0 passed, 1 failed, 0 unplayable",
+    ]

@@ -1,4 +1,6 @@
-"""Every recorded case once more with state where the case has it not, and a player that really goes to RocksDB."""
+"""Every recorded case once more with state where the case has it not, and a player that really goes to
+RocksDB.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from windowing.conformance import Case, play, play_case, read_cases
-from windowing.conformance.storages import BackEnd, Storages
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import STRING
-from windowing.order_modes import OrderMode
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
-from windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
-from windowing.state.heap import HeapStateBackend
-from windowing.state.rocksdb_database import RocksDBDatabase
+from slackwater.windowing.conformance import Case, play, play_case, read_cases
+from slackwater.windowing.conformance.storages import BackEnd, Storages
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
+from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.rocksdb_database import RocksDBDatabase
 
 TRACES = Path(__file__).parent / "traces"
-OPERATOR_TRACES = sorted(path for path in TRACES.glob("*.jsonl.gz") if next(read_cases(path)).family in ("window", "timers"))
+OPERATOR_TRACES = sorted(
+    path for path in TRACES.glob("*.jsonl.gz") if next(read_cases(path)).family in ("window", "timers")
+)
 """Families of vectors keep no state."""
 
 
@@ -62,7 +66,9 @@ def test_every_recorded_case_passes_with_state_in_the_other_back_end(path: Path)
         ("hashmap", "swapped", True),
     ],
 )
-def test_state_lives_where_the_option_says(backend: str, back_end: BackEnd, is_in_rocksdb: bool, opened: list[RocksDBDatabase]) -> None:
+def test_state_lives_where_the_option_says(
+    backend: str, back_end: BackEnd, is_in_rocksdb: bool, opened: list[RocksDBDatabase]
+) -> None:
     assert play_case(first_case_on(backend), back_end) is None
     assert bool(opened) is is_in_rocksdb
     assert not any(database.path.exists() for database in opened)
@@ -75,4 +81,7 @@ def test_timers_of_a_case_on_rocksdb_live_there_too() -> None:
         assert type(storage.make_timer_queue("event", index, OrderMode.ROCKSDB)) is RocksDBTimerQueue
         assert type(storages.open("hashmap").make_backend(index, OrderMode.HEAP, None)) is HeapStateBackend
     with Storages("swapped") as storages:
-        assert type(storages.open("rocksdb").make_timer_queue("event", index, OrderMode.ROCKSDB)) is KeyGroupPartitionedPriorityQueue
+        assert (
+            type(storages.open("rocksdb").make_timer_queue("event", index, OrderMode.ROCKSDB))
+            is KeyGroupPartitionedPriorityQueue
+        )

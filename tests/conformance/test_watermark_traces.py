@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from windowing.conformance.watermark import WatermarkGeneratorPlayer, WatermarkInputsPlayer
-from windowing.errors import TraceError
+from slackwater.windowing.conformance.watermark import WatermarkGeneratorPlayer, WatermarkInputsPlayer
+from slackwater.windowing.errors import TraceError
 
 TRACES = Path(__file__).parent / "traces"
 PLAYERS = {"watermark_generator": WatermarkGeneratorPlayer, "watermark_inputs": WatermarkInputsPlayer}
@@ -23,7 +23,12 @@ def cases_of(family: str) -> list[dict[str, Any]]:
 
 def without_messages(answer: dict[str, Any]) -> dict[str, Any]:
     """Of an error its class alone counts; messages are not compared."""
-    return {"out": [{"error": entry["error"].partition(":")[0]} if "error" in entry else entry for entry in answer["out"]]}
+    return {
+        "out": [
+            {"error": entry["error"].partition(":")[0]} if "error" in entry else entry
+            for entry in answer["out"]
+        ]
+    }
 
 
 def play(case: dict[str, Any]) -> list[dict[str, Any]]:
@@ -38,7 +43,8 @@ def test_every_recorded_case_is_played_exactly(family: str, number: int) -> None
     different = [
         case["id"]
         for case in cases
-        if [without_messages(answer) for answer in play(case)] != [without_messages(e) for e in case["expected"]]
+        if [without_messages(answer) for answer in play(case)]
+        != [without_messages(e) for e in case["expected"]]
     ]
     assert different == []
 

@@ -1,4 +1,5 @@
-"""Where state and timers can live: every contract runs on each of these places, in each order mode that it offers.
+"""Where state and timers can live: every contract runs on each of these places, in each order mode that it
+offers.
 
 A new state back end is one more entry in the list; no test names one.
 """
@@ -9,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from windowing import OrderMode
-from windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing import OrderMode
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 
-from windowing.processing_time_service import HarnessProcessingTimeService, ReplayProcessingTimeService
-from windowing.system_processing_time_service import SystemProcessingTimeService
+from slackwater.windowing.processing_time_service import (
+    HarnessProcessingTimeService,
+    ReplayProcessingTimeService,
+)
+from slackwater.windowing.system_processing_time_service import SystemProcessingTimeService
 
 
 class ManualTimeSource:
-    """A TimeSource that stands still between two moves and stops at each alarm on its way; then the operator's thread has its turn."""
+    """A TimeSource that stands still between two moves and stops at each alarm on its way; then the
+    operator's thread has its turn.
+    """
 
     def __init__(self, now: int, after_wake: Callable[[], None] = lambda: None) -> None:
         self.now, self.is_closed = now, False
@@ -55,7 +60,9 @@ class Mailbox:
 
 
 class SystemClock:
-    """A SystemProcessingTimeService whose time is moved by hand and whose mails run in this thread, as soon as they come."""
+    """A SystemProcessingTimeService whose time is moved by hand and whose mails run in this thread, as soon
+    as they come.
+    """
 
     def __init__(self, start_ms: int) -> None:
         self.mailbox, self.errors = Mailbox(), list[Exception]()
@@ -99,4 +106,7 @@ def system_clock(start_ms: int) -> Clock:
     return Clock(system.service, system.advance_to, lateness_ms=1, past_ms=0, stops=True)
 
 
-CLOCKS = [pytest.param(make, id=make.__name__.removesuffix("_clock")) for make in (harness_clock, replay_clock, system_clock)]
+CLOCKS = [
+    pytest.param(make, id=make.__name__.removesuffix("_clock"))
+    for make in (harness_clock, replay_clock, system_clock)
+]

@@ -8,22 +8,27 @@ from typing import Any
 
 import pytest
 
+from slackwater.windowing import KeyedProcessFunction, OrderMode, Trigger, WindowAssigner
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from tests.contracts.backends import VARIANTS, Variant
 from tests.contracts.domains import DOMAINS, Domain
 from tests.contracts.harness import WindowHarness
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.scripted import Contents, KeepAll
 from tests.contracts.trigger_harness import TriggerHarness
-from windowing import KeyedProcessFunction, OrderMode, Trigger, WindowAssigner
-from windowing.key_types import STRING
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 Start = Callable[..., WindowHarness]
 Ask = Callable[[Trigger], TriggerHarness]
 Run = Callable[..., ProcessHarness]
 
 
-@pytest.fixture(params=[pytest.param(variant, id=variant.name, marks=[pytest.mark.slow] * variant.kind.is_slow) for variant in VARIANTS])
+@pytest.fixture(
+    params=[
+        pytest.param(variant, id=variant.name, marks=[pytest.mark.slow] * variant.kind.is_slow)
+        for variant in VARIANTS
+    ]
+)
 def variant(request: pytest.FixtureRequest) -> Variant:
     """Where state and timers live, and which order they have."""
     return request.param

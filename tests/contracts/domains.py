@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowing import (
+from slackwater.windowing import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     ProcessingTimeSessionWindows,

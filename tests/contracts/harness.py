@@ -1,6 +1,8 @@
-"""Drives one window operator step by step, and asserts after each step all that it emitted and all that it still holds.
+"""Drives one window operator step by step, and asserts after each step all that it emitted and all that it
+still holds.
 
-A count that a test does not mention is asserted to be zero, so that a leak anywhere fails the step that made it.
+A count that a test does not mention is asserted to be zero, so that a leak anywhere fails the step that made
+it.
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
+from slackwater.windowing.runtime.window_operator import WindowOperator, window_operator
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from tests.contracts.backends import Variant
-from windowing.key_groups import KeyGroupRange
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
-from windowing.runtime.window_operator import WindowOperator, window_operator
-from windowing.runtime.window_operator_config import WindowOperatorConfig
 
 ALL_KEY_GROUPS = KeyGroupRange(0, 127)
 
@@ -70,9 +72,14 @@ class RecordingOutput:
 def held(operator: Any) -> dict[str, int]:
     """Entries of each state that has any, by name, and timers of each domain."""
     entries = Counter(entry.state_name for entry in operator.backend.entries())
-    assert entries == Counter({state.descriptor.name: len(state) for state in operator.backend.states() if len(state)})
+    assert entries == Counter(
+        {state.descriptor.name: len(state) for state in operator.backend.states() if len(state)}
+    )
     services = [service for _, service in operator.time_services.services()]
-    event, processing = sum(len(service.event_timers) for service in services), sum(len(service.processing_timers) for service in services)
+    event, processing = (
+        sum(len(service.event_timers) for service in services),
+        sum(len(service.processing_timers) for service in services),
+    )
     return {**entries, "event timers": event, "processing timers": processing}
 
 
@@ -88,17 +95,22 @@ _STATE_NAMES = {"contents": "window-contents", "sessions": "merging-window-set"}
 class WindowHarness:
     """One window operator over all 128 key groups, opened.
 
-    Each step takes what it must emit (`out`, in exact order), how many elements it must drop as late (`dropped`), how many timers must
-    be left in each domain, and how many entries in each state by name: `contents`, `sessions`, and any other with - as _.
+    Each step takes what it must emit (`out`, in exact order), how many elements it must drop as late
+    (`dropped`), how many timers must be left in each domain, and how many entries in each state by name:
+    `contents`, `sessions`, and any other with - as _.
     """
 
-    def __init__(self, config: WindowOperatorConfig, variant: Variant, folder: Path, on_error: Any = "fail") -> None:
+    def __init__(
+        self, config: WindowOperatorConfig, variant: Variant, folder: Path, on_error: Any = "fail"
+    ) -> None:
         self._config, self._variant, self._folder, self._on_error = config, variant, folder, on_error
         self.output = RecordingOutput()
         self.clock_service = HarnessProcessingTimeService()
         self.operator = self._start([])
 
-    def element(self, value: Any, at: int | None, /, *, key: Any = "a", out: Any = (), dropped: int = 0, **left: int) -> None:
+    def element(
+        self, value: Any, at: int | None, /, *, key: Any = "a", out: Any = (), dropped: int = 0, **left: int
+    ) -> None:
         before = self.operator.late_records_dropped
         self.operator.process_element(key, value, at)
         self.check(out, **left)
@@ -112,8 +124,12 @@ class WindowHarness:
         self.clock_service.advance_to(time)
         self.check(out, **left)
 
-    def snapshot_and_restore(self, *, restores_watermark: bool = False, variant: Variant | None = None, **left: int) -> None:
-        """Throw the operator away and put what it held into a new one, of another variant if named, whose clock reads the same."""
+    def snapshot_and_restore(
+        self, *, restores_watermark: bool = False, variant: Variant | None = None, **left: int
+    ) -> None:
+        """Throw the operator away and put what it held into a new one, of another variant if named, whose
+        clock reads the same.
+        """
         snapshot = take_snapshot(self.operator, ALL_KEY_GROUPS)
         copied: OperatorSnapshot = pickle.loads(pickle.dumps(snapshot))
         self.close()
@@ -135,16 +151,22 @@ class WindowHarness:
         services = [service for _, service in self.operator.time_services.services()]
         return {
             "event": {timer for service in services for timer in service.for_each_event_time_timer()},
-            "processing": {timer for service in services for timer in service.for_each_processing_time_timer()},
+            "processing": {
+                timer for service in services for timer in service.for_each_processing_time_timer()
+            },
         }
 
     def namespaces(self, state_name: str) -> set[Any]:
         """Where a state has entries."""
-        return {entry.namespace for entry in self.operator.backend.entries() if entry.state_name == state_name}
+        return {
+            entry.namespace for entry in self.operator.backend.entries() if entry.state_name == state_name
+        }
 
     def sessions(self) -> dict[Any, Any]:
         """Window → state window, over all keys."""
-        entries = [entry for entry in self.operator.backend.entries() if entry.state_name == "merging-window-set"]
+        entries = [
+            entry for entry in self.operator.backend.entries() if entry.state_name == "merging-window-set"
+        ]
         return {window: state_window for entry in entries for window, state_window in entry.value}
 
     def close(self) -> None:

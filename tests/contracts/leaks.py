@@ -1,4 +1,5 @@
-"""What Flink 2.3.0 leaves behind when a window is over, and so do we: the whole list, each with its reason and its source.
+"""What Flink 2.3.0 leaves behind when a window is over, and so do we: the whole list, each with its reason
+and its source.
 
 Data for the tests and the documentation. Whatever else is left behind is a defect.
 """
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from windowing import (
+from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     ProcessingTimeoutTrigger,
@@ -17,7 +18,7 @@ from windowing import (
     Trigger,
     WindowAssigner,
 )
-from windowing.windows import Window
+from slackwater.windowing.windows import Window
 
 _RUNTIME = "flink-runtime/src/main/java/org/apache/flink/streaming"
 _TRIGGERS = "flink-streaming-java/src/main/java/org/apache/flink/streaming/api/windowing/triggers"
@@ -62,8 +63,9 @@ class Leak:
         why: the rule in Flink that lets it stay.
         until: when it goes.
         source: Flink's file and method.
-        explains: (declared, what is left) → whether this leak is the reason. None for leaks of windows that are never over, and of state
-            that is not the operator's to remove: nothing of those is left by a window that is.
+        explains: (declared, what is left) → whether this leak is the reason. None for leaks of windows that
+            are never over, and of state that is not the operator's to remove: nothing of those is left by a
+            window that is.
     """
 
     what: str
@@ -91,13 +93,22 @@ def _fire_time_of_absorbed(declared: Declared, left: LeftOver) -> bool:
 def _last_instant_of_absorbed(declared: Declared, left: LeftOver) -> bool:
     is_kind = left.kind == _KIND.get(innermost(declared.trigger))  # type: ignore[arg-type]
     is_event_timer = left.kind == "event timer"
-    cleans_up = is_event_timer == declared.assigner.is_event_time and (declared.lateness == 0 or not is_event_timer)
+    cleans_up = is_event_timer == declared.assigner.is_event_time and (
+        declared.lateness == 0 or not is_event_timer
+    )
     return left.is_absorbed and is_kind and left.time == left.window.max_timestamp() and not cleans_up
 
 
 def _last_instant_of_collected(declared: Declared, left: LeftOver) -> bool:
-    is_such = innermost(declared.trigger) is ContinuousEventTimeTrigger and not declared.assigner.is_event_time
-    return is_such and not left.is_absorbed and left.kind == "event timer" and left.time == left.window.max_timestamp()
+    is_such = (
+        innermost(declared.trigger) is ContinuousEventTimeTrigger and not declared.assigner.is_event_time
+    )
+    return (
+        is_such
+        and not left.is_absorbed
+        and left.kind == "event timer"
+        and left.time == left.window.max_timestamp()
+    )
 
 
 def may_lose_its_cleanup(declared: Declared) -> bool:
@@ -111,56 +122,70 @@ def may_lose_its_cleanup(declared: Declared) -> bool:
 
 FIRE_TIME_OF_ABSORBED_SESSIONS = Leak(
     what="the timer of a continuous trigger's next firing, of a session that a merge has absorbed",
-    why="onMerge moves the fire time to the merged window before clear looks for it in the absorbed one, so the timer is not deleted",
+    why="onMerge moves the fire time to the merged window before clear looks for it in the absorbed one, so "
+    "the timer is not deleted",
     until="the watermark, or the clock, reaches it; it is ignored then",
-    source=f"{_TRIGGERS}/ContinuousEventTimeTrigger.java and ContinuousProcessingTimeTrigger.java, onMerge and clear",
+    source=f"{_TRIGGERS}/ContinuousEventTimeTrigger.java and ContinuousProcessingTimeTrigger.java, onMerge "
+    "and clear",
     explains=_fire_time_of_absorbed,
 )
 LAST_INSTANT_OF_ABSORBED_SESSIONS = Leak(
     what="the timer of a continuous trigger at the last instant of a session that a merge has absorbed",
-    why="clear deletes the timer of the fire time alone; the operator deletes the cleanup timer, another one unless lateness is 0",
+    why="clear deletes the timer of the fire time alone; the operator deletes the cleanup timer, another one "
+    "unless lateness is 0",
     until="the watermark, or the clock, reaches it; it is ignored then",
     source=f"{_TRIGGERS}/ContinuousEventTimeTrigger.java, clear",
     explains=_last_instant_of_absorbed,
 )
 EVENT_TIMER_OF_CLOCK_WINDOWS = Leak(
-    what="the event timer of a continuous event-time trigger at the last instant of a collected window of processing time",
-    why="clear deletes the timer of the fire time alone, and the watermark need not have come as far as the clock",
+    what="the event timer of a continuous event-time trigger at the last instant of a collected window of "
+    "processing time",
+    why="clear deletes the timer of the fire time alone, and the watermark need not have come as far as the "
+    "clock",
     until="the watermark reaches it; the trigger is asked once more, about a window without contents",
     source=f"{_TRIGGERS}/ContinuousEventTimeTrigger.java, clear",
     explains=_last_instant_of_collected,
 )
 GLOBAL_WINDOW = Leak(
     what="contents, trigger state and timers of the global window",
-    why="its last instant is the greatest timestamp, and a cleanup time there means no cleanup timer, so it is never over",
+    why="its last instant is the greatest timestamp, and a cleanup time there means no cleanup timer, so it "
+    "is never over",
     until="a purging trigger removes the contents; nothing removes the rest",
     source=f"{_RUNTIME}/runtime/operators/windowing/WindowOperator.java, registerCleanupTimer",
     explains=None,
 )
 CLEANUP_BEYOND_THE_END_OF_TIME = Leak(
-    what="contents, trigger state and session of a window whose last instant + allowed lateness exceeds the greatest timestamp",
-    why="the sum is cut to the greatest timestamp, which means no cleanup timer; even the final watermark collects nothing",
+    what="contents, trigger state and session of a window whose last instant + allowed lateness exceeds the "
+    "greatest timestamp",
+    why="the sum is cut to the greatest timestamp, which means no cleanup timer; even the final watermark "
+    "collects nothing",
     until="never",
-    source=f"{_RUNTIME}/runtime/operators/windowing/WindowOperator.java, cleanupTime and registerCleanupTimer",
+    source=f"{_RUNTIME}/runtime/operators/windowing/WindowOperator.java, cleanupTime and "
+    "registerCleanupTimer",
     explains=None,
 )
 CLEANUP_TIMER_OF_TIMED_OUT_WINDOWS = Leak(
-    what="a window whose ProcessingTimeoutTrigger has timed out and cleared an inner trigger that waits for the window's last instant",
-    why="where the cleanup is due at the last instant too, both are one timer, and the inner trigger's clear deletes it",
+    what="a window whose ProcessingTimeoutTrigger has timed out and cleared an inner trigger that waits for "
+    "the window's last instant",
+    why="where the cleanup is due at the last instant too, both are one timer, and the inner trigger's clear "
+    "deletes it",
     until="another element comes to the window and registers the cleanup again",
-    source=f"{_TRIGGERS}/ProcessingTimeoutTrigger.java, onProcessingTime and clear; EventTimeTrigger.java, clear",
+    source=f"{_TRIGGERS}/ProcessingTimeoutTrigger.java, onProcessingTime and clear; EventTimeTrigger.java, "
+    "clear",
     explains=None,
 )
 EQUAL_WINDOW = Leak(
     what="contents of a merged session whose bounds an element's own window equals (with flink_exact alone)",
-    why="the mapping to the state window is overwritten by the element's own window, so that nobody finds the old contents again",
+    why="the mapping to the state window is overwritten by the element's own window, so that nobody finds "
+    "the old contents again",
     until="never",
     source=f"{_RUNTIME}/runtime/operators/windowing/MergingWindowSet.java, addWindow",
     explains=None,
 )
 UNCLEARED_WINDOW_STATE = Leak(
     what="per-window state of a window function whose clear does not remove it",
-    why="the operator does not know the function's states; the older WindowFunction has no clear at all, and no per-window state either",
+    why="the operator does not know the function's states; the older WindowFunction has no clear at all, and "
+    "no per-window state either",
     until="never",
     source=f"{_RUNTIME}/api/functions/windowing/ProcessWindowFunction.java, clear",
     explains=None,

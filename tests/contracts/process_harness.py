@@ -1,4 +1,5 @@
-"""Drives the parallel operators of one KeyedProcessFunction, and asserts after each step all that they emitted and still hold.
+"""Drives the parallel operators of one KeyedProcessFunction, and asserts after each step all that they
+emitted and still hold.
 
 A count that a test does not mention is asserted to be zero.
 """
@@ -11,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from slackwater.windowing import KeyedProcessFunction
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of, operator_index
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 from tests.contracts.backends import Variant
 from tests.contracts.harness import RecordingOutput, expected_held, held
-from windowing import KeyedProcessFunction
-from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
-from windowing.key_types import STRING
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 
 MAX_PARALLELISM = 128
 
@@ -34,7 +35,12 @@ class ProcessHarness:
         on_error: Any = "fail",
         key_type: Any = STRING,
     ) -> None:
-        self._function, self._kind, self._folder, self._order_mode = function, variant.kind, folder, variant.order_mode
+        self._function, self._kind, self._folder, self._order_mode = (
+            function,
+            variant.kind,
+            folder,
+            variant.order_mode,
+        )
         self._on_error, self._key_type = on_error, key_type
         self.output = RecordingOutput()
         self._start(1, 0, [])
@@ -47,7 +53,9 @@ class ProcessHarness:
 
     def element(self, value: Any, at: int | None, /, *, key: Any = "a", out: Any = (), **left: int) -> None:
         group = key_group_of(key, self._key_type, MAX_PARALLELISM)
-        self.operators[operator_index(group, len(self.operators), MAX_PARALLELISM)].process_element(key, value, at)
+        self.operators[operator_index(group, len(self.operators), MAX_PARALLELISM)].process_element(
+            key, value, at
+        )
         self.check(out, **left)
 
     def watermark(self, time: int, /, *, out: Any = (), **left: int) -> None:
@@ -60,9 +68,16 @@ class ProcessHarness:
             clock.advance_to(time)
         self.check(out, **left)
 
-    def rescale(self, parallelism: int, /, *, at: int | None = None, restores_watermark: bool = False, **left: int) -> None:
-        """Snapshot all operators, throw them away, and restore into `parallelism` new ones whose clocks read `at`, the same unless said."""
-        snapshots = [take_snapshot(operator, owned) for operator, owned in zip(self.operators, self._ranges, strict=True)]
+    def rescale(
+        self, parallelism: int, /, *, at: int | None = None, restores_watermark: bool = False, **left: int
+    ) -> None:
+        """Snapshot all operators, throw them away, and restore into `parallelism` new ones whose clocks read
+        `at`, the same unless said.
+        """
+        snapshots = [
+            take_snapshot(operator, owned)
+            for operator, owned in zip(self.operators, self._ranges, strict=True)
+        ]
         copied: list[OperatorSnapshot] = pickle.loads(pickle.dumps(snapshots))
         now = self.clocks[0].current_processing_time if at is None else at
         self.close()

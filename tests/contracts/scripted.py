@@ -1,4 +1,5 @@
-"""A user's assigner, trigger, evictor and function whose answers a test writes, and which tell what they were asked.
+"""A user's assigner, trigger, evictor and function whose answers a test writes, and which tell what they were
+asked.
 
 No expectations here; the harness and the tests have those.
 """
@@ -8,12 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from windowing import Evictor, MergingWindowAssigner, ProcessWindowFunction, Trigger, TriggerResult, ValueStateDescriptor, WindowAssigner
-from windowing.windows import TimeWindow, merge_time_windows
+from slackwater.windowing import (
+    Evictor,
+    MergingWindowAssigner,
+    ProcessWindowFunction,
+    Trigger,
+    TriggerResult,
+    ValueStateDescriptor,
+    WindowAssigner,
+)
+from slackwater.windowing.windows import TimeWindow, merge_time_windows
 
 from .harness import Row, Side
 
-CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = TriggerResult.CONTINUE, TriggerResult.FIRE, TriggerResult.PURGE, TriggerResult.FIRE_AND_PURGE
+CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = (
+    TriggerResult.CONTINUE,
+    TriggerResult.FIRE,
+    TriggerResult.PURGE,
+    TriggerResult.FIRE_AND_PURGE,
+)
 
 MARK = ValueStateDescriptor("mark")
 
@@ -21,7 +35,9 @@ Answer = TriggerResult | Callable[..., Any]
 
 
 class Given(WindowAssigner):
-    """Gives every element the windows that the test has put into `windows`, and counts how often it was asked."""
+    """Gives every element the windows that the test has put into `windows`, and counts how often it was
+    asked.
+    """
 
     def __init__(self, *windows: Any, is_event_time: bool = True) -> None:
         self.windows: Sequence[Any] = windows

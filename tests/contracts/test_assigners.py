@@ -1,4 +1,6 @@
-"""Which windows an element gets: every assigner, by hand; alignment, offsets, merging, and the ends of the 64-bit range."""
+"""Which windows an element gets: every assigner, by hand; alignment, offsets, merging, and the ends of the
+64-bit range.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     GLOBAL_WINDOW,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -27,8 +29,8 @@ from windowing import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
-from windowing.errors import MissingTimestampError, SessionGapError
-from windowing.windows import TimeWindow, merge_time_windows, window_start
+from slackwater.windowing.errors import MissingTimestampError, SessionGapError
+from slackwater.windowing.windows import TimeWindow, merge_time_windows, window_start
 
 W = TimeWindow
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
@@ -43,7 +45,9 @@ class Clock:
 
 
 def windows_at(assigner: WindowAssigner, time: int, element: Any = "x") -> list[Any]:
-    """The windows of an element at `time` in the assigner's own domain; of the plain and of the bound way to ask, which must agree."""
+    """The windows of an element at `time` in the assigner's own domain; of the plain and of the bound way to
+    ask, which must agree.
+    """
     clock = Clock(time if not assigner.is_event_time else 77)
     timestamp = time if assigner.is_event_time else 77
     plain = list(assigner.assign_windows(element, timestamp, clock))
@@ -79,7 +83,9 @@ DYNAMIC = [DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows]
         (-100, -101, W(-5100, -100)),
     ],
 )
-def test_tumbling_windows_follow_each_other(tumbling: Any, offset: int, time: int, window: TimeWindow) -> None:
+def test_tumbling_windows_follow_each_other(
+    tumbling: Any, offset: int, time: int, window: TimeWindow
+) -> None:
     assert windows_at(tumbling(size_ms=5000, offset_ms=offset), time) == [window]
 
 
@@ -100,7 +106,9 @@ def test_tumbling_windows_follow_each_other(tumbling: Any, offset: int, time: in
         (7, 2, 0, 6, [6, 4, 2, 0]),
     ],
 )
-def test_sliding_windows_overlap_newest_first(sliding: Any, size: int, slide: int, offset: int, time: int, starts: list[int]) -> None:
+def test_sliding_windows_overlap_newest_first(
+    sliding: Any, size: int, slide: int, offset: int, time: int, starts: list[int]
+) -> None:
     assigner = sliding(size_ms=size, slide_ms=slide, offset_ms=offset)
     assert windows_at(assigner, time) == [W(start, start + size) for start in starts]
 
@@ -121,15 +129,25 @@ def test_a_dynamic_gap_comes_from_the_element(dynamic: Any) -> None:
 @pytest.mark.parametrize("dynamic", DYNAMIC)
 @pytest.mark.parametrize("gap", [0, -1])
 def test_a_dynamic_gap_that_is_not_above_zero_is_refused_at_its_element(dynamic: Any, gap: int) -> None:
-    with pytest.raises(SessionGapError, match=rf"{dynamic.__name__} needs gap > 0 for each element, got {gap} ms") as refusal:
+    with pytest.raises(
+        SessionGapError, match=rf"{dynamic.__name__} needs gap > 0 for each element, got {gap} ms"
+    ) as refusal:
         dynamic(gap_ms_of=lambda element: gap).assign_windows("x", 5, Clock())
     assert refusal.value.flink == "IllegalArgumentException"
 
 
 def test_every_element_is_in_the_one_global_window() -> None:
-    assert windows_at(GlobalWindows.create(), 5) == windows_at(GlobalWindows.create(), LONG_MIN) == [GLOBAL_WINDOW]
+    assert (
+        windows_at(GlobalWindows.create(), 5)
+        == windows_at(GlobalWindows.create(), LONG_MIN)
+        == [GLOBAL_WINDOW]
+    )
     assert GlobalWindow() is GLOBAL_WINDOW
-    assert (GLOBAL_WINDOW.max_timestamp(), GLOBAL_WINDOW.serialize(), GLOBAL_WINDOW.java_hash()) == (LONG_MAX, b"\x00", 0)
+    assert (GLOBAL_WINDOW.max_timestamp(), GLOBAL_WINDOW.serialize(), GLOBAL_WINDOW.java_hash()) == (
+        LONG_MAX,
+        b"\x00",
+        0,
+    )
 
 
 MERGING = [*(sessions(gap_ms=10) for sessions in SESSIONS), *(dynamic(gap_ms_of=len) for dynamic in DYNAMIC)]
@@ -143,13 +161,18 @@ MERGING = [*(sessions(gap_ms=10) for sessions in SESSIONS), *(dynamic(gap_ms_of=
         ([W(0, 0)], {}),
         ([W(0, 1)], {}),
         ([W(0, 1), W(0, 1)], {}),
-        ([W(0, 1), W(1, 2), W(2, 3), W(4, 5), W(5, 6)], {W(0, 3): {W(0, 1), W(1, 2), W(2, 3)}, W(4, 6): {W(4, 5), W(5, 6)}}),
+        (
+            [W(0, 1), W(1, 2), W(2, 3), W(4, 5), W(5, 6)],
+            {W(0, 3): {W(0, 1), W(1, 2), W(2, 3)}, W(4, 6): {W(4, 5), W(5, 6)}},
+        ),
         ([W(1, 1), W(0, 2), W(4, 7), W(5, 6)], {W(0, 2): {W(1, 1), W(0, 2)}, W(4, 7): {W(5, 6), W(4, 7)}}),
         ([W(10, 20), W(0, 9)], {}),
         ([W(9, 20), W(0, 9)], {W(0, 20): {W(9, 20), W(0, 9)}}),
     ],
 )
-def test_windows_merge_when_they_overlap_or_touch(assigner: MergingWindowAssigner, windows: list[TimeWindow], merges: dict) -> None:
+def test_windows_merge_when_they_overlap_or_touch(
+    assigner: MergingWindowAssigner, windows: list[TimeWindow], merges: dict
+) -> None:
     seen: list[tuple[TimeWindow, set[TimeWindow]]] = []
     assigner.merge_windows(windows, lambda result, members: seen.append((result, set(members))))
     assert dict(seen) == merges
@@ -158,14 +181,25 @@ def test_windows_merge_when_they_overlap_or_touch(assigner: MergingWindowAssigne
 
 PROPERTIES: list[tuple[WindowAssigner, bool, type, type]] = [
     *((tumbling(size_ms=5), tumbling is TUMBLING[0], TimeWindow, WindowAssigner) for tumbling in TUMBLING),
-    *((sliding(size_ms=5, slide_ms=2), sliding is SLIDING[0], TimeWindow, WindowAssigner) for sliding in SLIDING),
-    *((sessions(gap_ms=5), sessions is SESSIONS[0], TimeWindow, MergingWindowAssigner) for sessions in SESSIONS),
-    *((dynamic(gap_ms_of=len), dynamic is DYNAMIC[0], TimeWindow, MergingWindowAssigner) for dynamic in DYNAMIC),
+    *(
+        (sliding(size_ms=5, slide_ms=2), sliding is SLIDING[0], TimeWindow, WindowAssigner)
+        for sliding in SLIDING
+    ),
+    *(
+        (sessions(gap_ms=5), sessions is SESSIONS[0], TimeWindow, MergingWindowAssigner)
+        for sessions in SESSIONS
+    ),
+    *(
+        (dynamic(gap_ms_of=len), dynamic is DYNAMIC[0], TimeWindow, MergingWindowAssigner)
+        for dynamic in DYNAMIC
+    ),
     (GlobalWindows.create(), False, GlobalWindow, WindowAssigner),
 ]
 
 
-@pytest.mark.parametrize(("assigner", "is_event_time", "window_type", "kind"), PROPERTIES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    ("assigner", "is_event_time", "window_type", "kind"), PROPERTIES, ids=lambda value: type(value).__name__
+)
 def test_assigners_tell_their_domain_their_windows_and_their_trigger(
     assigner: WindowAssigner, is_event_time: bool, window_type: type, kind: type
 ) -> None:
@@ -173,7 +207,9 @@ def test_assigners_tell_their_domain_their_windows_and_their_trigger(
     assert assigner.window_type is window_type
     assert isinstance(assigner, MergingWindowAssigner) is (kind is MergingWindowAssigner)
     if window_type is TimeWindow:
-        assert assigner.get_default_trigger() == (EventTimeTrigger() if is_event_time else ProcessingTimeTrigger())
+        assert assigner.get_default_trigger() == (
+            EventTimeTrigger() if is_event_time else ProcessingTimeTrigger()
+        )
 
 
 def test_global_windows_never_fire_unless_asked_to_at_the_end_of_the_stream() -> None:
@@ -182,11 +218,22 @@ def test_global_windows_never_fire_unless_asked_to_at_the_end_of_the_stream() ->
 
 
 MADE: list[tuple[Callable[[], WindowAssigner], WindowAssigner]] = [
-    (lambda: TumblingEventTimeWindows.of(timedelta(seconds=5), timedelta(milliseconds=500)), TUMBLING[0](size_ms=5000, offset_ms=500)),
-    (lambda: TumblingProcessingTimeWindows.of(timedelta(minutes=1), -timedelta(seconds=8)), TUMBLING[1](size_ms=60_000, offset_ms=-8000)),
-    (lambda: SlidingEventTimeWindows.of(timedelta(seconds=5), timedelta(seconds=1)), SLIDING[0](size_ms=5000, slide_ms=1000)),
     (
-        lambda: SlidingProcessingTimeWindows.of(timedelta(seconds=5), timedelta(seconds=1), timedelta(milliseconds=3)),
+        lambda: TumblingEventTimeWindows.of(timedelta(seconds=5), timedelta(milliseconds=500)),
+        TUMBLING[0](size_ms=5000, offset_ms=500),
+    ),
+    (
+        lambda: TumblingProcessingTimeWindows.of(timedelta(minutes=1), -timedelta(seconds=8)),
+        TUMBLING[1](size_ms=60_000, offset_ms=-8000),
+    ),
+    (
+        lambda: SlidingEventTimeWindows.of(timedelta(seconds=5), timedelta(seconds=1)),
+        SLIDING[0](size_ms=5000, slide_ms=1000),
+    ),
+    (
+        lambda: SlidingProcessingTimeWindows.of(
+            timedelta(seconds=5), timedelta(seconds=1), timedelta(milliseconds=3)
+        ),
         SLIDING[1](size_ms=5000, slide_ms=1000, offset_ms=3),
     ),
     (lambda: EventTimeSessionWindows.with_gap(timedelta(seconds=5)), SESSIONS[0](gap_ms=5000)),
@@ -195,7 +242,9 @@ MADE: list[tuple[Callable[[], WindowAssigner], WindowAssigner]] = [
 
 
 @pytest.mark.parametrize(("make", "expected"), MADE, ids=[type(expected).__name__ for _, expected in MADE])
-def test_durations_of_all_units_become_milliseconds(make: Callable[[], WindowAssigner], expected: WindowAssigner) -> None:
+def test_durations_of_all_units_become_milliseconds(
+    make: Callable[[], WindowAssigner], expected: WindowAssigner
+) -> None:
     assert make() == expected
 
 
@@ -208,10 +257,17 @@ def test_a_dynamic_gap_is_declared_as_a_duration_of_the_element(sessions: Any) -
         assigner.assign_windows("", 10, Clock())
 
 
-@pytest.mark.parametrize("assigner", [TUMBLING[0](size_ms=10), SLIDING[0](size_ms=10, slide_ms=5)], ids=["tumbling", "sliding"])
+@pytest.mark.parametrize(
+    "assigner", [TUMBLING[0](size_ms=10), SLIDING[0](size_ms=10, slide_ms=5)], ids=["tumbling", "sliding"]
+)
 def test_aligned_event_time_windows_need_a_timestamp(assigner: WindowAssigner) -> None:
-    for ask in (lambda: assigner.assign_windows("x", LONG_MIN, Clock()), lambda: assigner.bind(Clock())("x", LONG_MIN)):
-        with pytest.raises(MissingTimestampError, match=rf"{type(assigner).__name__} needs a timestamp") as refusal:
+    for ask in (
+        lambda: assigner.assign_windows("x", LONG_MIN, Clock()),
+        lambda: assigner.bind(Clock())("x", LONG_MIN),
+    ):
+        with pytest.raises(
+            MissingTimestampError, match=rf"{type(assigner).__name__} needs a timestamp"
+        ) as refusal:
             ask()
         assert refusal.value.flink == "RuntimeException"
 
@@ -258,13 +314,22 @@ def test_the_end_of_a_session_wraps_silently() -> None:
 
 
 def test_the_end_of_a_tumbling_window_wraps_silently() -> None:
-    assert windows_at(TumblingEventTimeWindows(size_ms=10), LONG_MAX) == [W(9223372036854775800, LONG_MIN + 2)]
+    assert windows_at(TumblingEventTimeWindows(size_ms=10), LONG_MAX) == [
+        W(9223372036854775800, LONG_MIN + 2)
+    ]
 
 
 def test_windows_are_half_open_and_touching_ones_intersect() -> None:
     assert W(0, 10).max_timestamp() == 9
     assert W(5, LONG_MIN).max_timestamp() == LONG_MAX
-    for other, intersects in {W(10, 20): True, W(11, 20): False, W(-5, 0): True, W(-5, -1): False, W(3, 4): True, W(-5, 50): True}.items():
+    for other, intersects in {
+        W(10, 20): True,
+        W(11, 20): False,
+        W(-5, 0): True,
+        W(-5, -1): False,
+        W(3, 4): True,
+        W(-5, 50): True,
+    }.items():
         assert W(0, 10).intersects(other) is intersects is other.intersects(W(0, 10))
     assert W(0, 10).cover(W(5, 20)) == W(5, 20).cover(W(0, 10)) == W(0, 20)
 
@@ -293,5 +358,7 @@ def test_windows_serialize_as_two_big_endian_longs() -> None:
 
 def test_a_merge_of_equal_starts_keeps_the_order_of_their_coming() -> None:
     seen: list[Any] = []
-    merge_time_windows([W(0, 4), W(0, 6), W(0, 4)], lambda result, members: seen.append((result, set(members))))
+    merge_time_windows(
+        [W(0, 4), W(0, 6), W(0, 4)], lambda result, members: seen.append((result, set(members)))
+    )
     assert seen == [(W(0, 6), {W(0, 4), W(0, 6)})]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     CountEvictor,
     CountTrigger,
@@ -17,10 +17,10 @@ from windowing import (
     TimestampedValue,
     TumblingEventTimeWindows,
 )
-from windowing.errors import EmptyViewError, UntimedElementError
-from windowing.key_types import STRING
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.windows import GLOBAL_WINDOW, TimeWindow
+from slackwater.windowing.errors import EmptyViewError, UntimedElementError
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 from .conftest import Start
 from .harness import Row
@@ -70,7 +70,10 @@ def test_a_count_evictor_after_the_function_shortens_the_next_firing(start: Star
 
 
 def test_a_sliding_count_window_is_a_count_evictor_and_a_count_trigger(start: Start) -> None:
-    windows = start(Given(GLOBAL_WINDOW), finish=lambda _: WindowOperatorBuilder.count_window(STRING, 3, 2).process(Contents()))
+    windows = start(
+        Given(GLOBAL_WINDOW),
+        finish=lambda _: WindowOperatorBuilder.count_window(STRING, 3, 2).process(Contents()),
+    )
     windows.element(1, 0, contents=1, count=1)
     windows.element(2, 0, out=[globally(1, 2)], contents=1)
     windows.element(3, 0, contents=1, count=1)
@@ -83,9 +86,13 @@ def test_a_sliding_count_window_is_a_count_evictor_and_a_count_trigger(start: St
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_time_evictor_removes_all_up_to_its_size_before_the_greatest_timestamp(start: Start, after: bool) -> None:
+def test_a_time_evictor_removes_all_up_to_its_size_before_the_greatest_timestamp(
+    start: Start, after: bool
+) -> None:
     trigger = Scripted()
-    windows = start(Given(GLOBAL_WINDOW), trigger=trigger, evictor=TimeEvictor(size_ms=10, do_evict_after=after))
+    windows = start(
+        Given(GLOBAL_WINDOW), trigger=trigger, evictor=TimeEvictor(size_ms=10, do_evict_after=after)
+    )
     for timestamp in (11, 10, 20, 9):
         windows.element(timestamp, timestamp, contents=1)
     trigger.answers["element"] = FIRE
@@ -115,7 +122,9 @@ def test_the_cutoff_of_a_time_evictor_wraps(start: Start) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_delta_evictor_measures_from_the_last_element_and_includes_its_threshold(start: Start, after: bool) -> None:
+def test_a_delta_evictor_measures_from_the_last_element_and_includes_its_threshold(
+    start: Start, after: bool
+) -> None:
     trigger = Scripted()
     windows = start(Given(GLOBAL_WINDOW), trigger=trigger, evictor=DeltaEvictor.of(5, rise, after))
     for value in (4, 6, 5, 20):
@@ -149,26 +158,45 @@ def test_process_gets_an_empty_window_when_all_was_evicted(start: Start) -> None
 
 
 def test_aggregate_gives_the_result_of_its_empty_accumulator_when_all_was_evicted(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), evictor=EMPTYING, finish=lambda builder: builder.aggregate(Sum()))
+    windows = start(
+        Given(W(0, 20)),
+        trigger=Scripted(element=FIRE),
+        evictor=EMPTYING,
+        finish=lambda builder: builder.aggregate(Sum()),
+    )
     windows.element(1, 1, out=[Row(0, W(0, 20), 19, "a")], event=1)
 
 
 def test_reduce_hands_over_none_when_all_was_evicted(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), evictor=EMPTYING, finish=lambda b: b.reduce(operator.add, Contents()))
+    windows = start(
+        Given(W(0, 20)),
+        trigger=Scripted(element=FIRE),
+        evictor=EMPTYING,
+        finish=lambda b: b.reduce(operator.add, Contents()),
+    )
     windows.element(1, 1, out=[fired(W(0, 20), None)], event=1)
-    alone = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), evictor=EMPTYING, finish=lambda builder: builder.reduce(operator.add))
+    alone = start(
+        Given(W(0, 20)),
+        trigger=Scripted(element=FIRE),
+        evictor=EMPTYING,
+        finish=lambda builder: builder.reduce(operator.add),
+    )
     alone.element(1, 1, out=[Row(None, W(0, 20), 19, "a")], event=1)
 
 
 def test_a_timer_of_a_window_without_contents_calls_neither_evictor_nor_function(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE, event=FIRE), evictor=DeltaEvictor.of(0, rise))
+    windows = start(
+        Given(W(0, 20)), trigger=Scripted(element=FIRE, event=FIRE), evictor=DeltaEvictor.of(0, rise)
+    )
     windows.element(1, 1, out=[fired(W(0, 20))], event=1)
     windows.watermark(19, out=[cleared(W(0, 20))])
 
 
 def test_folds_are_made_anew_over_the_survivors_at_each_firing(start: Start) -> None:
     for finish in (lambda builder: builder.reduce(operator.add), lambda builder: builder.aggregate(Sum())):
-        windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), evictor=CountEvictor.of(2), finish=finish)
+        windows = start(
+            Given(W(0, 20)), trigger=Scripted(element=FIRE), evictor=CountEvictor.of(2), finish=finish
+        )
         windows.element(1, 1, out=[Row(1, W(0, 20), 19, "a")], contents=1, event=1)
         windows.element(2, 1, out=[Row(3, W(0, 20), 19, "a")], contents=1, event=1)
         windows.element(4, 1, out=[Row(6, W(0, 20), 19, "a")], contents=1, event=1)
@@ -184,7 +212,9 @@ def test_what_was_evicted_stays_away_from_a_late_refire(start: Start) -> None:
 
 
 def test_a_purge_follows_the_eviction(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE_AND_PURGE), evictor=CountEvictor.of(1, True))
+    windows = start(
+        Given(W(0, 20)), trigger=Scripted(element=FIRE_AND_PURGE), evictor=CountEvictor.of(1, True)
+    )
     windows.element(1, 1, out=[fired(W(0, 20), 1)], event=1)
     windows.element(2, 1, out=[fired(W(0, 20), 2)], event=1)
 
@@ -196,7 +226,9 @@ class Watching(Evictor):
         self.seen: list[Any] = []
 
     def _evict(self, when: str, elements: list[Any], size: int, window: Any, context: Any) -> None:
-        self.seen.append((when, tuple(elements), size, window, context.current_watermark, context.current_processing_time))
+        self.seen.append(
+            (when, tuple(elements), size, window, context.current_watermark, context.current_processing_time)
+        )
         del elements[:1]
 
     def evict_before(self, elements: list[Any], size: int, window: Any, context: Any) -> None:
@@ -206,7 +238,9 @@ class Watching(Evictor):
         self._evict("after", elements, size, window, context)
 
 
-def test_a_users_evictor_sees_timestamps_window_times_and_the_size_left_by_the_first_eviction(start: Start) -> None:
+def test_a_users_evictor_sees_timestamps_window_times_and_the_size_left_by_the_first_eviction(
+    start: Start,
+) -> None:
     trigger, evictor = Scripted(), Watching()
     windows = start(GivenSessions(W(0, 20)), trigger=trigger, evictor=evictor)
     windows.clock(4)

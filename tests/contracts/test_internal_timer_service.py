@@ -1,4 +1,6 @@
-"""Timers of one operator: who is called back, when, with which key; one physical timer; snapshots by key group."""
+"""Timers of one operator: who is called back, when, with which key; one physical timer; snapshots by key
+group.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,19 @@ from typing import Any
 
 import pytest
 
+from slackwater.windowing import OrderMode
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.processing_time_service import (
+    HarnessProcessingTimeService,
+    ReplayProcessingTimeService,
+)
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.operator_storage import queue_in_memory
+from slackwater.windowing.windows import TimeWindow
 from tests.contracts.backends import VARIANTS, Variant
-from windowing import OrderMode
-from windowing.key_groups import KeyGroupRange, key_group_of
-from windowing.key_types import STRING
-from windowing.processing_time_service import HarnessProcessingTimeService, ReplayProcessingTimeService
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.internal_timer_service import InternalTimerService
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.operator_storage import queue_in_memory
-from windowing.windows import TimeWindow
 
 from .domains import Domain
 
@@ -52,15 +57,23 @@ class Target:
 
 
 class Timers:
-    """A service with its target and clock; asserts the number of timers and of physical timers after every step."""
+    """A service with its target and clock; asserts the number of timers and of physical timers after every
+    step.
+    """
 
     def __init__(
-        self, order_mode: OrderMode, key_groups: KeyGroupRange = ALL, clock: Any = None, make_timer_queue: Any = queue_in_memory
+        self,
+        order_mode: OrderMode,
+        key_groups: KeyGroupRange = ALL,
+        clock: Any = None,
+        make_timer_queue: Any = queue_in_memory,
     ) -> None:
         self.target = Target()
         self.clock = clock or HarnessProcessingTimeService()
         index = KeyGroupIndex(STRING, key_groups, 128)
-        self.manager = InternalTimeServiceManager(index, order_mode, self.clock, make_timer_queue=make_timer_queue)
+        self.manager = InternalTimeServiceManager(
+            index, order_mode, self.clock, make_timer_queue=make_timer_queue
+        )
         self.service: InternalTimerService = self.manager.get_internal_timer_service("timers", self.target)
 
     def register(self, domain: str, timestamp: int, key: str, namespace: Any = None, /, **left: int) -> None:
@@ -120,9 +133,13 @@ def test_registering_in_a_callback_keeps_one_physical_timer(timers: Timers) -> N
     timers.advance("processing", 30, gives=[("processing", 30, "a", None)])
 
 
-def test_a_clock_timer_registered_in_a_callback_for_a_time_that_has_come_fires_at_once(timers: Timers) -> None:
+def test_a_clock_timer_registered_in_a_callback_for_a_time_that_has_come_fires_at_once(
+    timers: Timers,
+) -> None:
     timers.register("processing", 10, "a", processing=1)
-    timers.target.on_call = lambda call: timers.service.register_processing_time_timer(5, "b", None) if call[1] == 10 else None
+    timers.target.on_call = lambda call: (
+        timers.service.register_processing_time_timer(5, "b", None) if call[1] == 10 else None
+    )
     timers.advance("processing", 12, gives=[("processing", 10, "a", None), ("processing", 5, "b", None)])
 
 
@@ -177,7 +194,9 @@ def test_deleted_timers_do_not_fire_also_when_a_callback_deletes_them(timers: Ti
         timers.register(domain.name, time, "a", **domain.timers(count))
     timers.delete(domain.name, 2, "a", **domain.timers(2))
     timers.delete(domain.name, 99, "a", **domain.timers(2))
-    timers.target.on_call = lambda call: getattr(timers.service, f"delete_{domain.name}_time_timer")(3, "a", None)
+    timers.target.on_call = lambda call: getattr(timers.service, f"delete_{domain.name}_time_timer")(
+        3, "a", None
+    )
     physical = {} if domain.is_event_time else {"physical": 0}
     timers.advance(domain.name, 5, gives=[(domain.name, 1, "a", None)], **physical)
 
@@ -220,7 +239,11 @@ def test_callbacks_see_the_watermark_that_was_jumped_to(timers: Timers) -> None:
 def test_for_each_shows_every_timer_with_its_key_set(timers: Timers, domain: Domain) -> None:
     for key, count in (("a", 1), ("b", 2), ("c", 3)):
         timers.register(domain.name, 7, key, **domain.timers(count))
-    ask = timers.service.for_each_event_time_timer if domain.is_event_time else timers.service.for_each_processing_time_timer
+    ask = (
+        timers.service.for_each_event_time_timer
+        if domain.is_event_time
+        else timers.service.for_each_processing_time_timer
+    )
     seen = []
     for timer in ask():
         assert timers.target.current_key == timer[1]
@@ -231,7 +254,9 @@ def test_for_each_shows_every_timer_with_its_key_set(timers: Timers, domain: Dom
     timers.check(physical=0 if domain.is_event_time else 1)
 
 
-def test_timers_survive_a_snapshot_and_the_earliest_clock_timer_is_scheduled_again(order_mode: OrderMode) -> None:
+def test_timers_survive_a_snapshot_and_the_earliest_clock_timer_is_scheduled_again(
+    order_mode: OrderMode,
+) -> None:
     before = Timers(order_mode)
     for time, key in ((5, "a"), (5, "b"), (9, "a")):
         before.service.register_event_time_timer(time, key, None)
@@ -243,7 +268,9 @@ def test_timers_survive_a_snapshot_and_the_earliest_clock_timer_is_scheduled_aga
     after.check(event=3, processing=3)
     after.service.advance_watermark(5)
     after.clock.advance_to(5)
-    assert sorted(after.target.take()) == [(domain, 5, key, None) for domain in ("event", "processing") for key in ("a", "b")]
+    assert sorted(after.target.take()) == [
+        (domain, 5, key, None) for domain in ("event", "processing") for key in ("a", "b")
+    ]
     after.check(event=1, processing=1)
 
 
@@ -265,7 +292,9 @@ def test_timers_are_divided_among_operators_by_key_group(order_mode: OrderMode) 
         calls = part.target.take()
         assert {key_group_of(call[2], STRING, 128) in owned for call in calls} <= {True}
         fired += calls
-    assert sorted(fired) == sorted((domain, 5, key, None) for domain in ("event", "processing") for key in keys)
+    assert sorted(fired) == sorted(
+        (domain, 5, key, None) for domain in ("event", "processing") for key in keys
+    )
 
 
 def test_a_quiesced_clock_calls_nothing_back(timers: Timers) -> None:
@@ -276,7 +305,9 @@ def test_a_quiesced_clock_calls_nothing_back(timers: Timers) -> None:
     timers.advance("event", LONG_MAX, gives=[("event", 5, "a", None)], processing=1)
 
 
-def test_in_a_replay_a_timer_is_due_one_millisecond_after_its_time_and_sees_that_moment(order_mode: OrderMode) -> None:
+def test_in_a_replay_a_timer_is_due_one_millisecond_after_its_time_and_sees_that_moment(
+    order_mode: OrderMode,
+) -> None:
     timers = Timers(order_mode, clock=ReplayProcessingTimeService(0))
     seen: list[int] = []
     timers.target.on_call = lambda call: seen.append(timers.service.current_processing_time)
@@ -290,17 +321,24 @@ def test_in_a_replay_a_timer_is_due_one_millisecond_after_its_time_and_sees_that
     timers.advance("processing", 101, gives=[("processing", 5, "a", None)])
 
 
-def test_services_of_one_operator_have_timers_of_their_own_and_advance_one_after_the_other(order_mode: OrderMode) -> None:
+def test_services_of_one_operator_have_timers_of_their_own_and_advance_one_after_the_other(
+    order_mode: OrderMode,
+) -> None:
     clock = HarnessProcessingTimeService()
     manager = InternalTimeServiceManager(KeyGroupIndex(STRING, ALL, 128), order_mode, clock)
     first, second = Target(), Target()
-    one, other = manager.get_internal_timer_service("one", first), manager.get_internal_timer_service("other", second)
+    one, other = (
+        manager.get_internal_timer_service("one", first),
+        manager.get_internal_timer_service("other", second),
+    )
     assert manager.get_internal_timer_service("one", second) is one
     one.register_event_time_timer(5, "a", None)
     other.register_event_time_timer(5, "a", None)
     other.register_event_time_timer(4, "a", None)
     seen: list[tuple[int, int]] = []
-    first.on_call = second.on_call = lambda call: seen.append((one.current_watermark, other.current_watermark))
+    first.on_call = second.on_call = lambda call: seen.append(
+        (one.current_watermark, other.current_watermark)
+    )
     manager.advance_watermark(9)
     assert first.take() == [("event", 5, "a", None)]
     assert second.take() == [("event", 4, "a", None), ("event", 5, "a", None)]

@@ -1,4 +1,6 @@
-"""A keyed process function: its key, its times, its timers and its state, on one operator and after rescaling."""
+"""A keyed process function: its key, its times, its timers and its state, on one operator and after
+rescaling.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from windowing import KeyedProcessFunction, ValueStateDescriptor
-from windowing.errors import ConfigurationError, KeyGroupError, KeyTypeError
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import LONG, STRING
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing import KeyedProcessFunction, ValueStateDescriptor
+from slackwater.windowing.errors import ConfigurationError, KeyGroupError, KeyTypeError
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import LONG, STRING
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 
 from .conftest import Run
 from .domains import Domain
@@ -25,7 +27,9 @@ SEEN = ValueStateDescriptor("seen")
 class Doing(KeyedProcessFunction):
     """Does with each element and timer what the test says: (context, value or timestamp) → rows."""
 
-    def __init__(self, on_element: Callable[..., Any], on_timer: Callable[..., Any] = lambda context, timestamp: ()) -> None:
+    def __init__(
+        self, on_element: Callable[..., Any], on_timer: Callable[..., Any] = lambda context, timestamp: ()
+    ) -> None:
         self._on_element, self._on_timer = on_element, on_timer
 
     def open(self, runtime_context: Any) -> None:
@@ -91,7 +95,9 @@ def test_rows_of_an_event_timer_carry_its_time_and_those_of_a_clock_timer_none(r
         context.timer_service.register_event_time_timer(5)
         context.timer_service.register_processing_time_timer(6)
 
-    running = run(Doing(on_element, lambda context, timestamp: [(context.time_domain, timestamp, context.timestamp)]))
+    running = run(
+        Doing(on_element, lambda context, timestamp: [(context.time_domain, timestamp, context.timestamp)])
+    )
     running.element(1, 1, event=1, processing=1)
     running.watermark(9, out=[row(("event", 5, 5), 5)], processing=1)
     running.clock(9, out=[row(("processing", 6, 6), None)])
@@ -122,7 +128,9 @@ def test_state_is_that_of_the_key_also_in_timers(run: Run, domain: Domain) -> No
     running.element(1, None, key="a", out=[row("in 1", None)], seen=1, **domain.timers(1))
     running.element(2, None, key="b", out=[row("in 2", None, "b")], seen=2, **domain.timers(2))
     advance = running.watermark if domain.is_event_time else running.clock
-    advance(6, out=[row(f"{domain.name} 6 a 1", 6 if domain.is_event_time else None)], seen=1, **domain.timers(1))
+    advance(
+        6, out=[row(f"{domain.name} 6 a 1", 6 if domain.is_event_time else None)], seen=1, **domain.timers(1)
+    )
     advance(7, out=[row(f"{domain.name} 7 b 2", 7 if domain.is_event_time else None, "b")])
 
 
@@ -153,14 +161,21 @@ def test_a_timer_is_registered_once_and_deleted_silently(run: Run, domain: Domai
 
 
 def test_an_event_timer_at_or_before_the_watermark_waits_for_the_next_one(run: Run) -> None:
-    running = run(Doing(lambda context, value: context.timer_service.register_event_time_timer(value), lambda context, time: [time]))
+    running = run(
+        Doing(
+            lambda context, value: context.timer_service.register_event_time_timer(value),
+            lambda context, time: [time],
+        )
+    )
     running.watermark(10)
     running.element(10, 1, event=1)
     running.element(3, 1, event=2)
     running.watermark(11, out=[row(3, 3), row(10, 10)])
 
 
-def test_a_timer_registered_in_a_timer_for_a_time_that_has_come_fires_in_the_same_advance(run: Run, domain: Domain) -> None:
+def test_a_timer_registered_in_a_timer_for_a_time_that_has_come_fires_in_the_same_advance(
+    run: Run, domain: Domain
+) -> None:
     def on_timer(context: Any, timestamp: int) -> Any:
         if timestamp == 5:
             domain.register(context.timer_service, 3)
@@ -174,7 +189,12 @@ def test_a_timer_registered_in_a_timer_for_a_time_that_has_come_fires_in_the_sam
 
 
 def test_a_timer_at_the_greatest_time_waits_for_the_final_watermark(run: Run) -> None:
-    running = run(Doing(lambda context, value: context.timer_service.register_event_time_timer(LONG_MAX), lambda context, time: [time]))
+    running = run(
+        Doing(
+            lambda context, value: context.timer_service.register_event_time_timer(LONG_MAX),
+            lambda context, time: [time],
+        )
+    )
     running.element(1, 1, event=1)
     running.watermark(LONG_MAX - 1, event=1)
     running.watermark(LONG_MAX, out=[row(LONG_MAX, LONG_MAX)])
@@ -190,7 +210,12 @@ def test_state_and_timers_survive_a_restore(run: Run, domain: Domain) -> None:
 
 
 def test_a_clock_timer_that_became_due_meanwhile_is_scheduled_at_the_restore(run: Run) -> None:
-    running = run(Doing(lambda context, value: context.timer_service.register_processing_time_timer(5), lambda context, time: [time]))
+    running = run(
+        Doing(
+            lambda context, value: context.timer_service.register_processing_time_timer(5),
+            lambda context, time: [time],
+        )
+    )
     running.element(1, None, processing=1)
     running.rescale(1, at=50, processing=1)
     assert running.clocks[0].pending() == 1
@@ -201,7 +226,9 @@ def test_rescaling_takes_state_and_timers_to_the_owner_of_their_key(run: Run, do
     keys = [f"key{number}" for number in range(12)]
     running = run(Remembering(domain))
     for number, key in enumerate(keys):
-        running.element(1, None, key=key, out=[row("in 1", None, key)], seen=number + 1, **domain.timers(number + 1))
+        running.element(
+            1, None, key=key, out=[row("in 1", None, key)], seen=number + 1, **domain.timers(number + 1)
+        )
     for parallelism in (3, 5, 2, 1):
         running.rescale(parallelism, seen=12, **domain.timers(12))
         for operator, owned in zip(running.operators, KeyGroupRange.ranges(parallelism, 128), strict=True):
@@ -217,9 +244,13 @@ def test_rescaling_takes_state_and_timers_to_the_owner_of_their_key(run: Run, do
 def test_keys_that_are_not_the_operators_own_are_refused(run: Run) -> None:
     output = RecordingOutput()
     function = Doing(lambda context, value: context.timer_service.register_event_time_timer(1))
-    operator = KeyedProcessOperator(function, STRING, output, HarnessProcessingTimeService(), key_groups=KeyGroupRange(0, 10))
+    operator = KeyedProcessOperator(
+        function, STRING, output, HarnessProcessingTimeService(), key_groups=KeyGroupRange(0, 10)
+    )
     operator.open()
-    with pytest.raises(KeyGroupError, match="Key 'a' is of key group 81, but this operator owns 0 to 10") as refusal:
+    with pytest.raises(
+        KeyGroupError, match="Key 'a' is of key group 81, but this operator owns 0 to 10"
+    ) as refusal:
         operator.process_element("a", 1, 1)
     assert refusal.value.key == "a"
     operator.close()

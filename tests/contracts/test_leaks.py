@@ -1,4 +1,6 @@
-"""Each leak of the list is real, is what the list says, and goes when the list says; the random search for others is a property."""
+"""Each leak of the list is real, is what the list says, and goes when the list says; the random search for
+others is a property.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
@@ -26,7 +28,7 @@ from windowing import (
     ValueStateDescriptor,
     WindowAssigner,
 )
-from windowing.windows import TimeWindow
+from slackwater.windowing.windows import TimeWindow
 
 from . import leaks
 from .conftest import Start
@@ -64,35 +66,53 @@ def test_absorbed_sessions_keep_the_timer_of_their_next_firing(start: Start) -> 
     windows.element(1, 1, contents=1, sessions=1, event=2, fire_time=1)
     windows.element(2, 9, contents=1, sessions=1, event=3, fire_time=1)
     assert windows.timers()["event"] == {(4, "a", W(1, 11)), (4, "a", W(1, 19)), (18, "a", W(1, 19))}
-    assert explained(leaks.FIRE_TIME_OF_ABSORBED_SESSIONS, windows, LeftOver("event timer", 4, W(1, 11), True))
+    assert explained(
+        leaks.FIRE_TIME_OF_ABSORBED_SESSIONS, windows, LeftOver("event timer", 4, W(1, 11), True)
+    )
     windows.watermark(4, out=[fired(W(1, 19), 1, 2)], contents=1, sessions=1, event=2, fire_time=1)
 
 
 def test_absorbed_sessions_keep_the_timer_of_their_next_firing_by_the_clock(start: Start) -> None:
-    windows = start(ProcessingTimeSessionWindows(gap_ms=10), trigger=ContinuousProcessingTimeTrigger(interval_ms=4))
+    windows = start(
+        ProcessingTimeSessionWindows(gap_ms=10), trigger=ContinuousProcessingTimeTrigger(interval_ms=4)
+    )
     windows.clock(1)
     windows.element(1, None, contents=1, sessions=1, processing=2, fire_time=1)
     windows.clock_service.current_processing_time = 2
     windows.element(2, None, contents=1, sessions=1, processing=3, fire_time=1)
     assert windows.timers()["processing"] == {(4, "a", W(1, 11)), (4, "a", W(1, 12)), (11, "a", W(1, 12))}
-    assert explained(leaks.FIRE_TIME_OF_ABSORBED_SESSIONS, windows, LeftOver("processing timer", 4, W(1, 11), True))
+    assert explained(
+        leaks.FIRE_TIME_OF_ABSORBED_SESSIONS, windows, LeftOver("processing timer", 4, W(1, 11), True)
+    )
     windows.clock(4, out=[fired(W(1, 12), 1, 2)], contents=1, sessions=1, processing=2, fire_time=1)
 
 
 @pytest.mark.parametrize("lateness", [0, 5])
-def test_absorbed_sessions_keep_the_timer_at_their_last_instant_unless_it_is_the_cleanup_timer(start: Start, lateness: int) -> None:
-    windows = start(EventTimeSessionWindows(gap_ms=10), trigger=ContinuousEventTimeTrigger(interval_ms=4), lateness=lateness)
+def test_absorbed_sessions_keep_the_timer_at_their_last_instant_unless_it_is_the_cleanup_timer(
+    start: Start, lateness: int
+) -> None:
+    windows = start(
+        EventTimeSessionWindows(gap_ms=10),
+        trigger=ContinuousEventTimeTrigger(interval_ms=4),
+        lateness=lateness,
+    )
     windows.element(1, 1, contents=1, sessions=1, event=3 if lateness else 2, fire_time=1)
     windows.element(2, 9, contents=1, sessions=1, event=5 if lateness else 3, fire_time=1)
-    assert {time for time, _, window in windows.timers()["event"] if window == W(1, 11)} == ({4, 10} if lateness else {4})
+    assert {time for time, _, window in windows.timers()["event"] if window == W(1, 11)} == (
+        {4, 10} if lateness else {4}
+    )
     left = LeftOver("event timer", 10, W(1, 11), True)
     assert explained(leaks.LAST_INSTANT_OF_ABSORBED_SESSIONS, windows, left) is bool(lateness)
     windows.operator.process_watermark(10)
     assert {time for time, _, window in windows.timers()["event"] if window == W(1, 11)} == set()
 
 
-@pytest.mark.parametrize("assigner", [TumblingProcessingTimeWindows(size_ms=10), ProcessingTimeSessionWindows(gap_ms=10)])
-def test_collected_windows_of_the_clock_keep_a_continuous_event_timer(start: Start, assigner: WindowAssigner) -> None:
+@pytest.mark.parametrize(
+    "assigner", [TumblingProcessingTimeWindows(size_ms=10), ProcessingTimeSessionWindows(gap_ms=10)]
+)
+def test_collected_windows_of_the_clock_keep_a_continuous_event_timer(
+    start: Start, assigner: WindowAssigner
+) -> None:
     windows = start(assigner, trigger=ContinuousEventTimeTrigger(interval_ms=4))
     sessions = int(isinstance(assigner, ProcessingTimeSessionWindows))
     windows.element(1, 1, contents=1, sessions=sessions, event=2, processing=1, fire_time=1)
@@ -120,17 +140,25 @@ def test_the_global_window_is_never_collected(start: Start, trigger: Trigger, le
     windows.check(**left | ({"event": 0} if "event" in left else {}))
 
 
-@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows(size_ms=10), EventTimeSessionWindows(gap_ms=10)])
-def test_a_window_whose_cleanup_lies_beyond_the_end_of_time_is_never_collected(start: Start, assigner: WindowAssigner) -> None:
+@pytest.mark.parametrize(
+    "assigner", [TumblingEventTimeWindows(size_ms=10), EventTimeSessionWindows(gap_ms=10)]
+)
+def test_a_window_whose_cleanup_lies_beyond_the_end_of_time_is_never_collected(
+    start: Start, assigner: WindowAssigner
+) -> None:
     windows = start(assigner, lateness=LONG_MAX)
     sessions = int(isinstance(assigner, EventTimeSessionWindows))
     windows.element(1, 0, contents=1, sessions=sessions, event=1)
     windows.watermark(LONG_MAX, out=[fired(W(0, 10), 1)], contents=1, sessions=sessions)
-    windows.element(2, 0, contents=1, dropped=1)  # a late session is retired, and what it held has no session any more
+    windows.element(
+        2, 0, contents=1, dropped=1
+    )  # a late session is retired, and what it held has no session any more
 
 
 @pytest.mark.parametrize("lateness", [0, 5])
-def test_a_timeout_deletes_the_cleanup_timer_that_is_the_inner_triggers_too(start: Start, lateness: int) -> None:
+def test_a_timeout_deletes_the_cleanup_timer_that_is_the_inner_triggers_too(
+    start: Start, lateness: int
+) -> None:
     trigger = ProcessingTimeoutTrigger.of(EventTimeTrigger(), timedelta(milliseconds=4))
     windows = start(TumblingEventTimeWindows(size_ms=10), trigger=trigger, lateness=lateness)
     windows.element(1, 1, contents=1, timeout=1, event=2 if lateness else 1, processing=1)
@@ -143,14 +171,18 @@ def test_a_timeout_deletes_the_cleanup_timer_that_is_the_inner_triggers_too(star
     windows.watermark(LONG_MAX, out=[fired(W(0, 10), 1, 2), cleared(W(0, 10))])
 
 
-def test_contents_of_a_merged_session_that_an_elements_window_equals_are_lost_only_when_exact(start: Start) -> None:
+def test_contents_of_a_merged_session_that_an_elements_window_equals_are_lost_only_when_exact(
+    start: Start,
+) -> None:
     for is_exact in (True, False):
         windows = start(DynamicEventTimeSessionWindows(gap_ms_of=int), flink_exact=is_exact)
         windows.element(20, 0, contents=1, sessions=1, event=1)
         windows.element(21, 10, contents=1, sessions=1, event=1)
         windows.element(31, 0, contents=2 if is_exact else 1, sessions=1, event=1)
         elements = (31,) if is_exact else (20, 21, 31)
-        windows.watermark(LONG_MAX, out=[fired(W(0, 31), *elements), cleared(W(0, 31))], contents=1 if is_exact else 0)
+        windows.watermark(
+            LONG_MAX, out=[fired(W(0, 31), *elements), cleared(W(0, 31))], contents=1 if is_exact else 0
+        )
 
 
 class Keeping(ProcessWindowFunction):

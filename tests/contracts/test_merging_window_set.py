@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from windowing import EventTimeSessionWindows, MergingWindowAssigner
-from windowing.errors import UnknownWindowError
-from windowing.runtime.merging_window_set import MergingWindowSet
-from windowing.windows import TimeWindow
+from slackwater.windowing import EventTimeSessionWindows, MergingWindowAssigner
+from slackwater.windowing.errors import UnknownWindowError
+from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
+from slackwater.windowing.windows import TimeWindow
 
 W = TimeWindow
 Merge = tuple[TimeWindow, set[TimeWindow], TimeWindow, set[TimeWindow]]
@@ -18,7 +18,12 @@ Merge = tuple[TimeWindow, set[TimeWindow], TimeWindow, set[TimeWindow]]
 class Sessions:
     """A MergingWindowSet of one key, with the merges of each step."""
 
-    def __init__(self, *pairs: tuple[TimeWindow, TimeWindow], assigner: MergingWindowAssigner | None = None, exact: bool = True) -> None:
+    def __init__(
+        self,
+        *pairs: tuple[TimeWindow, TimeWindow],
+        assigner: MergingWindowAssigner | None = None,
+        exact: bool = True,
+    ) -> None:
         self.windows = MergingWindowSet(assigner or EventTimeSessionWindows(gap_ms=3), pairs, exact)
 
     def add(self, new: TimeWindow) -> tuple[TimeWindow, list[Merge]]:
@@ -93,7 +98,9 @@ def test_adding_a_window_that_is_there_unmerged_changes_nothing(exact: bool) -> 
 
 
 @pytest.mark.parametrize(("exact", "state_window"), [(True, W(0, 5)), (False, W(0, 4))])
-def test_adding_a_window_that_equals_a_merged_one_replaces_it_in_flink_only(exact: bool, state_window: TimeWindow) -> None:
+def test_adding_a_window_that_equals_a_merged_one_replaces_it_in_flink_only(
+    exact: bool, state_window: TimeWindow
+) -> None:
     sessions = Sessions((W(0, 5), W(0, 4)), exact=exact)
     assert sessions.add(W(0, 5)) == (W(0, 5), [])
     assert sessions.mapping == {W(0, 5): state_window}
@@ -108,7 +115,10 @@ def test_several_groups_may_merge_at_once() -> None:
     sessions = Sessions((W(0, 4), W(0, 4)), (W(5, 10), W(5, 10)), (W(20, 24), W(20, 24)), assigner=Pairs())
     result, merges = sessions.add(W(25, 30))
     assert result == W(20, 30)
-    assert {merged: absorbed for merged, absorbed, _, _ in merges} == {W(0, 10): {W(0, 4), W(5, 10)}, W(20, 30): {W(20, 24)}}
+    assert {merged: absorbed for merged, absorbed, _, _ in merges} == {
+        W(0, 10): {W(0, 4), W(5, 10)},
+        W(20, 30): {W(20, 24)},
+    }
 
 
 def test_a_set_goes_on_from_what_was_persisted_and_later_entries_win() -> None:
@@ -116,7 +126,10 @@ def test_a_set_goes_on_from_what_was_persisted_and_later_entries_win() -> None:
     assert sessions.mapping == {W(1, 4): W(2, 3), W(7, 9): W(7, 9)}
     assert sessions.windows.state_window(W(1, 4)) == W(2, 3)
     assert sessions.windows.state_window(W(0, 3)) is None
-    assert sessions.add(W(4, 7)) == (W(1, 9), [(W(1, 9), {W(1, 4), W(7, 9)}, *_target_and_sources(sessions, W(1, 9), W(2, 3), W(7, 9)))])
+    assert sessions.add(W(4, 7)) == (
+        W(1, 9),
+        [(W(1, 9), {W(1, 4), W(7, 9)}, *_target_and_sources(sessions, W(1, 9), W(2, 3), W(7, 9)))],
+    )
 
 
 def test_only_a_changed_mapping_needs_to_be_persisted() -> None:
@@ -133,7 +146,9 @@ def test_a_retired_window_is_forgotten_and_an_unknown_one_refused() -> None:
     sessions.windows.retire_window(W(0, 10))
     assert sessions.mapping == {W(20, 30): W(20, 30)}
     assert sessions.windows.has_changed
-    with pytest.raises(UnknownWindowError, match=r"start=0, end=10\) is not in flight; in flight are .*start=20, end=30"):
+    with pytest.raises(
+        UnknownWindowError, match=r"start=0, end=10\) is not in flight; in flight are .*start=20, end=30"
+    ):
         sessions.windows.retire_window(W(0, 10))
 
 
@@ -144,7 +159,9 @@ def test_what_is_persisted_stands_in_hash_order() -> None:
     assert [window for window, _ in sessions.windows.pairs()] == [W(20, 30), W(40, 50), W(0, 10)]
 
 
-def _target_and_sources(sessions: Sessions, result: TimeWindow, *state_windows: TimeWindow) -> tuple[TimeWindow, set[TimeWindow]]:
+def _target_and_sources(
+    sessions: Sessions, result: TimeWindow, *state_windows: TimeWindow
+) -> tuple[TimeWindow, set[TimeWindow]]:
     """Any of the state windows may have become the target, the others must have been folded into it."""
     target = sessions.mapping[result]
     assert target in state_windows

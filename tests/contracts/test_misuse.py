@@ -1,4 +1,6 @@
-"""What cannot work is refused when it is declared: with the class, the value and the rule, and the exception that Flink throws."""
+"""What cannot work is refused when it is declared: with the class, the value and the rule, and the exception
+that Flink throws.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -36,12 +38,18 @@ from windowing import (
     TumblingProcessingTimeWindows,
     WindowFunction,
 )
-from windowing.errors import ConfigurationError, KeyGroupError, KeyTypeError, UnsupportedCombinationError, WindowingError
-from windowing.functions import Function
-from windowing.key_groups import KeyGroupRange, default_max_parallelism
-from windowing.key_types import STRING, key_type
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.errors import (
+    ConfigurationError,
+    KeyGroupError,
+    KeyTypeError,
+    UnsupportedCombinationError,
+    WindowingError,
+)
+from slackwater.windowing.functions import Function
+from slackwater.windowing.key_groups import KeyGroupRange, default_max_parallelism
+from slackwater.windowing.key_types import STRING, key_type
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 SECOND, MS = timedelta(seconds=1), timedelta(milliseconds=1)
 ILLEGAL, UNSUPPORTED = "IllegalArgumentException", "UnsupportedOperationException"
@@ -55,7 +63,8 @@ class Misuse:
         what: is wrong.
         declare: what a user writes.
         says: what the message must hold: class, value, rule.
-        error, flink: our class, and the Java exception in the same place. Where `flink` is empty Java's compiler refuses, or nobody does.
+        error, flink: our class, and the Java exception in the same place. Where `flink` is empty Java's
+            compiler refuses, or nobody does.
     """
 
     what: str
@@ -78,7 +87,9 @@ def tumbling() -> WindowOperatorBuilder:
 
 
 def sessions(assigner: Any = EventTimeSessionWindows) -> WindowOperatorBuilder:
-    return WindowOperatorBuilder(STRING, assigner(gap_ms=5) if assigner in FIXED_GAPS else assigner(gap_ms_of=len))
+    return WindowOperatorBuilder(
+        STRING, assigner(gap_ms=5) if assigner in FIXED_GAPS else assigner(gap_ms_of=len)
+    )
 
 
 TUMBLING = [TumblingEventTimeWindows, TumblingProcessingTimeWindows]
@@ -100,13 +111,30 @@ SLIDES = [
     Misuse(
         f"{cls.__name__}: size {size}, slide {slide}, offset {offset}",
         lambda cls=cls, size=size, slide=slide, offset=offset: cls.of(size * MS, slide * MS, offset * MS),
-        (cls.__name__, "abs(offset) < slide and size > 0", f"size {size}, slide {slide}", f"offset {offset} ms"),
+        (
+            cls.__name__,
+            "abs(offset) < slide and size > 0",
+            f"size {size}, slide {slide}",
+            f"offset {offset} ms",
+        ),
     )
     for cls in SLIDING
-    for size, slide, offset in [(-2, 1, 0), (0, 1, 0), (2, -1, 0), (2, 0, 0), (20, 10, 10), (20, 10, -10), (20, 10, 11)]
+    for size, slide, offset in [
+        (-2, 1, 0),
+        (0, 1, 0),
+        (2, -1, 0),
+        (2, 0, 0),
+        (20, 10, 10),
+        (20, 10, -10),
+        (20, 10, 11),
+    ]
 ]
 GAPS = [
-    Misuse(f"{cls.__name__}: gap {gap}", lambda cls=cls, gap=gap: cls.with_gap(gap * MS), (cls.__name__, "gap > 0", f"got {gap} ms"))
+    Misuse(
+        f"{cls.__name__}: gap {gap}",
+        lambda cls=cls, gap=gap: cls.with_gap(gap * MS),
+        (cls.__name__, "gap > 0", f"got {gap} ms"),
+    )
     for cls in FIXED_GAPS
     for gap in (0, -1)
 ]
@@ -124,7 +152,10 @@ NOT_DURATIONS = [
     Misuse(
         f"{name}: {value!r}",
         lambda declare=declare, value=value: declare(value),
-        ("must be a timedelta" if not isinstance(value, timedelta) else "must be whole milliseconds", repr(value)),
+        (
+            "must be a timedelta" if not isinstance(value, timedelta) else "must be whole milliseconds",
+            repr(value),
+        ),
         flink="",
     )
     for name, declare in {
@@ -163,7 +194,11 @@ OTHERS = [
         lambda: SlidingEventTimeWindows.of(timedelta(seconds=10_001), MS),
         ("SlidingEventTimeWindows", "size / slide <= 10000000", "10001000 ms / 1 ms"),
     ),
-    Misuse("negative lateness", lambda: tumbling().allowed_lateness(-MS), ("allowed lateness", "cannot be negative", "-1 ms")),
+    Misuse(
+        "negative lateness",
+        lambda: tumbling().allowed_lateness(-MS),
+        ("allowed lateness", "cannot be negative", "-1 ms"),
+    ),
     Misuse(
         "rich reduce",
         lambda: tumbling().reduce(RichReduce()),
@@ -178,21 +213,50 @@ OTHERS = [
         UnsupportedCombinationError,
         UNSUPPORTED,
     ),
-    Misuse("no assigner", lambda: WindowOperatorBuilder(STRING, "x"), ("must be a WindowAssigner", "'x'"), flink=""),  # type: ignore[arg-type]
-    Misuse("no key type", lambda: WindowOperatorBuilder("long", GlobalWindows.create()), ("must be a KeyType", "'long'"), flink=""),  # type: ignore[arg-type]
+    Misuse(
+        "no assigner",
+        lambda: WindowOperatorBuilder(STRING, "x"),
+        ("must be a WindowAssigner", "'x'"),
+        flink="",
+    ),  # type: ignore[arg-type]
+    Misuse(
+        "no key type",
+        lambda: WindowOperatorBuilder("long", GlobalWindows.create()),
+        ("must be a KeyType", "'long'"),
+        flink="",
+    ),  # type: ignore[arg-type]
     Misuse("no trigger", lambda: tumbling().trigger("x"), ("must be a Trigger", "'x'"), flink=""),  # type: ignore[arg-type]
-    Misuse("no trigger for sessions", lambda: sessions().trigger(None), ("must be a Trigger", "None"), flink=""),  # type: ignore[arg-type]
+    Misuse(
+        "no trigger for sessions", lambda: sessions().trigger(None), ("must be a Trigger", "None"), flink=""
+    ),  # type: ignore[arg-type]
     Misuse("no evictor", lambda: tumbling().evictor("x"), ("must be an Evictor", "'x'"), flink=""),  # type: ignore[arg-type]
-    Misuse("purging nothing", lambda: PurgingTrigger.of("x"), ("PurgingTrigger", "a Trigger", "'x'"), flink=""),  # type: ignore[arg-type]
+    Misuse(
+        "purging nothing", lambda: PurgingTrigger.of("x"), ("PurgingTrigger", "a Trigger", "'x'"), flink=""
+    ),  # type: ignore[arg-type]
     Misuse(
         "a timeout around nothing",
         lambda: ProcessingTimeoutTrigger.of(None, SECOND),  # type: ignore[arg-type]
         ("ProcessingTimeoutTrigger", "a Trigger", "None"),
         flink="",
     ),
-    Misuse("reduce without a function", lambda: tumbling().reduce(None), ("reduce", "ReduceFunction", "None"), flink=""),  # type: ignore[arg-type]
-    Misuse("aggregate with a callable", lambda: tumbling().aggregate(sum), ("aggregate", "AggregateFunction", "sum"), flink=""),  # type: ignore[arg-type]
-    Misuse("process without a function", lambda: tumbling().process(None), ("process", "ProcessWindowFunction", "None"), flink=""),  # type: ignore[arg-type]
+    Misuse(
+        "reduce without a function",
+        lambda: tumbling().reduce(None),
+        ("reduce", "ReduceFunction", "None"),
+        flink="",
+    ),  # type: ignore[arg-type]
+    Misuse(
+        "aggregate with a callable",
+        lambda: tumbling().aggregate(sum),
+        ("aggregate", "AggregateFunction", "sum"),
+        flink="",
+    ),  # type: ignore[arg-type]
+    Misuse(
+        "process without a function",
+        lambda: tumbling().process(None),
+        ("process", "ProcessWindowFunction", "None"),
+        flink="",
+    ),  # type: ignore[arg-type]
     Misuse(
         "process with an older function",
         lambda: tumbling().process(WindowFunction()),  # type: ignore[arg-type]
@@ -205,20 +269,49 @@ OTHERS = [
         ("apply", "WindowFunction", "ProcessWindowFunction object"),
         flink="",
     ),
-    Misuse("apply without a function", lambda: tumbling().apply(None), ("apply", "WindowFunction", "None"), flink=""),  # type: ignore[arg-type]
-    Misuse("reduce with half a function", lambda: tumbling().reduce(max, len), ("ProcessWindowFunction", "len"), flink=""),  # type: ignore[arg-type]
+    Misuse(
+        "apply without a function",
+        lambda: tumbling().apply(None),
+        ("apply", "WindowFunction", "None"),
+        flink="",
+    ),  # type: ignore[arg-type]
+    Misuse(
+        "reduce with half a function",
+        lambda: tumbling().reduce(max, len),
+        ("ProcessWindowFunction", "len"),
+        flink="",
+    ),  # type: ignore[arg-type]
     Misuse("parallelism 0", lambda: default_max_parallelism(0), ("between 1 and 32768", "0"), KeyGroupError),
-    Misuse("parallelism 32769", lambda: default_max_parallelism(32769), ("between 1 and 32768", "32769"), KeyGroupError),
-    Misuse("more operators than key groups", lambda: KeyGroupRange.ranges(9, 8), ("9 operators", "8 key groups"), KeyGroupError),
+    Misuse(
+        "parallelism 32769",
+        lambda: default_max_parallelism(32769),
+        ("between 1 and 32768", "32769"),
+        KeyGroupError,
+    ),
+    Misuse(
+        "more operators than key groups",
+        lambda: KeyGroupRange.ranges(9, 8),
+        ("9 operators", "8 key groups"),
+        KeyGroupError,
+    ),
     Misuse("a range backwards", lambda: KeyGroupRange(5, 4), ("0 <= first <= last", "5 to 4"), KeyGroupError),
-    Misuse("a range below zero", lambda: KeyGroupRange(-1, 4), ("0 <= first <= last", "-1 to 4"), KeyGroupError),
-    Misuse("a range too far", lambda: KeyGroupIndex(STRING, KeyGroupRange(0, 8), 8), ("0 to 8", "8"), KeyGroupError),
+    Misuse(
+        "a range below zero", lambda: KeyGroupRange(-1, 4), ("0 <= first <= last", "-1 to 4"), KeyGroupError
+    ),
+    Misuse(
+        "a range too far",
+        lambda: KeyGroupIndex(STRING, KeyGroupRange(0, 8), 8),
+        ("0 to 8", "8"),
+        KeyGroupError,
+    ),
     Misuse("arrays as keys", lambda: key_type("bytes"), ("'bytes'", "string"), KeyTypeError),
 ]
 
 
 @pytest.mark.parametrize(
-    "misuse", [*ALIGNED, *SLIDES, *GAPS, *INTERVALS, *NOT_DURATIONS, *NOT_MERGING, *OTHERS], ids=lambda misuse: misuse.what
+    "misuse",
+    [*ALIGNED, *SLIDES, *GAPS, *INTERVALS, *NOT_DURATIONS, *NOT_MERGING, *OTHERS],
+    ids=lambda misuse: misuse.what,
 )
 def test_it_is_refused_with_class_value_and_rule(misuse: Misuse) -> None:
     with pytest.raises(misuse.error) as refusal:

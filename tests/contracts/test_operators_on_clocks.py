@@ -1,6 +1,8 @@
-"""Operators on every clock: the one physical timer of keyed timers, periodic watermarks, idleness, a buffer that is flushed by time.
+"""Operators on every clock: the one physical timer of keyed timers, periodic watermarks, idleness, a buffer
+that is flushed by time.
 
-Moments are counted by hand: a single timer for t is called at t (harness) or t + 1 ms (production), and the next is registered there.
+Moments are counted by hand: a single timer for t is called at t (harness) or t + 1 ms (production), and the
+next is registered there.
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ from typing import Any
 
 import pytest
 
+from slackwater.windowing import OrderMode
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.watermarks.source_contexts import TimeCharacteristic, source_context
+from slackwater.windowing.watermarks.status import WatermarkStatus
+from slackwater.windowing.watermarks.strategy import WatermarkStrategy
+from slackwater.windowing.watermarks.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 from tests.contracts.clocks import CLOCKS, Clock
-from windowing import OrderMode
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import STRING
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.watermarks.source_contexts import TimeCharacteristic, source_context
-from windowing.watermarks.status import WatermarkStatus
-from windowing.watermarks.strategy import WatermarkStrategy
-from windowing.watermarks.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 
 
 @pytest.fixture(params=CLOCKS)
@@ -39,7 +41,9 @@ class Buffer:
     def write(self, entry: str) -> None:
         self._entries.append(entry)
         if not self._has_timer:
-            self._service.register_timer(self._service.current_processing_time + self._max_time_ms, self._flush)
+            self._service.register_timer(
+                self._service.current_processing_time + self._max_time_ms, self._flush
+            )
             self._has_timer = True
 
     def _flush(self, time: int) -> None:
@@ -81,11 +85,15 @@ class Target:
 def test_the_timers_of_an_operator_need_one_timer_of_any_clock(clock: Clock) -> None:
     target = Target()
     index = KeyGroupIndex(STRING, KeyGroupRange(0, 127), 128)
-    service = InternalTimeServiceManager(index, OrderMode.ROCKSDB, clock.service).get_internal_timer_service("timers", target)
+    service = InternalTimeServiceManager(index, OrderMode.ROCKSDB, clock.service).get_internal_timer_service(
+        "timers", target
+    )
     for time in (30, 20, 10):
         service.register_processing_time_timer(time, f"at {time}", None)
         assert clock.service.pending() == 1
-    target.on_call = lambda time: service.register_processing_time_timer(12, "between", None) if time == 10 else None
+    target.on_call = lambda time: (
+        service.register_processing_time_timer(12, "between", None) if time == 10 else None
+    )
     service.delete_processing_time_timer(20, "at 20", None)
     clock.advance_to(25)
     assert target.calls == [(10, "at 10"), (12, "between")]
@@ -112,9 +120,13 @@ class Recorder:
 
 
 def test_watermarks_are_emitted_periodically_on_any_clock(clock: Clock) -> None:
-    """Bound 5: after an element at t the watermark t - 6. Emission 10 ms after the one before, at a production clock's 11, 22, 33."""
+    """Bound 5: after an element at t the watermark t - 6. Emission 10 ms after the one before, at a
+    production clock's 11, 22, 33.
+    """
     output = Recorder()
-    strategy = WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=5)).with_interval(timedelta(milliseconds=10))
+    strategy = WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=5)).with_interval(
+        timedelta(milliseconds=10)
+    )
     operator = TimestampsAndWatermarksOperator(strategy, clock.service, output)
     operator.open()
     moments = [11, 22, 33] if clock.lateness_ms else [10, 20, 30]
@@ -134,7 +146,9 @@ def test_watermarks_are_emitted_periodically_on_any_clock(clock: Clock) -> None:
 
 
 def test_a_source_is_found_idle_on_any_clock(clock: Clock) -> None:
-    """Idle after a whole check of 25 ms without news. The first check hears of the element; the second begins when the first was called."""
+    """Idle after a whole check of 25 ms without news. The first check hears of the element; the second begins
+    when the first was called.
+    """
     output = Recorder()
     context = source_context(TimeCharacteristic.EVENT_TIME, clock.service, output, idle_timeout_ms=25)
     clock.advance_to(3)

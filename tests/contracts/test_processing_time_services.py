@@ -1,7 +1,8 @@
-"""What every clock with timers keeps: the harness's, the replay's and the system's. After each step the number of pending timers is said.
+"""What every clock with timers keeps: the harness's, the replay's and the system's. After each step the
+number of pending timers is said.
 
-Times come from Flink's rules by hand: a single timer for t is due at t (harness) or t + 1 ms (production), a periodic task always at its
-nominal times.
+Times come from Flink's rules by hand: a single timer for t is due at t (harness) or t + 1 ms (production), a
+periodic task always at its nominal times.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.processing_time_service import ClockStoppedError, ScheduledTimer
 from tests.contracts.clocks import CLOCKS, Clock
-from windowing.errors import ConfigurationError
-from windowing.processing_time_service import ClockStoppedError, ScheduledTimer
 
 Make = Callable[[int], Clock]
 PERIODIC = ["schedule_at_fixed_rate", "schedule_with_fixed_delay"]
@@ -85,9 +86,13 @@ def test_a_callback_may_register_again_on_the_way(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("schedule", PERIODIC)
-def test_a_periodic_task_is_called_at_its_nominal_times_without_the_extra_millisecond(make: Make, schedule: str) -> None:
+def test_a_periodic_task_is_called_at_its_nominal_times_without_the_extra_millisecond(
+    make: Make, schedule: str
+) -> None:
     clock, calls = make(100), list[tuple[int, int]]()
-    getattr(clock.service, schedule)(lambda time: calls.append((time, clock.service.current_processing_time)), 10, 25)
+    getattr(clock.service, schedule)(
+        lambda time: calls.append((time, clock.service.current_processing_time)), 10, 25
+    )
     for now in range(101, 162):
         clock.advance_to(now)
         assert clock.service.pending() == 1
@@ -104,7 +109,9 @@ def test_a_move_over_several_periods_calls_once_for_each(clock: Clock, schedule:
 
 
 @pytest.mark.parametrize("schedule", PERIODIC)
-def test_a_periodic_task_cancelled_in_its_own_callback_is_not_called_again(clock: Clock, schedule: str) -> None:
+def test_a_periodic_task_cancelled_in_its_own_callback_is_not_called_again(
+    clock: Clock, schedule: str
+) -> None:
     calls: list[int] = []
 
     def twice(time: int) -> None:
@@ -127,7 +134,10 @@ def test_a_period_below_one_millisecond_is_refused(clock: Clock, schedule: str, 
 
 def test_a_cancelled_timer_is_not_called_and_may_be_cancelled_again(clock: Clock) -> None:
     calls: list[int] = []
-    cancelled, kept = clock.service.register_timer(10, calls.append), clock.service.register_timer(11, calls.append)
+    cancelled, kept = (
+        clock.service.register_timer(10, calls.append),
+        clock.service.register_timer(11, calls.append),
+    )
     cancelled.cancel()
     cancelled.cancel()
     assert clock.service.pending() == 1
@@ -256,17 +266,27 @@ class Registration(NamedTuple):
 
 REGISTRATIONS = st.lists(
     st.builds(
-        Registration, st.sampled_from(["register_timer", *PERIODIC]), st.integers(0, 30), period=st.integers(1, 9), calls=st.integers(1, 5)
+        Registration,
+        st.sampled_from(["register_timer", *PERIODIC]),
+        st.integers(0, 30),
+        period=st.integers(1, 9),
+        calls=st.integers(1, 5),
     ),
     max_size=8,
 )
 
 
-def calls_by_brute_force(registrations: list[Registration], end: int, lateness_ms: int) -> list[tuple[int, int]]:
-    """(number of the registration, timestamp), one millisecond after the other, who began to wait first first."""
+def calls_by_brute_force(
+    registrations: list[Registration], end: int, lateness_ms: int
+) -> list[tuple[int, int]]:
+    """(number of the registration, timestamp), one millisecond after the other, who began to wait first
+    first.
+    """
     waiting = []
     for number, (verb, time, _, calls) in enumerate(registrations):
-        waiting.append((number, time, time + lateness_ms, 1) if verb == "register_timer" else (number, time, time, calls))
+        waiting.append(
+            (number, time, time + lateness_ms, 1) if verb == "register_timer" else (number, time, time, calls)
+        )
     called = []
     for now in range(end + 1):
         for entry in [entry for entry in waiting if entry[2] == now]:

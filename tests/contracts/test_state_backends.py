@@ -1,4 +1,6 @@
-"""Five kinds of state on every back end: what is there, what is cleared, what merging leaves, and what undoing gives back."""
+"""Five kinds of state on every back end: what is there, what is cleared, what merging leaves, and what
+undoing gives back.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.backends import STORAGE_KINDS, VARIANTS, StorageKind, Variant
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -23,14 +24,15 @@ from windowing import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.errors import StateAccessError
-from windowing.key_groups import KeyGroupRange, key_group_of
-from windowing.key_types import STRING
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.state.backend import StateBackend
-from windowing.state.descriptors import StateDescriptor
-from windowing.state.journal import UndoJournal
-from windowing.windows import GLOBAL_WINDOW, TimeWindow
+from slackwater.windowing.errors import StateAccessError
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.state.backend import StateBackend
+from slackwater.windowing.state.descriptors import StateDescriptor
+from slackwater.windowing.state.journal import UndoJournal
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
+from tests.contracts.backends import STORAGE_KINDS, VARIANTS, StorageKind, Variant
 
 ALL = KeyGroupRange(0, 127)
 W, V = TimeWindow(0, 10), TimeWindow(10, 20)
@@ -69,7 +71,9 @@ def variant(request: pytest.FixtureRequest) -> Variant:
 
 
 @contextmanager
-def opened_backend(kind: StorageKind, order_mode: OrderMode, folder: Path, journal: UndoJournal | None = None) -> Iterator[StateBackend]:
+def opened_backend(
+    kind: StorageKind, order_mode: OrderMode, folder: Path, journal: UndoJournal | None = None
+) -> Iterator[StateBackend]:
     with kind.open(folder) as storage:
         made = storage.make_backend(KeyGroupIndex(STRING, ALL, 128), order_mode, journal)
         yield made
@@ -98,7 +102,9 @@ def contents(backend: StateBackend) -> dict[tuple[str, str, Any], Any]:
     entries = list(backend.entries())
     assert all(entry.key_group == key_group_of(entry.key, STRING, 128) for entry in entries)
     read = {
-        (entry.state_name, entry.key, entry.namespace): list(entry.value.items()) if entry.kind == "map" else entry.value
+        (entry.state_name, entry.key, entry.namespace): list(entry.value.items())
+        if entry.kind == "map"
+        else entry.value
         for entry in entries
     }
     assert len(read) == len(entries) == sum(len(state) for state in backend.states())
@@ -106,10 +112,14 @@ def contents(backend: StateBackend) -> dict[tuple[str, str, Any], Any]:
 
 
 @pytest.mark.parametrize("descriptor", ALL_KINDS, ids=lambda descriptor: descriptor.kind)
-def test_state_is_by_key_and_namespace_and_counts_its_entries(opened: StateBackend, descriptor: StateDescriptor) -> None:
+def test_state_is_by_key_and_namespace_and_counts_its_entries(
+    opened: StateBackend, descriptor: StateDescriptor
+) -> None:
     state = opened.state(descriptor)
     assert (len(state), state.contains("a", W)) == (0, False)
-    for number, (key, namespace) in enumerate([("a", W), ("a", V), ("b", W), ("a", None), ("a", GLOBAL_WINDOW), ("", W)]):
+    for number, (key, namespace) in enumerate(
+        [("a", W), ("a", V), ("b", W), ("a", None), ("a", GLOBAL_WINDOW), ("", W)]
+    ):
         put(state, key, namespace, str(number))
         assert len(state) == number + 1
     state.clear("a", W)
@@ -117,7 +127,10 @@ def test_state_is_by_key_and_namespace_and_counts_its_entries(opened: StateBacke
     state.clear("never", W)
     assert len(state) == 5
     assert not state.contains("a", W)
-    assert all(state.contains(key, namespace) for key, namespace in [("a", V), ("b", W), ("a", None), ("a", GLOBAL_WINDOW), ("", W)])
+    assert all(
+        state.contains(key, namespace)
+        for key, namespace in [("a", V), ("b", W), ("a", None), ("a", GLOBAL_WINDOW), ("", W)]
+    )
 
 
 @pytest.mark.parametrize("descriptor", ALL_KINDS, ids=lambda descriptor: descriptor.kind)
@@ -127,7 +140,10 @@ def test_one_name_is_one_state_of_one_kind(opened: StateBackend, descriptor: Sta
     assert state.kind == descriptor.kind
     assert [made.descriptor.name for made in opened.states()] == [descriptor.name]
     other = VALUE if descriptor is not VALUE else LIST
-    with pytest.raises(StateAccessError, match=f"'{descriptor.name}' is {descriptor.kind} state already and cannot be {other.kind} state"):
+    with pytest.raises(
+        StateAccessError,
+        match=f"'{descriptor.name}' is {descriptor.kind} state already and cannot be {other.kind} state",
+    ):
         opened.state(type(other)(descriptor.name))
 
 
@@ -210,7 +226,9 @@ def test_aggregating_state_reads_as_the_result_of_its_accumulator(opened: StateB
 WINDOWS = [TimeWindow(start, start + 10) for start in (0, 20, 40, 60)]
 
 
-def test_merging_reducing_state_folds_the_sources_and_then_the_target_by_order_mode(opened: StateBackend, order_mode: OrderMode) -> None:
+def test_merging_reducing_state_folds_the_sources_and_then_the_target_by_order_mode(
+    opened: StateBackend, order_mode: OrderMode
+) -> None:
     state = opened.state(REDUCING)
     target, *sources = WINDOWS
     for window, value in zip(WINDOWS, "t12_", strict=True):
@@ -331,8 +349,12 @@ CHANGES = st.lists(
 )
 
 
-def change(backend: StateBackend, kind: str, descriptor: StateDescriptor, key: str, namespace: Any, value: str) -> None:
-    """One change as functions and triggers make them; what is read is changed in place before it is written back."""
+def change(
+    backend: StateBackend, kind: str, descriptor: StateDescriptor, key: str, namespace: Any, value: str
+) -> None:
+    """One change as functions and triggers make them; what is read is changed in place before it is written
+    back.
+    """
     state = backend.state(descriptor)
     match kind, descriptor.kind:
         case "add", _:

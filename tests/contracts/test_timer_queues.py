@@ -1,4 +1,6 @@
-"""Queues of timers: priority, dedup, removal, iteration and restoring, on both kinds of queue; then each kind's own order of ties."""
+"""Queues of timers: priority, dedup, removal, iteration and restoring, on both kinds of queue; then each
+kind's own order of ties.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from windowing import OrderMode
-from windowing.errors import KeyGroupError
-from windowing.java import string_hash
-from windowing.key_groups import KeyGroupRange, key_group_of
-from windowing.key_types import LONG, STRING
-from windowing.runtime.heap_priority_queue import HeapPriorityQueue, HeapPriorityQueueSet
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
-from windowing.windows import TimeWindow
+from slackwater.windowing import OrderMode
+from slackwater.windowing.errors import KeyGroupError
+from slackwater.windowing.java import string_hash
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_types import LONG, STRING
+from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue, HeapPriorityQueueSet
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
+from slackwater.windowing.windows import TimeWindow
 
 W = TimeWindow
 GROUPS = KeyGroupRange(0, 7)
@@ -40,14 +42,18 @@ def partitioned() -> TimerQueue:
 
 
 @contextmanager
-def in_rocksdb(folder: Path, cache_size: int, key_type: Any = STRING, groups: KeyGroupRange = GROUPS) -> Iterator[MakeQueue]:
+def in_rocksdb(
+    folder: Path, cache_size: int, key_type: Any = STRING, groups: KeyGroupRange = GROUPS
+) -> Iterator[MakeQueue]:
     """As many queues as are asked for, in databases that go afterwards."""
     with ExitStack() as storages:
 
         def make_queue() -> TimerQueue:
             storage = OperatorStorage(timers="rocksdb", parent=folder, memory_mb=8, cache_size=cache_size)
             storages.enter_context(storage)
-            return storage.make_timer_queue("timers", KeyGroupIndex(key_type, groups, len(groups)), OrderMode.ROCKSDB)
+            return storage.make_timer_queue(
+                "timers", KeyGroupIndex(key_type, groups, len(groups)), OrderMode.ROCKSDB
+            )
 
         yield make_queue
 
@@ -73,11 +79,17 @@ def drain(queue: TimerQueue, limit: int = 2**63 - 1) -> list[Timer]:
 
 
 def random_timers(seed: int, count: int = 300) -> list[Timer]:
-    """Distinct timers over many keys, windows and few timestamps, negative ones and both ends of the range among them."""
+    """Distinct timers over many keys, windows and few timestamps, negative ones and both ends of the range
+    among them.
+    """
     source = random.Random(seed)
     times = [*range(-20, 20), -(2**63), 2**63 - 1]
     drawn = {
-        (source.choice(times), source.choice("abcdefgh") * source.randint(0, 3), W(*sorted((source.randint(-9, 9), 10))))
+        (
+            source.choice(times),
+            source.choice("abcdefgh") * source.randint(0, 3),
+            W(*sorted((source.randint(-9, 9), 10))),
+        )
         for _ in range(count)
     }
     return sorted(drawn)
@@ -240,13 +252,17 @@ def one_group(request: pytest.FixtureRequest, folder: Path) -> Iterator[Callable
     """A key type → an empty queue of one key group, in RocksDB's order, in either place."""
     group = KeyGroupRange(0, 0)
     if request.param == "memory":
-        yield lambda key_type=STRING: KeyGroupPartitionedPriorityQueue(group, lambda key: 0, key_type.serialize)
+        yield lambda key_type=STRING: KeyGroupPartitionedPriorityQueue(
+            group, lambda key: 0, key_type.serialize
+        )
         return
     with ExitStack() as stack:
         yield lambda key_type=STRING: stack.enter_context(in_rocksdb(folder, 2, key_type, group))()
 
 
-def test_inside_a_key_group_equal_timers_come_by_serialized_key_shorter_strings_first(one_group: Callable[..., TimerQueue]) -> None:
+def test_inside_a_key_group_equal_timers_come_by_serialized_key_shorter_strings_first(
+    one_group: Callable[..., TimerQueue],
+) -> None:
     queue = one_group()
     keys = ["b", "aa", "ab", "", "z", "a", "ba"]
     for key in keys:
@@ -254,14 +270,18 @@ def test_inside_a_key_group_equal_timers_come_by_serialized_key_shorter_strings_
     assert [key for _, key, _ in drain(queue)] == ["", "a", "b", "z", "aa", "ab", "ba"]
 
 
-def test_inside_a_key_group_negative_numbers_come_after_positive_ones(one_group: Callable[..., TimerQueue]) -> None:
+def test_inside_a_key_group_negative_numbers_come_after_positive_ones(
+    one_group: Callable[..., TimerQueue],
+) -> None:
     queue = one_group(LONG)
     for key in (-1, 5, 0, -(2**63), 2**63 - 1):
         queue.add(5, key, None)
     assert [key for _, key, _ in drain(queue)] == [0, 5, 2**63 - 1, -(2**63), -1]
 
 
-def test_equal_timers_of_one_key_come_by_window_negative_starts_after_positive_ones(one_group: Callable[..., TimerQueue]) -> None:
+def test_equal_timers_of_one_key_come_by_window_negative_starts_after_positive_ones(
+    one_group: Callable[..., TimerQueue],
+) -> None:
     queue = one_group()
     for window in (W(-5, 9), W(5, 9), W(0, 9), W(0, 7)):
         queue.add(5, "a", window)
@@ -275,7 +295,9 @@ def test_timestamps_come_as_signed_numbers_before_all_else(one_group: Callable[.
     assert [time for time, _, _ in drain(queue)] == [-(2**63), -5, 0, 5, 2**63 - 1]
 
 
-def test_the_order_inside_a_key_group_does_not_depend_on_history(one_group: Callable[..., TimerQueue]) -> None:
+def test_the_order_inside_a_key_group_does_not_depend_on_history(
+    one_group: Callable[..., TimerQueue],
+) -> None:
     timers = [(5, key, W(start, 9)) for key in ("a", "b", "cc") for start in (-3, 0, 3)]
     orders = set()
     for seed in range(5):
@@ -297,7 +319,8 @@ class Element:
 
 
 def test_ties_of_the_binary_heap_follow_its_array() -> None:
-    # By hand: a, b, c, d, e of one priority stand in the array as they came; a poll moves the last one to the root.
+    # By hand: a, b, c, d, e of one priority stand in the array as they came; a poll moves the last one to the
+    # root.
     queue: HeapPriorityQueue[Element] = HeapPriorityQueue()
     for name in "abcde":
         queue.add(Element(name, 1))

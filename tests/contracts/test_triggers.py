@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     GLOBAL_WINDOW,
     CountTrigger,
     DeltaTrigger,
@@ -16,8 +16,8 @@ from windowing import (
     Trigger,
     TriggerResult,
 )
-from windowing.errors import StateMergeError, WindowTypeError
-from windowing.windows import TimeWindow
+from slackwater.windowing.errors import StateMergeError, WindowTypeError
+from slackwater.windowing.windows import TimeWindow
 
 from .conftest import Ask
 from .domains import Domain
@@ -30,11 +30,19 @@ LONG_MAX = 2**63 - 1
 
 def test_results_are_two_flags_and_merge_by_or() -> None:
     flags = {result: (result.is_fire, result.is_purge) for result in TriggerResult}
-    assert flags == {CONTINUE: (False, False), FIRE: (True, False), PURGE: (False, True), FIRE_AND_PURGE: (True, True)}
+    assert flags == {
+        CONTINUE: (False, False),
+        FIRE: (True, False),
+        PURGE: (False, True),
+        FIRE_AND_PURGE: (True, True),
+    }
     for one in TriggerResult:
         for other in TriggerResult:
             merged = one.merge(other)
-            assert (merged.is_fire, merged.is_purge) == (one.is_fire or other.is_fire, one.is_purge or other.is_purge)
+            assert (merged.is_fire, merged.is_purge) == (
+                one.is_fire or other.is_fire,
+                one.is_purge or other.is_purge,
+            )
 
 
 def _advance(asked, domain: Domain, time: int, **expected) -> None:
@@ -62,7 +70,9 @@ def test_clearing_deletes_the_timer_of_that_window_alone(ask: Ask, domain: Domai
     asked.clear(A)
 
 
-def test_merging_registers_the_merged_window_and_clearing_drops_the_absorbed(ask: Ask, domain: Domain) -> None:
+def test_merging_registers_the_merged_window_and_clearing_drops_the_absorbed(
+    ask: Ask, domain: Domain
+) -> None:
     assert domain.trigger().can_merge
     asked = ask(domain.trigger())
     asked.element(1, A, **domain.timers(1))
@@ -158,7 +168,9 @@ def test_a_count_trigger_of_zero_or_less_fires_at_each_element_as_in_flink(ask: 
     asked.element(1, A, gives=FIRE)
 
 
-def test_a_delta_trigger_fires_strictly_above_its_threshold_from_the_element_that_fired_last(ask: Ask) -> None:
+def test_a_delta_trigger_fires_strictly_above_its_threshold_from_the_element_that_fired_last(
+    ask: Ask,
+) -> None:
     asked = ask(DeltaTrigger.of(5, lambda old, new: new - old))
     asked.element(0, A, value=10, last_element=1)
     asked.element(0, A, value=15, last_element=1)
@@ -181,19 +193,28 @@ def test_a_delta_trigger_cannot_merge(ask: Ask) -> None:
 
 def test_purging_turns_fire_into_fire_and_purge_and_leaves_other_answers() -> None:
     for question in ("element", "event", "processing"):
-        for answer, expected in {CONTINUE: CONTINUE, FIRE: FIRE_AND_PURGE, PURGE: PURGE, FIRE_AND_PURGE: FIRE_AND_PURGE}.items():
+        for answer, expected in {
+            CONTINUE: CONTINUE,
+            FIRE: FIRE_AND_PURGE,
+            PURGE: PURGE,
+            FIRE_AND_PURGE: FIRE_AND_PURGE,
+        }.items():
             purging = PurgingTrigger.of(Scripted(**{question: answer}))
             given = {
                 "element": purging.on_element("x", 1, A, None),
                 "event": purging.on_event_time(1, A, None),
                 "processing": purging.on_processing_time(1, A, None),
             }
-            assert given == {"element": CONTINUE, "event": CONTINUE, "processing": CONTINUE} | {question: expected}
+            assert given == {"element": CONTINUE, "event": CONTINUE, "processing": CONTINUE} | {
+                question: expected
+            }
 
 
 def test_purging_forwards_every_question_with_its_window_and_context() -> None:
     seen = []
-    inner = Scripted(**{question: lambda window, context: seen.append((window, context)) for question in QUESTIONS})
+    inner = Scripted(
+        **{question: lambda window, context: seen.append((window, context)) for question in QUESTIONS}
+    )
     purging = PurgingTrigger.of(inner)
     context = object()
     purging.on_element("x", 1, A, context)
@@ -209,12 +230,18 @@ QUESTIONS = ["element", "event", "processing", "merge", "clear"]
 
 
 def test_purging_overrides_every_method_of_a_trigger() -> None:
-    methods = {name for name, member in vars(Trigger).items() if callable(member) and not name.startswith("__")}
+    methods = {
+        name for name, member in vars(Trigger).items() if callable(member) and not name.startswith("__")
+    }
     assert methods == {"on_element", "on_event_time", "on_processing_time", "on_merge", "clear"}
     assert methods <= set(vars(PurgingTrigger))
 
 
-@pytest.mark.parametrize("inner", [CountTrigger.of(1), DeltaTrigger.of(1, max), NeverTrigger()], ids=lambda trigger: type(trigger).__name__)
+@pytest.mark.parametrize(
+    "inner",
+    [CountTrigger.of(1), DeltaTrigger.of(1, max), NeverTrigger()],
+    ids=lambda trigger: type(trigger).__name__,
+)
 def test_purging_can_merge_when_its_inner_trigger_can(inner: Trigger) -> None:
     assert PurgingTrigger.of(inner).can_merge == inner.can_merge
     assert PurgingTrigger.of(inner).purges
@@ -224,7 +251,9 @@ def test_purging_can_merge_when_its_inner_trigger_can(inner: Trigger) -> None:
 def test_never_and_end_of_stream_refuse_windows_of_time(ask: Ask) -> None:
     for trigger in (NeverTrigger(), EndOfStreamTrigger()):
         asked = ask(trigger)
-        with pytest.raises(WindowTypeError, match=rf"{type(trigger).__name__}.*TimeWindow\(start=0, end=2\)") as refusal:
+        with pytest.raises(
+            WindowTypeError, match=rf"{type(trigger).__name__}.*TimeWindow\(start=0, end=2\)"
+        ) as refusal:
             asked.element(1, A)
         assert refusal.value.flink == "ClassCastException"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
@@ -12,8 +12,8 @@ from windowing import (
     ProcessingTimeoutTrigger,
     PurgingTrigger,
 )
-from windowing.errors import TriggerStateError
-from windowing.windows import TimeWindow
+from slackwater.windowing.errors import TriggerStateError
+from slackwater.windowing.windows import TimeWindow
 
 from .conftest import Ask
 from .scripted import FIRE, FIRE_AND_PURGE
@@ -77,7 +77,9 @@ def test_continuous_event_time_leaves_the_timer_at_the_last_instant_behind_when_
     assert asked.timers("event") == {(3599, HOUR)}
 
 
-def test_continuous_event_time_moves_the_earliest_fire_time_to_the_merged_window_and_forgets_old_timers(ask: Ask) -> None:
+def test_continuous_event_time_moves_the_earliest_fire_time_to_the_merged_window_and_forgets_old_timers(
+    ask: Ask,
+) -> None:
     asked = ask(event_time(1000))
     first, second, both = W(0, 3000), W(2500, 6000), W(0, 6000)
     asked.element(100, first, event=2, fire_time=1)
@@ -87,7 +89,14 @@ def test_continuous_event_time_moves_the_earliest_fire_time_to_the_merged_window
     asked.clear(first, event=5, fire_time=1)
     asked.clear(second, event=5, fire_time=1)
     asked.element(2600, both, event=6, fire_time=1)
-    assert asked.timers("event") == {(1000, first), (2999, first), (3000, second), (5999, second), (1000, both), (5999, both)}
+    assert asked.timers("event") == {
+        (1000, first),
+        (2999, first),
+        (3000, second),
+        (5999, second),
+        (1000, both),
+        (5999, both),
+    }
 
 
 def test_continuous_event_time_without_a_fire_time_registers_nothing_at_a_merge(ask: Ask) -> None:
@@ -163,7 +172,9 @@ def test_continuous_processing_time_merges_to_the_earliest_fire_time(ask: Ask) -
 
 
 def timeout(inner, *, resets: bool = False, clears: bool = True) -> ProcessingTimeoutTrigger:
-    return ProcessingTimeoutTrigger(trigger=inner, timeout_ms=50, resets_timer_on_new_record=resets, clears_on_timeout=clears)
+    return ProcessingTimeoutTrigger(
+        trigger=inner, timeout_ms=50, resets_timer_on_new_record=resets, clears_on_timeout=clears
+    )
 
 
 def test_a_timeout_counts_from_the_first_element_and_starts_afresh(ask: Ask) -> None:
@@ -207,7 +218,9 @@ def test_a_timeout_purges_when_its_inner_trigger_purges(ask: Ask) -> None:
     asked.element(0, HOUR, processing=1, timeout=1, count=1)
     asked.element(0, HOUR, gives=FIRE_AND_PURGE)
     asked.element(0, HOUR, processing=1, timeout=1, count=1)
-    asked.clock(50, gives=[(HOUR, FIRE)])  # the inner one continues at a timer, so there is nothing to purge with
+    asked.clock(
+        50, gives=[(HOUR, FIRE)]
+    )  # the inner one continues at a timer, so there is nothing to purge with
     assert timeout(PurgingTrigger.of(CountTrigger.of(2))).purges
 
 

@@ -1,4 +1,6 @@
-"""A user's function that raises: where it happened is said, and either the element has never been or the operator is of no more use."""
+"""A user's function that raises: where it happened is said, and either the element has never been or the
+operator is of no more use.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     DeltaEvictor,
     DeltaTrigger,
@@ -23,8 +25,8 @@ from windowing import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.errors import UserCodeError
-from windowing.windows import TimeWindow
+from slackwater.windowing.errors import UserCodeError
+from slackwater.windowing.windows import TimeWindow
 
 from .conftest import Run, Start
 from .domains import Domain
@@ -111,7 +113,8 @@ class Unmergeable(GivenSessions):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a user's function raises, when the bad element comes at 3 after an element 1 at 2 of the same key and window [0, 10).
+    """Where a user's function raises, when the bad element comes at 3 after an element 1 at 2 of the same key
+    and window [0, 10).
 
     Attributes:
         name: of the place.
@@ -136,7 +139,11 @@ def on(**answers: Any) -> Callable[[], dict[str, Any]]:
 
 def folding(fails_in: str, assigner: Any = None, **answers: Any) -> Callable[[], dict[str, Any]]:
     """An aggregate that raises in the method that is named; with an evictor it runs at the firing."""
-    return lambda: {"assigner": assigner or Given(W(0, 10)), "trigger": Scripted(**answers), "finish": lambda b: b.aggregate(Sum(fails_in))}
+    return lambda: {
+        "assigner": assigner or Given(W(0, 10)),
+        "trigger": Scripted(**answers),
+        "finish": lambda b: b.aggregate(Sum(fails_in)),
+    }
 
 
 def third_time(answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,17 +164,40 @@ PLACES = [
     Place("assigner", lambda: {"assigner": Unassignable()}, window=None),
     Place("dynamic gap", lambda: {"assigner": DynamicEventTimeSessionWindows(gap_ms_of=gap)}, window=None),
     Place("merge_windows", lambda: {"assigner": Unmergeable(W(0, 10))}),
-    Place("reduce", lambda: {"assigner": Given(W(0, 10)), "finish": lambda b: b.reduce(boom)}, evicts=(False,)),
+    Place(
+        "reduce", lambda: {"assigner": Given(W(0, 10)), "finish": lambda b: b.reduce(boom)}, evicts=(False,)
+    ),
     Place("aggregate add", folding("add"), evicts=(False,)),
     Place("aggregate result", folding("result", element=FIRE), is_undone=False),
     Place("aggregate add with evictor", folding("add", element=FIRE), is_undone=False, evicts=(True,)),
-    Place("reduce with evictor", lambda: {**on(element=FIRE)(), "finish": lambda b: b.reduce(boom)}, is_undone=False, evicts=(True,)),
+    Place(
+        "reduce with evictor",
+        lambda: {**on(element=FIRE)(), "finish": lambda b: b.reduce(boom)},
+        is_undone=False,
+        evicts=(True,),
+    ),
     Place("on_element", lambda: {"assigner": Given(W(0, 10)), "trigger": Scripted(element=third_time(boom))}),
-    Place("delta of a trigger", lambda: {"assigner": Given(W(0, 10)), "trigger": DeltaTrigger.of(1, distance)}),
+    Place(
+        "delta of a trigger", lambda: {"assigner": Given(W(0, 10)), "trigger": DeltaTrigger.of(1, distance)}
+    ),
     Place("process", lambda: {**on(element=FIRE)(), "function": Raising("at once")}, is_undone=False),
-    Place("process, after a row", lambda: {**on(element=FIRE)(), "function": Raising("after a row")}, is_undone=False),
-    Place("evict_before", lambda: {**on(element=FIRE)(), "evictor": Evicting("before")}, is_undone=False, evicts=(True,)),
-    Place("evict_after", lambda: {**on(element=FIRE)(), "evictor": Evicting("after")}, is_undone=False, evicts=(True,)),
+    Place(
+        "process, after a row",
+        lambda: {**on(element=FIRE)(), "function": Raising("after a row")},
+        is_undone=False,
+    ),
+    Place(
+        "evict_before",
+        lambda: {**on(element=FIRE)(), "evictor": Evicting("before")},
+        is_undone=False,
+        evicts=(True,),
+    ),
+    Place(
+        "evict_after",
+        lambda: {**on(element=FIRE)(), "evictor": Evicting("after")},
+        is_undone=False,
+        evicts=(True,),
+    ),
     Place(
         "delta of an evictor",
         lambda: {**on(element=FIRE)(), "evictor": DeltaEvictor.of(1, distance)},
@@ -188,9 +218,16 @@ PLACES = [
     ),
     Place("on_event_time", on(event=boom), is_undone=False, watermark=9),
     Place("aggregate result at a timer", folding("result", event=FIRE), is_undone=False, watermark=9),
-    Place("process at a timer", lambda: {**on(event=FIRE)(), "function": Raising("at once")}, is_undone=False, watermark=9),
+    Place(
+        "process at a timer",
+        lambda: {**on(event=FIRE)(), "function": Raising("at once")},
+        is_undone=False,
+        watermark=9,
+    ),
     Place("clear of a trigger", on(clear=boom), is_undone=False, watermark=9),
-    Place("clear of a function", lambda: {**on()(), "function": Raising("clear")}, is_undone=False, watermark=9),
+    Place(
+        "clear of a function", lambda: {**on()(), "function": Raising("clear")}, is_undone=False, watermark=9
+    ),
 ]
 
 
@@ -214,7 +251,11 @@ def remembered(windows: WindowHarness) -> Any:
 @pytest.mark.parametrize("on_error", ["fail", "quarantine"])
 @pytest.mark.parametrize(
     ("place", "evicts"),
-    [pytest.param(place, evicts, id=f"{place.name}-{'evicting' if evicts else 'regular'}") for place in PLACES for evicts in place.evicts],
+    [
+        pytest.param(place, evicts, id=f"{place.name}-{'evicting' if evicts else 'regular'}")
+        for place in PLACES
+        for evicts in place.evicts
+    ],
 )
 def test_an_error_names_key_window_and_timestamp_and_undoes_an_element_alone(
     start: Start, evicts: bool, place: Place, on_error: str
@@ -291,7 +332,9 @@ def test_a_watermark_works_as_ever_when_elements_are_quarantined(start: Start, d
 
 
 class Storing(KeyedProcessFunction):
-    """Changes every kind of state, in place where that is possible, registers and deletes timers, emits, and then may raise."""
+    """Changes every kind of state, in place where that is possible, registers and deletes timers, emits, and
+    then may raise.
+    """
 
     def open(self, runtime_context: Any) -> None:
         self.value = runtime_context.get_state(ValueStateDescriptor("value"))

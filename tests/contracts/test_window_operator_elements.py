@@ -1,4 +1,6 @@
-"""What one element does: assigners and triggers asked, contents kept, results obeyed, rows stamped, lateness judged."""
+"""What one element does: assigners and triggers asked, contents kept, results obeyed, rows stamped, lateness
+judged.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,30 @@ import operator
 
 import pytest
 
-from windowing import GLOBAL_WINDOW, EventTimeTrigger, ProcessWindowFunction, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windowing.windows import TimeWindow
+from slackwater.windowing import (
+    GLOBAL_WINDOW,
+    EventTimeTrigger,
+    ProcessWindowFunction,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from slackwater.windowing.windows import TimeWindow
 
 from .conftest import Start
 from .domains import Domain
 from .harness import Late, Row, Side
-from .scripted import FIRE, FIRE_AND_PURGE, MARK, PURGE, Contents, Given, GivenSessions, Scripted, cleared, fired
+from .scripted import (
+    FIRE,
+    FIRE_AND_PURGE,
+    MARK,
+    PURGE,
+    Contents,
+    Given,
+    GivenSessions,
+    Scripted,
+    cleared,
+    fired,
+)
 
 W = TimeWindow
 
@@ -25,7 +44,9 @@ def test_the_assigner_is_asked_once_for_each_element(start: Start, domain: Domai
     assert assigner.asked == [("x", 3), ("y", -(2**63))]
 
 
-def test_each_window_of_an_element_has_contents_timer_and_firing_of_its_own(start: Start, domain: Domain) -> None:
+def test_each_window_of_an_element_has_contents_timer_and_firing_of_its_own(
+    start: Start, domain: Domain
+) -> None:
     assigner = Given(W(0, 10), W(5, 15), is_event_time=domain.is_event_time)
     windows = start(assigner, trigger=Scripted(event=FIRE, processing=FIRE))
     windows.element("x", 6, contents=2, **domain.timers(2))
@@ -44,7 +65,9 @@ def test_keys_share_a_window_and_nothing_in_it(start: Start, domain: Domain) -> 
     assert {key for _, key, _ in windows.timers()[domain.name]} == {"a", "b"}
 
 
-def test_the_trigger_is_asked_once_for_each_window_in_the_order_of_the_assigner(start: Start, domain: Domain) -> None:
+def test_the_trigger_is_asked_once_for_each_window_in_the_order_of_the_assigner(
+    start: Start, domain: Domain
+) -> None:
     trigger = Scripted()
     windows = start(Given(W(5, 15), W(0, 10), W(7, 9), is_event_time=domain.is_event_time), trigger=trigger)
     windows.element("x", 7, contents=3, **domain.timers(3))
@@ -74,12 +97,17 @@ def test_an_element_is_in_the_contents_before_its_trigger_is_asked(start: Start,
 
 
 def test_continue_at_an_element_keeps_contents_timers_and_trigger_state(start: Start, domain: Domain) -> None:
-    windows = start(Given(W(0, 10), is_event_time=domain.is_event_time), trigger=Scripted(element=_mark_and_arm(domain, 0)))
+    windows = start(
+        Given(W(0, 10), is_event_time=domain.is_event_time),
+        trigger=Scripted(element=_mark_and_arm(domain, 0)),
+    )
     windows.element("x", 1, contents=1, mark=1, **domain.timers(2))
 
 
 @pytest.mark.parametrize("result", [FIRE, FIRE_AND_PURGE, PURGE], ids=lambda result: result.name)
-def test_fire_and_purge_at_an_element_leave_trigger_state_and_timers(start: Start, domain: Domain, result) -> None:
+def test_fire_and_purge_at_an_element_leave_trigger_state_and_timers(
+    start: Start, domain: Domain, result
+) -> None:
     def answer(window, context):
         _mark_and_arm(domain, 0)(window, context)
         return result
@@ -90,7 +118,9 @@ def test_fire_and_purge_at_an_element_leave_trigger_state_and_timers(start: Star
 
 
 def test_a_purge_at_an_element_keeps_the_session_and_its_cleanup_timer(start: Start, domain: Domain) -> None:
-    windows = start(GivenSessions(W(0, 2), is_event_time=domain.is_event_time), trigger=Scripted(element=PURGE))
+    windows = start(
+        GivenSessions(W(0, 2), is_event_time=domain.is_event_time), trigger=Scripted(element=PURGE)
+    )
     windows.element("x", 0, sessions=1, **domain.timers(1))
     assert windows.sessions() == {W(0, 2): W(0, 2)}
 
@@ -112,8 +142,16 @@ class Twice(ProcessWindowFunction):
 
 @pytest.mark.parametrize("moment", ["element", "event", "processing"])
 def test_every_row_of_a_firing_carries_the_last_instant_of_its_window(start: Start, moment: str) -> None:
-    windows = start(Given(W(2, 8), is_event_time=moment != "processing"), trigger=Scripted(**{moment: FIRE}), function=Twice())
-    rows = [Row("first", W(2, 8), 7, "a"), Side("side", "between", W(2, 8), 7, "a"), Row("second", W(2, 8), 7, "a")]
+    windows = start(
+        Given(W(2, 8), is_event_time=moment != "processing"),
+        trigger=Scripted(**{moment: FIRE}),
+        function=Twice(),
+    )
+    rows = [
+        Row("first", W(2, 8), 7, "a"),
+        Side("side", "between", W(2, 8), 7, "a"),
+        Row("second", W(2, 8), 7, "a"),
+    ]
     if moment == "element":
         windows.element("x", 3, out=rows, contents=1, event=1)
     elif moment == "event":
@@ -133,7 +171,9 @@ def test_rows_of_the_global_window_carry_the_greatest_timestamp(start: Start) ->
 def test_reduced_contents_are_handed_over_as_one_value(start: Start, domain: Domain) -> None:
     trigger = Scripted(element=FIRE)
     windows = start(
-        Given(W(0, 10), is_event_time=domain.is_event_time), trigger=trigger, finish=lambda b: b.reduce(operator.add, Contents())
+        Given(W(0, 10), is_event_time=domain.is_event_time),
+        trigger=trigger,
+        finish=lambda b: b.reduce(operator.add, Contents()),
     )
     windows.element(1, 1, out=[fired(W(0, 10), 1)], contents=1, **domain.timers(1))
     windows.element(2, 1, out=[fired(W(0, 10), 3)], contents=1, **domain.timers(1))
@@ -177,7 +217,9 @@ def test_a_window_may_be_late_though_its_element_is_not_and_then_nobody_hears_of
 
 
 def test_an_element_late_for_some_of_its_windows_is_neither_dropped_nor_put_aside(start: Start) -> None:
-    windows = start(SlidingEventTimeWindows(size_ms=30, slide_ms=10), trigger=Scripted(event=FIRE), late_output=True)
+    windows = start(
+        SlidingEventTimeWindows(size_ms=30, slide_ms=10), trigger=Scripted(event=FIRE), late_output=True
+    )
     windows.watermark(29)
     windows.element("x", 25, contents=2, event=2)
     assert windows.namespaces("window-contents") == {W(10, 40), W(20, 50)}
@@ -195,7 +237,9 @@ def test_with_slide_above_size_an_element_in_a_gap_has_no_window(start: Start) -
     windows.element("in the gap", 15)
     windows.element("in a window", 35, contents=1, event=1)
     windows.watermark(29, contents=1, event=1)
-    windows.element("in the gap, and late", 15, out=[Late("in the gap, and late", 15, "a")], contents=1, event=1)
+    windows.element(
+        "in the gap, and late", 15, out=[Late("in the gap, and late", 15, "a")], contents=1, event=1
+    )
 
 
 def test_elements_in_processing_time_are_never_late(start: Start) -> None:

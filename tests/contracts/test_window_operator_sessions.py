@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from windowing import EventTimeSessionWindows, OrderMode
-from windowing.errors import MergeIntoPastError, UnknownWindowError
-from windowing.windows import TimeWindow
+from slackwater.windowing import EventTimeSessionWindows, OrderMode
+from slackwater.windowing.errors import MergeIntoPastError, UnknownWindowError
+from slackwater.windowing.windows import TimeWindow
 
 from .conftest import Start
 from .domains import Domain
@@ -44,7 +44,9 @@ def test_the_assigner_is_asked_to_merge_once_the_key_has_a_session(start: Start,
     assert assigner.asked_to_merge[asked_before:][-1] == {W(2, 4), W(10, 12)}
 
 
-def test_windows_merge_when_the_element_comes_and_the_old_timers_and_trigger_state_go(start: Start, domain: Domain) -> None:
+def test_windows_merge_when_the_element_comes_and_the_old_timers_and_trigger_state_go(
+    start: Start, domain: Domain
+) -> None:
     assigner = GivenSessions(W(2, 4), is_event_time=domain.is_event_time)
     trigger = marking(domain, 0)
     windows = start(assigner, trigger=trigger)
@@ -59,7 +61,9 @@ def test_windows_merge_when_the_element_comes_and_the_old_timers_and_trigger_sta
     assert windows.namespaces("mark") == {W(0, 4)}
 
 
-def test_merging_two_sessions_keeps_one_state_window_and_deletes_both_cleanup_timers(start: Start, domain: Domain) -> None:
+def test_merging_two_sessions_keeps_one_state_window_and_deletes_both_cleanup_timers(
+    start: Start, domain: Domain
+) -> None:
     assigner = GivenSessions(W(0, 2), is_event_time=domain.is_event_time)
     windows = start(assigner, trigger=marking(domain, 0))
     domain.advance(windows, -1)
@@ -73,7 +77,9 @@ def test_merging_two_sessions_keeps_one_state_window_and_deletes_both_cleanup_ti
     assert windows.timers()[domain.name] == {(0, "a", W(0, 5)), (4, "a", W(0, 5))}
 
 
-def test_the_trigger_hears_of_the_merge_then_of_each_absorbed_window_then_of_the_element(start: Start, domain: Domain) -> None:
+def test_the_trigger_hears_of_the_merge_then_of_each_absorbed_window_then_of_the_element(
+    start: Start, domain: Domain
+) -> None:
     trigger = Scripted()
     windows = start(domain.sessions(10), trigger=trigger)
     times = (0, 20, 10) if domain.is_event_time else (0, 20)
@@ -82,11 +88,21 @@ def test_the_trigger_hears_of_the_merge_then_of_each_absorbed_window_then_of_the
     trigger.take()
     if domain.is_event_time:
         windows.element("bridge", 10, contents=1, sessions=1, event=1)
-        assert trigger.take() == [("merge", W(0, 30)), ("clear", W(20, 30)), ("clear", W(0, 10)), ("element", W(0, 30))]
+        assert trigger.take() == [
+            ("merge", W(0, 30)),
+            ("clear", W(20, 30)),
+            ("clear", W(0, 10)),
+            ("element", W(0, 30)),
+        ]
     else:
         windows.clock_service.current_processing_time = 10  # a clock that goes back, without firing
         windows.element("bridge", None, contents=1, sessions=1, processing=1)
-        assert trigger.take() == [("merge", W(0, 30)), ("clear", W(20, 30)), ("clear", W(0, 10)), ("element", W(0, 30))]
+        assert trigger.take() == [
+            ("merge", W(0, 30)),
+            ("clear", W(20, 30)),
+            ("clear", W(0, 10)),
+            ("element", W(0, 30)),
+        ]
 
 
 def test_an_element_inside_a_session_merges_nothing(start: Start, domain: Domain) -> None:
@@ -106,11 +122,16 @@ def test_sessions_merge_when_the_gap_is_reached_exactly(start: Start) -> None:
     windows.element("x", 0, contents=1, sessions=1, event=1)
     windows.element("y", 10, contents=1, sessions=1, event=1)
     windows.element("z", 21, contents=2, sessions=1, event=2)
-    windows.watermark(LONG_MAX, out=[fired(W(0, 20), "x", "y"), cleared(W(0, 20)), fired(W(21, 31), "z"), cleared(W(21, 31))])
+    windows.watermark(
+        LONG_MAX,
+        out=[fired(W(0, 20), "x", "y"), cleared(W(0, 20)), fired(W(21, 31), "z"), cleared(W(21, 31))],
+    )
 
 
 @pytest.mark.parametrize("lateness", [0, 10])
-def test_a_merge_into_a_window_that_has_passed_is_refused(start: Start, domain: Domain, lateness: int) -> None:
+def test_a_merge_into_a_window_that_has_passed_is_refused(
+    start: Start, domain: Domain, lateness: int
+) -> None:
     lateness = lateness if domain.is_event_time else 0
     assigner = GivenSessions(W(0, 22), is_event_time=domain.is_event_time)
     windows = start(assigner, trigger=Scripted(), lateness=lateness)
@@ -171,17 +192,25 @@ def test_contents_of_merged_sessions_stand_in_hash_order_then_the_new_element(st
 
 
 @pytest.mark.parametrize("evicts", [False], ids=["regular"])
-def test_reduced_contents_merge_target_first_on_the_heap_and_last_on_rocksdb(start: Start, order_mode: OrderMode) -> None:
-    windows = start(EventTimeSessionWindows(gap_ms=10), finish=lambda builder: builder.reduce(lambda a, b: f"({a}{b})"))
+def test_reduced_contents_merge_target_first_on_the_heap_and_last_on_rocksdb(
+    start: Start, order_mode: OrderMode
+) -> None:
+    windows = start(
+        EventTimeSessionWindows(gap_ms=10), finish=lambda builder: builder.reduce(lambda a, b: f"({a}{b})")
+    )
     windows.element("1", 0, contents=1, sessions=1, event=1)
     windows.element("2", 20, contents=2, sessions=1, event=2)
     windows.element("4", 10, contents=1, sessions=1, event=1)
-    merged = "((21)4)" if order_mode is OrderMode.HEAP else "((12)4)"  # the state window is that of the second session
+    merged = (
+        "((21)4)" if order_mode is OrderMode.HEAP else "((12)4)"
+    )  # the state window is that of the second session
     windows.watermark(29, out=[Row(merged, W(0, 30), 29, "a")])
 
 
 @pytest.mark.parametrize("flink_exact", [False, True], ids=["safe", "flink_exact"])
-def test_an_element_whose_window_equals_a_merged_session_loses_it_in_flink_only(start: Start, flink_exact: bool) -> None:
+def test_an_element_whose_window_equals_a_merged_session_loses_it_in_flink_only(
+    start: Start, flink_exact: bool
+) -> None:
     assigner = GivenSessions(W(0, 20))
     windows = start(assigner, trigger=Scripted(event=FIRE), flink_exact=flink_exact)
     windows.element(1, 0, contents=1, sessions=1, event=1)
@@ -190,7 +219,9 @@ def test_an_element_whose_window_equals_a_merged_session_loses_it_in_flink_only(
     assigner.windows = [W(0, 31)]
     windows.element(3, 0, contents=2 if flink_exact else 1, sessions=1, event=1)
     elements = (3,) if flink_exact else (1, 2, 3)
-    windows.watermark(30, out=[fired(W(0, 31), *elements), cleared(W(0, 31))], contents=1 if flink_exact else 0)
+    windows.watermark(
+        30, out=[fired(W(0, 31), *elements), cleared(W(0, 31))], contents=1 if flink_exact else 0
+    )
 
 
 def test_each_of_several_windows_of_an_element_may_merge(start: Start) -> None:

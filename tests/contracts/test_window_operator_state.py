@@ -1,4 +1,6 @@
-"""What an operator remembers for its users: per-window and global state, what contexts tell, and what survives a restore."""
+"""What an operator remembers for its users: per-window and global state, what contexts tell, and what
+survives a restore.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     AggregatingStateDescriptor,
     CountTrigger,
@@ -23,10 +25,10 @@ from windowing import (
     ValueStateDescriptor,
     WindowFunction,
 )
-from windowing.errors import KeyTypeError, StateAccessError
-from windowing.key_types import LONG
-from windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
-from windowing.windows import TimeWindow
+from slackwater.windowing.errors import KeyTypeError, StateAccessError
+from slackwater.windowing.key_types import LONG
+from slackwater.windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
+from slackwater.windowing.windows import TimeWindow
 
 from .backends import VARIANTS
 from .conftest import Start
@@ -56,7 +58,9 @@ class Sum(AggregateFunction):
 
 
 class Remembering(ProcessWindowFunction):
-    """Counts firings in per-window state and elements in global state; `clear` tells both and removes the former."""
+    """Counts firings in per-window state and elements in global state; `clear` tells both and removes the
+    former.
+    """
 
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         firings, total = context.window_state().get_state(FIRINGS), context.global_state().get_state(TOTAL)
@@ -127,7 +131,10 @@ def test_an_overdue_clock_timer_fires_at_the_first_move_after_a_restore(start: S
 
 
 def test_keys_of_another_type_are_refused_at_a_restore(start: Start) -> None:
-    text, numbers = start(TumblingEventTimeWindows(size_ms=10)), start(TumblingEventTimeWindows(size_ms=10), key_type=LONG)
+    text, numbers = (
+        start(TumblingEventTimeWindows(size_ms=10)),
+        start(TumblingEventTimeWindows(size_ms=10), key_type=LONG),
+    )
     text.element("x", 1, contents=1, event=1)
     with pytest.raises(KeyTypeError):
         restore_snapshots(numbers.operator, [take_snapshot(text.operator, ALL_KEY_GROUPS)], ALL_KEY_GROUPS)
@@ -141,12 +148,24 @@ def test_state_may_be_restored_into_every_other_place_and_order_mode(start: Star
     windows.watermark(9, out=[fired(W(0, 10), "x"), cleared(W(0, 10))])
 
 
-def test_per_window_state_survives_a_purge_and_goes_when_the_users_clear_removes_it(start: Start, domain: Domain) -> None:
-    windows = start(Given(W(0, 20), is_event_time=domain.is_event_time), trigger=Scripted(element=FIRE_AND_PURGE), function=Remembering())
+def test_per_window_state_survives_a_purge_and_goes_when_the_users_clear_removes_it(
+    start: Start, domain: Domain
+) -> None:
+    windows = start(
+        Given(W(0, 20), is_event_time=domain.is_event_time),
+        trigger=Scripted(element=FIRE_AND_PURGE),
+        function=Remembering(),
+    )
     windows.element("x", 1, out=[Row((1, 1), W(0, 20), 19, "a")], firings=1, total=1, **domain.timers(1))
     windows.element("y", 1, out=[Row((2, 2), W(0, 20), 19, "a")], firings=1, total=1, **domain.timers(1))
     domain.advance(windows, 19, out=[Side("cleared", (2, 2), W(0, 20), 19, "a")], total=1)
-    windows.element("z", 1, key="b", out=_none_if(domain.is_event_time, Row((1, 1), W(0, 20), 19, "b")), **_second_key(domain))
+    windows.element(
+        "z",
+        1,
+        key="b",
+        out=_none_if(domain.is_event_time, Row((1, 1), W(0, 20), 19, "b")),
+        **_second_key(domain),
+    )
 
 
 def test_the_users_clear_is_called_once_and_not_at_a_purge(start: Start, domain: Domain) -> None:
@@ -157,9 +176,13 @@ def test_the_users_clear_is_called_once_and_not_at_a_purge(start: Start, domain:
     domain.advance(windows, 19, out=[cleared(W(0, 20))])
 
 
-def test_at_the_users_clear_the_contents_and_trigger_state_are_gone_and_window_state_is_there(start: Start) -> None:
+def test_at_the_users_clear_the_contents_and_trigger_state_are_gone_and_window_state_is_there(
+    start: Start,
+) -> None:
     seen: list[Any] = []
-    trigger = Scripted(event=FIRE, clear=lambda window, context: seen.append(windows.namespaces("window-contents")))
+    trigger = Scripted(
+        event=FIRE, clear=lambda window, context: seen.append(windows.namespaces("window-contents"))
+    )
     windows = start(Given(W(0, 20)), trigger=trigger, function=Remembering())
     windows.element("x", 1, contents=1, event=1)
     rows = [Row((1, 1), W(0, 20), 19, "a"), Side("cleared", (1, 1), W(0, 20), 19, "a")]
@@ -206,7 +229,9 @@ def test_window_and_global_state_offer_the_same_five_kinds(start: Start, descrip
     expected = {"list": [7], "map": {"k": 7}}.get(descriptor.kind, 7)
     for store in ("window_state", "global_state"):
         windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), function=Asking(store, descriptor))
-        windows.element("x", 1, out=[Row(expected, W(0, 20), 19, "a")], contents=1, event=1, **{descriptor.kind: 1})
+        windows.element(
+            "x", 1, out=[Row(expected, W(0, 20), 19, "a")], contents=1, event=1, **{descriptor.kind: 1}
+        )
         assert windows.namespaces(descriptor.kind) == {W(0, 20) if store == "window_state" else None}
 
 
@@ -220,7 +245,15 @@ def test_windows_that_merge_have_no_window_state_but_global_state(start: Start, 
     assert refusal.value.window == W(0, 20)
     others = start(GivenSessions(W(0, 20)), trigger=trigger, function=Asking("global_state", descriptor))
     expected = {"list": [7], "map": {"k": 7}}.get(descriptor.kind, 7)
-    others.element("x", 1, out=[Row(expected, W(0, 20), 19, "a")], contents=1, sessions=1, event=1, **{descriptor.kind: 1})
+    others.element(
+        "x",
+        1,
+        out=[Row(expected, W(0, 20), 19, "a")],
+        contents=1,
+        sessions=1,
+        event=1,
+        **{descriptor.kind: 1},
+    )
 
 
 class ThroughRuntimeContext(ProcessWindowFunction):
@@ -248,10 +281,14 @@ class Telling(ProcessWindowFunction):
         return [(context.window, context.current_watermark, context.current_processing_time)]
 
     def clear(self, context: Any) -> None:
-        context.output("cleared", (context.window, context.current_watermark, context.current_processing_time))
+        context.output(
+            "cleared", (context.window, context.current_watermark, context.current_processing_time)
+        )
 
 
-def test_triggers_functions_and_assigners_see_the_current_watermark_and_clock(start: Start, domain: Domain) -> None:
+def test_triggers_functions_and_assigners_see_the_current_watermark_and_clock(
+    start: Start, domain: Domain
+) -> None:
     seen: list[Any] = []
 
     def look(window: Any, context: Any) -> Any:
@@ -272,7 +309,13 @@ def test_triggers_functions_and_assigners_see_the_current_watermark_and_clock(st
 def test_a_timer_sees_the_watermark_that_was_jumped_to(start: Start) -> None:
     windows = start(TumblingEventTimeWindows(size_ms=10), function=Telling())
     windows.element("x", 1, contents=1, event=1)
-    windows.watermark(500, out=[Row((W(0, 10), 500, 0), W(0, 10), 9, "a"), Side("cleared", (W(0, 10), 500, 0), W(0, 10), 9, "a")])
+    windows.watermark(
+        500,
+        out=[
+            Row((W(0, 10), 500, 0), W(0, 10), 9, "a"),
+            Side("cleared", (W(0, 10), 500, 0), W(0, 10), 9, "a"),
+        ],
+    )
 
 
 class Poking(ProcessWindowFunction):
@@ -293,14 +336,20 @@ def test_trigger_state_and_window_state_of_one_name_are_one_state(start: Start) 
 
 
 def test_one_name_for_two_kinds_of_state_is_refused(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=CountTrigger.of(1), function=Asking("window_state", ListStateDescriptor("count")))
+    windows = start(
+        Given(W(0, 20)),
+        trigger=CountTrigger.of(1),
+        function=Asking("window_state", ListStateDescriptor("count")),
+    )
     with pytest.raises(StateAccessError, match="'count' is reducing state already and cannot be list state"):
         windows.operator.process_element("a", 1, 1)
 
 
 @pytest.mark.parametrize("evicts", [False], ids=["regular"])
 def test_a_result_of_none_emits_nothing(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), finish=lambda builder: builder.aggregate(Sum()))
+    windows = start(
+        Given(W(0, 20)), trigger=Scripted(element=FIRE), finish=lambda builder: builder.aggregate(Sum())
+    )
     windows.element(1, 1, out=[Row(1, W(0, 20), 19, "a")], contents=1, event=1)
     windows.element(1, 1, contents=1, event=1)
     windows.element(1, 1, out=[Row(3, W(0, 20), 19, "a")], contents=1, event=1)
@@ -317,14 +366,20 @@ def test_an_element_of_none_clears_folded_contents(start: Start) -> None:
 
 @pytest.mark.parametrize("evicts", [False], ids=["regular"])
 def test_a_reduce_that_returns_none_leaves_an_entry_that_reads_as_no_contents(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), finish=lambda builder: builder.reduce(lambda a, b: a + b or None))
+    windows = start(
+        Given(W(0, 20)),
+        trigger=Scripted(element=FIRE),
+        finish=lambda builder: builder.reduce(lambda a, b: a + b or None),
+    )
     windows.element(1, 1, out=[Row(1, W(0, 20), 19, "a")], contents=1, event=1)
     windows.element(-1, 1, contents=1, event=1)
     windows.element(4, 1, out=[Row(4, W(0, 20), 19, "a")], contents=1, event=1)
 
 
 def test_a_purging_refire_holds_only_what_came_since(start: Start) -> None:
-    windows = start(TumblingEventTimeWindows(size_ms=10), trigger=PurgingTrigger.of(EventTimeTrigger()), lateness=20)
+    windows = start(
+        TumblingEventTimeWindows(size_ms=10), trigger=PurgingTrigger.of(EventTimeTrigger()), lateness=20
+    )
     windows.element(1, 3, contents=1, event=2)
     windows.watermark(9, out=[fired(W(0, 10), 1)], event=1)
     windows.element(2, 4, out=[fired(W(0, 10), 2)], event=1)
@@ -409,5 +464,7 @@ def _none_if(is_late: bool, row: Row) -> list[Row]:
 
 
 def _second_key(domain: Domain) -> dict[str, int]:
-    """After the cleanup: in event time a further element is late, in processing time it opens the window anew."""
+    """After the cleanup: in event time a further element is late, in processing time it opens the window
+    anew.
+    """
     return {"total": 1, "dropped": 1} if domain.is_event_time else {"total": 2, "firings": 1, "processing": 1}

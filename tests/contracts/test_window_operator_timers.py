@@ -1,4 +1,6 @@
-"""What happens to a window when its time comes: firing, purging, collecting, by the watermark and by the clock alike."""
+"""What happens to a window when its time comes: firing, purging, collecting, by the watermark and by the
+clock alike.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,23 @@ from typing import Any
 
 import pytest
 
-from windowing import GLOBAL_WINDOW, TumblingEventTimeWindows, TumblingProcessingTimeWindows
-from windowing.windows import TimeWindow
+from slackwater.windowing import GLOBAL_WINDOW, TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from slackwater.windowing.windows import TimeWindow
 
 from .conftest import Start
 from .domains import Domain
-from .scripted import CONTINUE, FIRE, FIRE_AND_PURGE, MARK, PURGE, Given, GivenSessions, Scripted, cleared, fired
+from .scripted import (
+    CONTINUE,
+    FIRE,
+    FIRE_AND_PURGE,
+    MARK,
+    PURGE,
+    Given,
+    GivenSessions,
+    Scripted,
+    cleared,
+    fired,
+)
 
 W = TimeWindow
 LONG_MAX = 2**63 - 1
@@ -39,7 +52,9 @@ def disarming(domain: Domain, time: int) -> Any:
 
 
 @pytest.mark.parametrize("result", [CONTINUE, FIRE, FIRE_AND_PURGE, PURGE], ids=lambda result: result.name)
-def test_a_timer_fires_and_purges_as_the_trigger_says_and_leaves_the_rest(start: Start, domain: Domain, result: Any) -> None:
+def test_a_timer_fires_and_purges_as_the_trigger_says_and_leaves_the_rest(
+    start: Start, domain: Domain, result: Any
+) -> None:
     trigger = Scripted(element=arming(domain, 3), **{domain.name: result})
     windows = start(Given(W(0, 10), is_event_time=domain.is_event_time), trigger=trigger)
     windows.element("x", 1, contents=1, mark=1, **domain.timers(2))
@@ -57,7 +72,9 @@ def test_a_purge_at_a_timer_keeps_the_session(start: Start, domain: Domain) -> N
 
 
 @pytest.mark.parametrize("assigner", [Given, GivenSessions])
-def test_a_purged_window_asks_its_trigger_and_calls_no_function(start: Start, domain: Domain, assigner: type[Given]) -> None:
+def test_a_purged_window_asks_its_trigger_and_calls_no_function(
+    start: Start, domain: Domain, assigner: type[Given]
+) -> None:
     def purge_and_arm(window: Any, context: Any) -> Any:
         domain.register(context, 3)
         return PURGE
@@ -84,7 +101,9 @@ def test_a_timer_of_a_collected_session_is_ignored(start: Start, domain: Domain)
     assert trigger.take() == []
 
 
-def test_a_timer_of_a_collected_window_that_does_not_merge_still_reaches_the_trigger(start: Start, domain: Domain) -> None:
+def test_a_timer_of_a_collected_window_that_does_not_merge_still_reaches_the_trigger(
+    start: Start, domain: Domain
+) -> None:
     trigger = Scripted(element=lambda window, context: domain.register(context, FAR), **{domain.name: FIRE})
     windows = start(Given(W(0, 4), is_event_time=domain.is_event_time), trigger=trigger)
     windows.element("x", 0, contents=1, **domain.timers(2))
@@ -135,9 +154,13 @@ def test_equal_timers_of_both_domains_are_two_timers(start: Start) -> None:
     assert trigger.take() == [("event", W(0, 10), 3), ("processing", W(0, 10), 3)]
 
 
-def test_a_timer_registered_at_a_timer_for_a_time_that_has_come_fires_in_the_same_advance(start: Start, domain: Domain) -> None:
+def test_a_timer_registered_at_a_timer_for_a_time_that_has_come_fires_in_the_same_advance(
+    start: Start, domain: Domain
+) -> None:
     trigger = Scripted(element=lambda window, context: domain.register(context, 3))
-    trigger.answers[domain.name] = lambda window, context: domain.register(context, 2) if len(trigger.asked) < 4 else None
+    trigger.answers[domain.name] = lambda window, context: (
+        domain.register(context, 2) if len(trigger.asked) < 4 else None
+    )
     windows = start(Given(W(0, 10), is_event_time=domain.is_event_time), trigger=trigger)
     windows.element("x", 1, contents=1, **domain.timers(2))
     domain.advance(windows, 5, contents=1, **domain.timers(1))
@@ -175,7 +198,9 @@ def test_the_cleanup_timer_asks_the_trigger_which_may_fire_a_last_time(start: St
     assert trigger.take() == [(domain.name, W(0, 20), 19 + lateness), ("clear", W(0, 20))]
 
 
-def test_a_trigger_timer_at_the_cleanup_time_is_one_timer_and_one_question(start: Start, domain: Domain) -> None:
+def test_a_trigger_timer_at_the_cleanup_time_is_one_timer_and_one_question(
+    start: Start, domain: Domain
+) -> None:
     trigger = Scripted(element=lambda window, context: domain.register(context, 19))
     windows = start(Given(W(0, 20), is_event_time=domain.is_event_time), trigger=trigger)
     windows.element("x", 1, contents=1, **domain.timers(1))
@@ -186,7 +211,9 @@ def test_a_trigger_timer_at_the_cleanup_time_is_one_timer_and_one_question(start
 
 @pytest.mark.parametrize("purges", [False, True], ids=["accumulating", "purging"])
 @pytest.mark.parametrize("assigner", [Given, GivenSessions])
-def test_collecting_a_window_leaves_nothing(start: Start, domain: Domain, assigner: type[Given], purges: bool) -> None:
+def test_collecting_a_window_leaves_nothing(
+    start: Start, domain: Domain, assigner: type[Given], purges: bool
+) -> None:
     def answer(window: Any, context: Any) -> Any:
         arming(domain, FAR)(window, context)
         return PURGE if purges else CONTINUE

@@ -1,4 +1,5 @@
-"""Asks one trigger, without an operator around it, and asserts after each step its answers and all that it holds.
+"""Asks one trigger, without an operator around it, and asserts after each step its answers and all that it
+holds.
 
 A count that a test does not mention is asserted to be zero.
 """
@@ -9,20 +10,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from slackwater.windowing import Trigger, TriggerResult
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext
 from tests.contracts.backends import Variant
 from tests.contracts.harness import ALL_KEY_GROUPS, expected_held, held
-from windowing import Trigger, TriggerResult
-from windowing.key_types import STRING
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.window_contexts import OperatorTriggerContext
 
 Answers = Sequence[tuple[Any, TriggerResult]]
 
 
 class TriggerHarness:
-    """A trigger with real timers and state of the key "a". Plays the operator's part: KeyContext and target of its timers."""
+    """A trigger with real timers and state of the key "a". Plays the operator's part: KeyContext and target
+    of its timers.
+    """
 
     def __init__(self, trigger: Trigger, variant: Variant, folder: Path) -> None:
         index = KeyGroupIndex(STRING, ALL_KEY_GROUPS, 128)
@@ -38,7 +41,16 @@ class TriggerHarness:
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
         self._answers: list[tuple[Any, TriggerResult]] = []
 
-    def element(self, at: int, window: Any, /, *, value: Any = 1, gives: TriggerResult = TriggerResult.CONTINUE, **left: int) -> None:
+    def element(
+        self,
+        at: int,
+        window: Any,
+        /,
+        *,
+        value: Any = 1,
+        gives: TriggerResult = TriggerResult.CONTINUE,
+        **left: int,
+    ) -> None:
         self._context.window = window
         assert self._trigger.on_element(value, at, window, self._context) is gives
         self._check(**left)
@@ -65,7 +77,16 @@ class TriggerHarness:
         self._trigger.clear(window, self._context)
         self._check(**left)
 
-    def timer(self, domain: str, time: int, window: Any, /, *, gives: TriggerResult = TriggerResult.CONTINUE, **left: int) -> None:
+    def timer(
+        self,
+        domain: str,
+        time: int,
+        window: Any,
+        /,
+        *,
+        gives: TriggerResult = TriggerResult.CONTINUE,
+        **left: int,
+    ) -> None:
         """Ask as if a timer of somebody else's were due, such as the operator's cleanup timer."""
         self._context.window = window
         ask = self._trigger.on_event_time if domain == "event" else self._trigger.on_processing_time
@@ -83,7 +104,9 @@ class TriggerHarness:
 
     def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None:
         self._context.window = namespace
-        self._answers.append((namespace, self._trigger.on_processing_time(timestamp, namespace, self._context)))
+        self._answers.append(
+            (namespace, self._trigger.on_processing_time(timestamp, namespace, self._context))
+        )
 
     def close(self) -> None:
         self.backend.close()

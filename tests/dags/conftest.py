@@ -1,4 +1,6 @@
-"""The DAG folder, parsed once in an interpreter of its own: importing Airflow here would hide what parsing imports."""
+"""The DAG folder, parsed once in an interpreter of its own: importing Airflow here would hide what parsing
+imports.
+"""
 
 import json
 import os
@@ -14,24 +16,28 @@ ROOT = Path(__file__).resolve().parents[2]
 # A user's own file, in which everything that a DAG takes from a pipeline differs from the example.
 CAREFUL = """
 from datetime import timedelta
-from jobs.pipelines import DeltaSource, Pipeline, count
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
 
 careful = Pipeline(
     name="careful", source=DeltaSource("sources/orders", event_time="ordered_at", arrival_time="seen_at", order_by="row"),
     watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(hours=1)), key_by="shop",
-    window=TumblingEventTimeWindows.of(timedelta(hours=1)), select={"orders": count()},
+    window=TumblingEventTimeWindows.of(timedelta(hours=1)), select={"orders": agg.count()},
     start="2020-02-29T06:00:00+00:00", schedule="30 6 * * *", settle=timedelta(hours=2), approve_warnings=True,
 )
 unscheduled = Pipeline(
     name="unscheduled", source=careful.source, watermarks=careful.watermarks, key_by="shop", window=careful.window,
-    select={"orders": count()}, start="2020-01-01", schedule=None,
+    select={"orders": agg.count()}, start="2020-01-01", schedule=None,
 )
 """
 
 
 def parse(folder: Path, **variables: str) -> Any:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "AIRFLOW_HOME": str(folder / "airflow"), "PYTHONPATH": str(ROOT)}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "PYTHONPATH": str(ROOT),
+    }
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("parse.py")), str(ROOT / "dags")],
         env={**environment, **variables},

@@ -1,6 +1,8 @@
-"""Run in a fresh interpreter: parses the DAG folder as Airflow's dag-processor does and prints what came of it as JSON.
+"""Run in a fresh interpreter: parses the DAG folder as Airflow's dag-processor does and prints what came of
+it as JSON.
 
-Arguments: the DAG folder. Output: import errors, the serialized DAGs, and the top-level packages that were imported.
+Arguments: the DAG folder. Output: import errors, the serialized DAGs, and the top-level packages that were
+imported.
 """
 
 import json

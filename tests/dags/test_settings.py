@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dags.settings import ROOT, SettingsError, read
+from slackwater.dags.settings import ROOT, SettingsError, read
 
 
 def test_without_variables_everything_has_a_place() -> None:
@@ -31,14 +31,18 @@ def test_the_published_table_has_a_uri(warehouse: str, published: str) -> None:
     assert read({"SLACKWATER_WAREHOUSE": warehouse}).published("departures") == published
 
 
-def test_files_are_named_in_full_and_modules_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_named_in_full_and_modules_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     found = read({"SLACKWATER_WAREHOUSE": "w", "SLACKWATER_PIPELINES": "mine.py"})
     assert (found.warehouse, found.pipelines) == (str(tmp_path / "w"), str(tmp_path / "mine.py"))
     assert read({"SLACKWATER_PIPELINES": "shop.pipelines"}).pipelines == "shop.pipelines"
 
 
-@pytest.mark.parametrize(("settle", "minutes"), [(timedelta(0), 4), (timedelta(minutes=4), 4), (timedelta(hours=1), 60)])
+@pytest.mark.parametrize(
+    ("settle", "minutes"), [(timedelta(0), 4), (timedelta(minutes=4), 4), (timedelta(hours=1), 60)]
+)
 def test_the_next_try_finds_the_source_settled(settle: timedelta, minutes: int) -> None:
     pipeline: Any = SimpleNamespace(settle=settle)
     assert read({"SLACKWATER_RETRY_MINUTES": "4"}).retry_delay_of(pipeline) == timedelta(minutes=minutes)

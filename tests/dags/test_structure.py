@@ -4,11 +4,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jobs.examples import EXAMPLES
+from slackwater.jobs.examples import EXAMPLES
 from tests.dags.conftest import ROOT, parse
 
 MUST_BE_GIVEN = {"__type": "arg_not_set", "__var": None}
-HEAVY = {"pyspark", "py4j", "delta", "deltalake", "pandas", "numpy", "pyarrow", "duckdb", "great_expectations", "rocksdict"}
+HEAVY = {
+    "pyspark",
+    "py4j",
+    "delta",
+    "deltalake",
+    "pandas",
+    "numpy",
+    "pyarrow",
+    "duckdb",
+    "great_expectations",
+    "rocksdict",
+}
 
 
 def shape(dag: Any) -> dict[str, Any]:
@@ -19,11 +30,15 @@ def shape(dag: Any) -> dict[str, Any]:
         "catchup": dag["catchup"],
         "max_active_runs": dag["max_active_runs"],
         "params": {name: param["default"] for name, param in dag["params"]},
-        "edges": {task["__var"]["task_id"]: task["__var"].get("downstream_task_ids", []) for task in dag["tasks"]},
+        "edges": {
+            task["__var"]["task_id"]: task["__var"].get("downstream_task_ids", []) for task in dag["tasks"]
+        },
         "operators": {task["__var"]["task_id"]: task["__var"]["task_type"] for task in dag["tasks"]},
         "retries": {task["__var"]["task_id"]: task["__var"].get("retries", 0) for task in dag["tasks"]},
         "retry_delay": {task["__var"]["task_id"]: task["__var"]["retry_delay"] for task in dag["tasks"]},
-        "pools": {task["__var"]["task_id"]: task["__var"].get("pool", "default_pool") for task in dag["tasks"]},
+        "pools": {
+            task["__var"]["task_id"]: task["__var"].get("pool", "default_pool") for task in dag["tasks"]
+        },
     }
 
 
@@ -43,7 +58,7 @@ def test_only_files_that_declare_dags_are_parsed(parsed: Any) -> None:
 
 
 def test_parsing_imports_nothing_heavy(parsed: Any) -> None:
-    assert "jobs" in parsed["packages"]
+    assert "slackwater" in parsed["packages"]
     assert HEAVY & set(parsed["packages"]) == set()
 
 
@@ -66,7 +81,12 @@ def test_the_scheduled_dag_of_the_example(parsed: Any) -> None:
         },
         "retries": {"replay": 5, "validate": 0, "publish": 5, "announce": 5},
         "retry_delay": {"replay": 600.0, "validate": 600.0, "publish": 600.0, "announce": 600.0},
-        "pools": {"replay": "spark", "validate": "default_pool", "publish": "default_pool", "announce": "default_pool"},
+        "pools": {
+            "replay": "spark",
+            "validate": "default_pool",
+            "publish": "default_pool",
+            "announce": "default_pool",
+        },
     }
 
 
@@ -74,11 +94,16 @@ def test_a_dag_takes_schedule_start_and_settling_time_from_its_pipeline(parsed: 
     found = shape(parsed["dags"]["careful"])
     assert found["schedule"]["__var"]["expression"] == "30 6 * * *"
     assert found["start"] == 1582956000.0  # 2020-02-29T06:00:00Z
-    assert found["retry_delay"]["replay"] == 7200.0, "a try that comes too early must find the source settled the next time"
+    assert found["retry_delay"]["replay"] == 7200.0, (
+        "a try that comes too early must find the source settled the next time"
+    )
 
 
 def test_a_pipeline_without_schedule_runs_by_hand_alone(parsed: Any) -> None:
-    assert shape(parsed["dags"]["unscheduled"])["schedule"]["__type"] == "airflow.timetables.simple.NullTimetable"
+    assert (
+        shape(parsed["dags"]["unscheduled"])["schedule"]["__type"]
+        == "airflow.timetables.simple.NullTimetable"
+    )
 
 
 def test_replay_submits_the_command_line_of_the_pipeline(parsed: Any) -> None:
@@ -100,7 +125,10 @@ def test_validate_and_publish_read_what_replay_and_validate_left(parsed: Any) ->
 
 def test_announce_names_the_published_table(parsed: Any) -> None:
     (asset,) = task(parsed, "departures", "announce")["outlets"]
-    assert (asset["__var"]["name"], asset["__var"]["uri"]) == ("departures.published", "file:///data/warehouse/departures/published")
+    assert (asset["__var"]["name"], asset["__var"]["uri"]) == (
+        "departures.published",
+        "file:///data/warehouse/departures/published",
+    )
 
 
 def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_hand_alone(parsed: Any) -> None:
@@ -109,9 +137,19 @@ def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_ha
         "start": 1582956000.0,
         "catchup": False,
         "max_active_runs": 1,
-        "params": {"from": MUST_BE_GIVEN, "to": MUST_BE_GIVEN, "until": "state and code", "publish": True, "reason": ""},
+        "params": {
+            "from": MUST_BE_GIVEN,
+            "to": MUST_BE_GIVEN,
+            "until": "state and code",
+            "publish": True,
+            "reason": "",
+        },
         "edges": {"restate": ["conclude"], "conclude": ["announce"], "announce": []},
-        "operators": {"restate": "SparkSubmitOperator", "conclude": "ConcludeOperator", "announce": "AnnounceOperator"},
+        "operators": {
+            "restate": "SparkSubmitOperator",
+            "conclude": "ConcludeOperator",
+            "announce": "AnnounceOperator",
+        },
         "retries": {"restate": 5, "conclude": 0, "announce": 5},
         "retry_delay": {"restate": 7200.0, "conclude": 7200.0, "announce": 7200.0},
         "pools": {"restate": "spark", "conclude": "default_pool", "announce": "default_pool"},
@@ -134,7 +172,9 @@ def test_restate_submits_the_command_line_of_its_parameters(parsed: Any) -> None
 
 
 def test_what_spark_submit_starts_lies_alone_in_its_folder() -> None:
-    assert [file.name for file in (ROOT / "jobs" / "submit").iterdir() if file.name != "__pycache__"] == ["slackwater_job.py"]
+    assert [file.name for file in (ROOT / "jobs" / "submit").iterdir() if file.name != "__pycache__"] == [
+        "slackwater_job.py"
+    ]
 
 
 def test_what_cannot_be_loaded_is_the_import_error_that_airflow_shows(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What the tasks do with the outcome of a replay: manifests and ledgers are written by hand, and `slackwater` is a script that answers."""
+"""What the tasks do with the outcome of a replay: manifests and ledgers are written by hand, and `slackwater`
+is a script that answers.
+"""
 
 import json
 import stat
@@ -11,15 +13,20 @@ from typing import Any
 import pytest
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskAwaitingInput
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    TaskAwaitingInput,
+)
 
-from dags.settings import Settings
-from dags.tasks import restate, validate
-from dags.tasks.announce import STORED, AnnounceOperator
-from dags.tasks.publish import PublishOperator
-from dags.tasks.replay import prepare
-from dags.tasks.validate import ValidateOperator
-from jobs.args import Failure, Manifest, write_manifest
+from slackwater.dags.settings import Settings
+from slackwater.dags.tasks import restate, validate
+from slackwater.dags.tasks.announce import STORED, AnnounceOperator
+from slackwater.dags.tasks.publish import PublishOperator
+from slackwater.dags.tasks.replay import prepare
+from slackwater.dags.tasks.validate import ValidateOperator
+from slackwater.jobs.args import Failure, Manifest, write_manifest
 
 STAGED = Manifest(
     pipeline="departures",
@@ -30,14 +37,27 @@ STAGED = Manifest(
     verdict="passed",
     message="2 slices staged",
     failures=(),
-    slices=(("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"), ("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00")),
+    slices=(
+        ("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"),
+        ("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00"),
+    ),
 )
 WARNING = Failure(
-    run_id="b2", expectation="between(min=1)", column_name="flights", severity="warn", observed="0", unexpected=3, checked=812
+    run_id="b2",
+    expectation="between(min=1)",
+    column_name="flights",
+    severity="warn",
+    observed="0",
+    unexpected=3,
+    checked=812,
 )
-NOTHING = replace(STAGED, outcome="nothing", run_id=None, run_ids=(), verdict=None, slices=(), message="covered already")
+NOTHING = replace(
+    STAGED, outcome="nothing", run_id=None, run_ids=(), verdict=None, slices=(), message="covered already"
+)
 
-RESTATED = replace(STAGED, outcome="published", message="published as run 9; 12 rows updated in `published`, on 1 day.")
+RESTATED = replace(
+    STAGED, outcome="published", message="published as run 9; 12 rows updated in `published`, on 1 day."
+)
 
 
 @pytest.fixture
@@ -56,7 +76,9 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def install(settings: Settings, script: str) -> Path:
-    """A `slackwater` that notes its arguments, one call a line, and then does what `script` says; gives the file of notes."""
+    """A `slackwater` that notes its arguments, one call a line, and then does what `script` says; gives the
+    file of notes.
+    """
     command = settings.spark_bin / "slackwater"
     command.parent.mkdir()
     calls = settings.spark_bin / "calls"
@@ -86,14 +108,24 @@ def validating(file: Path, manifest: Manifest | None = None, *, asks: bool = Fal
 
 
 def replaying(file: Path, run_type: str, to: str | None) -> dict[str, Any]:
-    task = SimpleNamespace(application_args=["run", "departures", "--manifest", str(file), "--warehouse", "w"])
+    task = SimpleNamespace(
+        application_args=["run", "departures", "--manifest", str(file), "--warehouse", "w"]
+    )
     return {"dag_run": SimpleNamespace(run_type=run_type), "params": {"to": to}, "task": task}
 
 
 @pytest.mark.parametrize(
-    ("run_type", "to"), [("scheduled", None), ("backfill", None), ("manual", "2013-01-04T00:00:00Z"), ("scheduled", "2013-01-04")]
+    ("run_type", "to"),
+    [
+        ("scheduled", None),
+        ("backfill", None),
+        ("manual", "2013-01-04T00:00:00Z"),
+        ("scheduled", "2013-01-04"),
+    ],
 )
-def test_a_try_starts_without_the_manifest_of_the_one_before(tmp_path: Path, run_type: str, to: str | None) -> None:
+def test_a_try_starts_without_the_manifest_of_the_one_before(
+    tmp_path: Path, run_type: str, to: str | None
+) -> None:
     file = tmp_path / "run.json"
     write_manifest(STAGED, file)
     prepare(replaying(file, run_type, to))
@@ -117,7 +149,9 @@ def test_a_parameter_that_is_no_time_is_refused(tmp_path: Path, to: str) -> None
 
 
 def restating(file: Path, **params: Any) -> dict[str, Any]:
-    task = SimpleNamespace(application_args=["backfill", "departures", "--manifest", str(file), "--warehouse", "w"])
+    task = SimpleNamespace(
+        application_args=["backfill", "departures", "--manifest", str(file), "--warehouse", "w"]
+    )
     return {"params": {"from": "2013-01-02", "to": "2013-01-03T00:00:00Z", **params}, "task": task}
 
 
@@ -130,7 +164,9 @@ def test_a_try_of_a_restatement_starts_without_the_manifest_of_the_one_before(tm
 
 @pytest.mark.parametrize("params", [{"from": "yesterday"}, {"to": ""}, {"from": None}])
 def test_a_restatement_of_what_is_no_range_is_refused(tmp_path: Path, params: dict[str, Any]) -> None:
-    with pytest.raises(AirflowFailException, match=f"The parameter `{next(iter(params))}` is .*; it is a time such as"):
+    with pytest.raises(
+        AirflowFailException, match=f"The parameter `{next(iter(params))}` is .*; it is a time such as"
+    ):
         restate.prepare(restating(tmp_path / "run.json", **params))
 
 
@@ -141,9 +177,15 @@ def test_a_restatement_that_ended_as_asked_says_what_it_did(tmp_path: Path, outc
     assert operator.execute({}) == "published as run 9; 12 rows updated in `published`, on 1 day."
 
 
-@pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5), ("failed", 1)])
-def test_a_restatement_that_would_end_so_again_fails_for_good(tmp_path: Path, outcome: Any, exit_code: int) -> None:
-    write_manifest(replace(RESTATED, outcome=outcome, exit_code=exit_code, message="flights is 0"), tmp_path / "run.json")
+@pytest.mark.parametrize(
+    ("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5), ("failed", 1)]
+)
+def test_a_restatement_that_would_end_so_again_fails_for_good(
+    tmp_path: Path, outcome: Any, exit_code: int
+) -> None:
+    write_manifest(
+        replace(RESTATED, outcome=outcome, exit_code=exit_code, message="flights is 0"), tmp_path / "run.json"
+    )
     with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0"):
         restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json")).execute({})
     with pytest.raises(AirflowFailException, match="Clear the task `replay` or `restate`"):
@@ -164,7 +206,9 @@ def test_a_covered_range_goes_on_with_nothing_to_publish(tmp_path: Path) -> None
 @pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
 def test_any_other_outcome_fails_for_good_and_says_why(tmp_path: Path, outcome: Any, exit_code: int) -> None:
     stopped = replace(NOTHING, outcome=outcome, exit_code=exit_code, message="flights is 0 in 3 panes")
-    with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0 in 3 panes"):
+    with pytest.raises(
+        AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0 in 3 panes"
+    ):
         validating(tmp_path / "run.json", stopped, asks=True).execute({})
 
 
@@ -179,18 +223,25 @@ def test_a_missing_manifest_fails_for_good_and_names_the_next_step(tmp_path: Pat
 
 
 def test_warnings_pass_where_the_pipeline_asks_for_no_approval(tmp_path: Path) -> None:
-    assert validating(tmp_path / "run.json", replace(STAGED, verdict="warned", failures=(WARNING,))).execute({}) == "b2"
+    assert (
+        validating(tmp_path / "run.json", replace(STAGED, verdict="warned", failures=(WARNING,))).execute({})
+        == "b2"
+    )
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ValidateOperator, dict[str, Any], dict[str, Any]]:
+def asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[ValidateOperator, dict[str, Any], dict[str, Any]]:
     """An operator that has put its question and waits, its context, and the question."""
     questions: list[dict[str, Any]] = []
     hitl = "airflow.providers.standard.operators.hitl.upsert_hitl_detail"
     monkeypatch.setattr(hitl, lambda **question: questions.append(question))
     instance = Messages()
     context = {"ti": instance, "task_instance": SimpleNamespace(id="1")}
-    operator = validating(tmp_path / "run.json", replace(STAGED, verdict="warned", failures=(WARNING,)), asks=True)
+    operator = validating(
+        tmp_path / "run.json", replace(STAGED, verdict="warned", failures=(WARNING,)), asks=True
+    )
     with pytest.raises(TaskAwaitingInput):
         operator.execute(context)
     return operator, context, questions[0]
@@ -198,7 +249,12 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ValidateOper
 
 def answered(choice: str) -> dict[str, Any]:
     moment = SimpleNamespace(isoformat=lambda: "2013-01-03T08:00:00+00:00")
-    return {"chosen_options": [choice], "params_input": {}, "responded_at": moment, "responded_by_user": {"id": "1", "name": "Ada"}}
+    return {
+        "chosen_options": [choice],
+        "params_input": {},
+        "responded_at": moment,
+        "responded_by_user": {"id": "1", "name": "Ada"},
+    }
 
 
 def test_a_person_is_told_what_failed_and_where(asked: Any) -> None:
@@ -220,7 +276,9 @@ def test_rejection_fails_the_task(asked: Any) -> None:
 
 
 def test_a_failure_without_counts_is_told_without_counts() -> None:
-    failure = replace(WARNING, column_name=None, unexpected=None, checked=None, expectation="rows are conserved")
+    failure = replace(
+        WARNING, column_name=None, unexpected=None, checked=None, expectation="rows are conserved"
+    )
     assert validate.sentence(failure) == "warn: rows are conserved observed 0 (run b2)"
 
 
@@ -283,11 +341,15 @@ class PastEvents(list[SimpleNamespace]):
 
 
 class Airflow:
-    """What Airflow keeps of an asset from one announcement to the next: its events, with the task's success, and its state store."""
+    """What Airflow keeps of an asset from one announcement to the next: its events, with the task's success,
+    and its state store.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.asset = Asset("departures.published", uri="file:///w/departures/published")
-        self.operator = AnnounceOperator(task_id="announce", pipeline="departures", asset=self.asset, settings=settings)
+        self.operator = AnnounceOperator(
+            task_id="announce", pipeline="departures", asset=self.asset, settings=settings
+        )
         self.past = PastEvents()
         self.store: dict[str, Any] = {}
 
@@ -307,13 +369,17 @@ class Airflow:
 
 def ledger(settings: Settings, *touched: list[str]) -> Path:
     """A `slackwater runs` over a ledger whose row of seq n touched the n-th list of days."""
-    rows = [{"seq": seq, "run_id": f"r{seq}", "kind": "run", "branch": "main", "touched": days} for seq, days in enumerate(touched, 1)]
+    rows = [
+        {"seq": seq, "run_id": f"r{seq}", "kind": "run", "branch": "main", "touched": days}
+        for seq, days in enumerate(touched, 1)
+    ]
     source = settings.spark_bin / "ledger.json"
     calls = settings.spark_bin / "calls"
     if not calls.parent.exists():
         install(
             settings,
-            f"python3 -c \"import json; print(json.dumps([row for row in json.load(open('{source}')) if row['seq'] > $4]))\"",
+            f"python3 -c \"import json; print(json.dumps([row for row in json.load(open('{source}')) if "
+            "row['seq'] > $4]))\"",
         )
     source.write_text(json.dumps(rows))
     return calls
@@ -375,7 +441,10 @@ def test_when_events_and_store_are_lost_the_whole_ledger_is_announced_again(sett
 def test_events_made_by_hand_prove_nothing(settings: Settings) -> None:
     airflow = Airflow(settings)
     ledger(settings, ["2013-01-01"])
-    airflow.past += [SimpleNamespace(extra=None, partition_key=None), SimpleNamespace(extra={"note": "hello"}, partition_key=None)]
+    airflow.past += [
+        SimpleNamespace(extra=None, partition_key=None),
+        SimpleNamespace(extra={"note": "hello"}, partition_key=None),
+    ]
     assert airflow.announce() == ["2013-01-01"]
 
 

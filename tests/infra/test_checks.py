@@ -1,4 +1,6 @@
-"""That the two check scripts cannot pass by accident: with stand-ins for every tool, each failure must show in the exit code."""
+"""That the two check scripts cannot pass by accident: with stand-ins for every tool, each failure must show
+in the exit code.
+"""
 
 import os
 import shutil
@@ -14,7 +16,9 @@ CHECKS = ["ruff", "mypy", "lint-imports"]
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """The scripts, with a set-up that does nothing and tools that write down their arguments and exit as `exits/TOOL` says, else 0."""
+    """The scripts, with a set-up that does nothing and tools that write down their arguments and exit as
+    `exits/TOOL` says, else 0.
+    """
     for script in ("infra/test", ".ci/run"):
         (tmp_path / script).parent.mkdir(exist_ok=True)
         shutil.copy2(ROOT / script, tmp_path / script)
@@ -35,7 +39,9 @@ def write(script: Path, body: str) -> None:
 
 
 def run(repository: Path, script: str, *arguments: str, cwd: str | Path = "/") -> int:
-    return subprocess.run([repository / script, *arguments], cwd=cwd, capture_output=True, check=False).returncode
+    return subprocess.run(
+        [repository / script, *arguments], cwd=cwd, capture_output=True, check=False
+    ).returncode
 
 
 def calls(repository: Path) -> list[str]:
@@ -70,7 +76,9 @@ def test_failing_tests_and_no_tests_at_all_fail_the_whole(repository: Path, stat
     assert run(repository, "infra/test", "--slow") == 1
 
 
-def test_a_path_is_that_of_the_callers_folder(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_path_is_that_of_the_callers_folder(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "test_it.py").write_text("")
     run(repository, "infra/test", "test_it.py::test_one", "-k", "name", cwd=elsewhere)
@@ -84,8 +92,13 @@ def test_a_failed_set_up_runs_nothing(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(("quick", "slow", "expected"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
-def test_continuous_integration_runs_both_halves_and_passes_only_with_both(repository: Path, quick: int, slow: int, expected: int) -> None:
-    write(repository / "infra" / "test", f'echo "test $*" >>calls; if [ "$1" = --slow ]; then exit {slow}; fi; exit {quick}')
+def test_continuous_integration_runs_both_halves_and_passes_only_with_both(
+    repository: Path, quick: int, slow: int, expected: int
+) -> None:
+    write(
+        repository / "infra" / "test",
+        f'echo "test $*" >>calls; if [ "$1" = --slow ]; then exit {slow}; fi; exit {quick}',
+    )
     assert run(repository, ".ci/run") == expected
     assert calls(repository) == ["test ", "test --slow"]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -1,4 +1,6 @@
-"""The compose file as far as it can be checked without Docker: it calls scripts that exist, and opens nothing to the network."""
+"""The compose file as far as it can be checked without Docker: it calls scripts that exist, and opens nothing
+to the network.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -13,7 +13,24 @@ import pytest
 
 from tests.architecture.tracked import ROOT, tracked
 
-COREUTILS = ("cat", "chmod", "cp", "cut", "dirname", "head", "id", "ls", "mkdir", "mktemp", "mv", "readlink", "rm", "tr", "uname", "whoami")
+COREUTILS = (
+    "cat",
+    "chmod",
+    "cp",
+    "cut",
+    "dirname",
+    "head",
+    "id",
+    "ls",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "readlink",
+    "rm",
+    "tr",
+    "uname",
+    "whoami",
+)
 TOOLS = ("bash", "env", "awk", "sed", "grep", "ps", *COREUTILS)
 # The interpreter that this environment was made from, as a machine's own python3 would be.
 BASE_PYTHON = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -90,7 +107,9 @@ def test_no_network_is_told_from_other_failures(repository: Path, machine: Path,
     add(machine, "python3", f'exec "{BASE_PYTHON}" "$@"')
     if with_uv:
         (machine / "uv").symlink_to(Path(sys.prefix) / "bin" / "uv")
-    done = set_up(repository, machine, PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0", UV_HTTP_RETRIES="0")
+    done = set_up(
+        repository, machine, PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0", UV_HTTP_RETRIES="0"
+    )
     assert done.returncode == 1
     assert "the package index cannot be reached" in done.stderr
     assert "set PIP_INDEX_URL" in done.stderr
@@ -109,7 +128,9 @@ def test_a_broken_lock_is_no_network_problem(repository: Path, machine: Path) ->
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1500)
-def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(repository: Path, machine: Path) -> None:
+def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(
+    repository: Path, machine: Path
+) -> None:
     add(machine, "python3", f'exec "{BASE_PYTHON}" "$@"')
     first = set_up(repository, machine)
     assert first.returncode == 0, first.stderr
@@ -121,7 +142,8 @@ def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(rep
 
     table = repository.parent / "table"
     job = (
-        "from jobs.runtime.session import session; import pyspark, jobs; spark = session('first', 'local[1]');"
+        "from slackwater.jobs.runtime.session import session; import pyspark; from slackwater import jobs; spark = session('first', "
+        "'local[1]');"
         f"spark.range(7).write.format('delta').save({str(table)!r});"
         f"print(spark.read.format('delta').load({str(table)!r}).count(), jobs.__file__, pyspark.__file__)"
     )
@@ -136,7 +158,7 @@ def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(rep
     assert done.returncode == 0, done.stderr
     rows, ours, sparks = done.stdout.strip().split(" /")
     assert rows == "7"
-    assert f"/{ours}" == str(repository / "jobs" / "__init__.py")
+    assert f"/{ours}" == str(repository / "slackwater" / "jobs" / "__init__.py")
     assert f"/{sparks}".startswith(str(repository / ".venv"))
     shutil.rmtree(repository / ".venv")  # more than a gigabyte, which pytest would keep
     assert os.listdir(repository.parent / "home" / ".cache") != []

@@ -58,7 +58,9 @@ def test_a_savepoint_that_reads_first_can_write(tmp_path: Path, settings: Module
     engine = database(tmp_path / "airflow.db")
     write_between_read_and_write_of_a_savepoint(engine)
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT x FROM t")).scalars().all() == ["ours"], "the other writer had to wait"
+        assert connection.execute(text("SELECT x FROM t")).scalars().all() == ["ours"], (
+            "the other writer had to wait"
+        )
         assert connection.execute(text("PRAGMA busy_timeout")).scalar() == settings.PATIENCE_MS
 
 

@@ -1,4 +1,5 @@
-"""Starts the command line as a user does: in a process of its own, with an environment of its own. Or in this one, for one Spark session.
+"""Starts the command line as a user does: in a process of its own, with an environment of its own. Or in this
+one, for one Spark session.
 
 Knows no verb.
 """
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs import command_line
+from slackwater.jobs import command_line
 from tests.integration.driver import Plan
 from tests.integration.stored import ROOT
 
@@ -21,36 +22,55 @@ Done = subprocess.CompletedProcess[str]
 
 def environment(**variables: str) -> dict[str, str]:
     """What a user's shell has, and no setting of ours but where downloads are kept."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "SLACKWATER_CACHE", "LANG", "TMPDIR") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "JAVA_HOME", "SLACKWATER_CACHE", "LANG", "TMPDIR")
+        if name in os.environ
+    }
     return {**kept, **variables}
 
 
-def slackwater(*arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 120) -> Done:
+def slackwater(
+    *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 120
+) -> Done:
     """Run `slackwater ARGUMENTS` in a process of its own, to its end."""
     return _run([str(SCRIPT), *map(str, arguments)], cwd, env, timeout)
 
 
-def driver(plan: Plan, *arguments: object, env: Mapping[str, str] | None = None, timeout: float = 180) -> Done:
+def driver(
+    plan: Plan, *arguments: object, env: Mapping[str, str] | None = None, timeout: float = 180
+) -> Done:
     """Run `slackwater ARGUMENTS` with `plan` built in, to its end or its death."""
-    return _run([sys.executable, "-m", "tests.integration.driver", plan.text(), *map(str, arguments)], ROOT, env, timeout)
+    return _run(
+        [sys.executable, "-m", "tests.integration.driver", plan.text(), *map(str, arguments)],
+        ROOT,
+        env,
+        timeout,
+    )
 
 
 def start_driver(plan: Plan, *arguments: object) -> "subprocess.Popen[str]":
     """As `driver`, without waiting."""
     command = [sys.executable, "-m", "tests.integration.driver", plan.text(), *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def _run(command: list[str], cwd: Path | None, env: Mapping[str, str] | None, timeout: float) -> Done:
     variables = environment() if env is None else dict(env)
-    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=timeout, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=timeout, check=False
+    )
 
 
 def here(*arguments: object) -> int:
     """Run `slackwater ARGUMENTS` in this process, in its Spark session if it has one. Gives the exit code."""
     with _logging_kept():
         return command_line.run(
-            lambda: command_line.slackwater.main([str(argument) for argument in arguments], prog_name="slackwater", standalone_mode=False)
+            lambda: command_line.slackwater.main(
+                [str(argument) for argument in arguments], prog_name="slackwater", standalone_mode=False
+            )
         )
 
 

@@ -1,6 +1,8 @@
-"""The command line with something built in at one moment of a run: it dies there by SIGKILL, or waits there for another driver.
+"""The command line with something built in at one moment of a run: it dies there by SIGKILL, or waits there
+for another driver.
 
-`python -m tests.integration.driver PLAN VERB …`, PLAN a JSON object; see `Plan`. The product itself knows no such moments.
+`python -m tests.integration.driver PLAN VERB …`, PLAN a JSON object; see `Plan`. The product itself knows no
+such moments.
 """
 
 import functools
@@ -14,14 +16,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs import command_line
-from jobs.engines.transport import InProcess
-from jobs.protocol import catch_up
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Prepared, Runner
-from jobs.tables.attempts import AttemptsWriter
-from jobs.tables.delta import Folder
-from jobs.tables.ledger import LedgerWriter
+from slackwater.jobs import command_line
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol import catch_up
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import Prepared, Runner
+from slackwater.jobs.tables.attempts import AttemptsWriter
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.ledger import LedgerWriter
 
 # Moment -> the function around which it lies, whether it comes after it, and for which table.
 MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {

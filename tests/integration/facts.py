@@ -1,4 +1,5 @@
-"""The same facts twice: as the model says and as the tables say, for pipelines with the rules of `departures`.
+"""The same facts twice: as the model says and as the tables say, for pipelines with the rules of
+`departures`.
 
 Both sides come as counted tuples, so that order and run ids can't matter and a duplicate always does.
 """
@@ -64,10 +65,19 @@ def facts_of_model(model: Outcome) -> Facts:
     return {
         "panes": Counter(_of_pane(pane) for pane in model.panes),
         "published": Counter(
-            (pane.key, *pane.window, pane.kind, pane.firing, *(pane.results[name] for name in RESULTS)) for pane in model.published
+            (pane.key, *pane.window, pane.kind, pane.firing, *(pane.results[name] for name in RESULTS))
+            for pane in model.published
         ),
         "late": Counter(
-            (late.event.order, late.event.key, late.event.event_time, late.event.arrival, late.windows, late.late_by_ms, late.watermark)
+            (
+                late.event.order,
+                late.event.key,
+                late.event.event_time,
+                late.event.arrival,
+                late.windows,
+                late.late_by_ms,
+                late.watermark,
+            )
             for late in model.late
         ),
         "quarantine": Counter((row.reason, row.event.order, row.event.arrival) for row in model.quarantined),
@@ -82,14 +92,23 @@ def facts_of_model(model: Outcome) -> Facts:
                     window.next_firing,
                     window.cleanup_time,
                 ),
-                *(window.first_arrival, window.last_arrival, window.results["flights"], window.results["max_dep_delay"]),
+                *(
+                    window.first_arrival,
+                    window.last_arrival,
+                    window.results["flights"],
+                    window.results["max_dep_delay"],
+                ),
             )
             for window in model.open_windows
         ),
         "timers": Counter((timer.key, *timer.window, timer.time, timer.purpose) for timer in model.timers),
-        "progress": Counter((row.source, row.max_event_time, row.last_arrival, row.idle, unfinished) for row in model.progress),
+        "progress": Counter(
+            (row.source, row.max_event_time, row.last_arrival, row.idle, unfinished) for row in model.progress
+        ),
         "watermark": Counter([_known(model.watermark)]),
-        "counts": Counter({name: getattr(model.counts, theirs) for name, theirs in COUNTS if getattr(model.counts, theirs)}),
+        "counts": Counter(
+            {name: getattr(model.counts, theirs) for name, theirs in COUNTS if getattr(model.counts, theirs)}
+        ),
     }
 
 
@@ -99,7 +118,13 @@ def _known(watermark: int) -> int | None:
 
 def _of_pane(pane: Pane) -> tuple:
     results = tuple(pane.results[name] for name in RESULTS)
-    return (*(pane.key, *pane.window, pane.kind, pane.firing, pane.elements), *results, pane.watermark, pane.tick_end, pane.cause_arrival)
+    return (
+        *(pane.key, *pane.window, pane.kind, pane.firing, pane.elements),
+        *results,
+        pane.watermark,
+        pane.tick_end,
+        pane.cause_arrival,
+    )
 
 
 def facts_of_tables(stored: Stored) -> Facts:
@@ -113,26 +138,44 @@ def facts_of_tables(stored: Stored) -> Facts:
         "late": Counter(
             (
                 *(row["row"], row["origin"], row["event_time"], row["arrival_time"]),
-                *(tuple((window["start"], window["end"]) for window in row["windows"]), row["late_by_ms"], row["watermark"]),
+                *(
+                    tuple((window["start"], window["end"]) for window in row["windows"]),
+                    row["late_by_ms"],
+                    row["watermark"],
+                ),
             )
             for row in stored.live("late_events")
         ),
         "quarantine": Counter(
-            (row["reason_code"], json.loads(row["row_json"])["row"], row["arrival_time"]) for row in stored.live("quarantine")
+            (row["reason_code"], json.loads(row["row_json"])["row"], row["arrival_time"])
+            for row in stored.live("quarantine")
         ),
         "windows": Counter(
             (
                 *(row["origin"], row["window_start"], row["window_end"], row["elements"], row["firings"]),
-                *(row["last_fired_at"], row["next_firing"], row["cleanup_time"], row["first_arrival"], row["last_arrival"]),
+                *(
+                    row["last_fired_at"],
+                    row["next_firing"],
+                    row["cleanup_time"],
+                    row["first_arrival"],
+                    row["last_arrival"],
+                ),
                 *(row["flights__count"], row["max_dep_delay__max"]),
             )
             for row in stored.parked("window_state")
         ),
         "timers": Counter(
-            (row["origin"], row["window_start"], row["window_end"], row["time"], row["purpose"]) for row in stored.parked("timers")
+            (row["origin"], row["window_start"], row["window_end"], row["time"], row["purpose"])
+            for row in stored.parked("timers")
         ),
         "progress": Counter(
-            (row["source_partition"], row["max_event_time"], row["last_arrival"], row["idle"], row["unfinished_tick_start"])
+            (
+                row["source_partition"],
+                row["max_event_time"],
+                row["last_arrival"],
+                row["idle"],
+                row["unfinished_tick_start"],
+            )
             for row in parts
         ),
         "watermark": Counter([whole["watermark"]]),
@@ -151,7 +194,14 @@ def panes(stored: Stored) -> Counter:
     """The panes as they stand."""
     return Counter(
         (
-            *(row["origin"], row["window_start"], row["window_end"], row["kind"], row["firing"], row["elements"]),
+            *(
+                row["origin"],
+                row["window_start"],
+                row["window_end"],
+                row["kind"],
+                row["firing"],
+                row["elements"],
+            ),
             *(row[name] for name in RESULTS),
             *(row["watermark"], row["tick_end"], row["cause_arrival"]),
         )
@@ -162,13 +212,22 @@ def panes(stored: Stored) -> Counter:
 def published(stored: Stored) -> Counter:
     """What `published` holds, without what depends on the cuts."""
     return Counter(
-        (row["origin"], row["window_start"], row["window_end"], row["kind"], row["firing"], *(row[name] for name in RESULTS))
+        (
+            row["origin"],
+            row["window_start"],
+            row["window_end"],
+            row["kind"],
+            row["firing"],
+            *(row[name] for name in RESULTS),
+        )
         for row in stored.rows("published")
     )
 
 
 def assert_corrections_make_published(stored: Stored) -> None:
-    """`corrections`, applied one by one to an empty table, give `published` with its revisions; each old value was there before."""
+    """`corrections`, applied one by one to an empty table, give `published` with its revisions; each old
+    value was there before.
+    """
     standing: dict[tuple, tuple] = {}
     for row in sorted(stored.rows("corrections"), key=lambda row: row["seq"]):
         window = (row["origin"], row["window_start"], row["window_end"])
@@ -190,7 +249,9 @@ def assert_corrections_make_published(stored: Stored) -> None:
 
 
 def assert_whole(stored: Stored) -> None:
-    """Readers see whole runs only: staged tables as of the ledger's head, `published` as of the run up to which it was rolled forward."""
+    """Readers see whole runs only: staged tables as of the ledger's head, `published` as of the run up to
+    which it was rolled forward.
+    """
     ends = {row["seq"]: iso(row["slice_end"]) for row in stored.ledger()}
     seq = stored.rolled_forward()
     wanted = facts_of_model(outcome(ends[seq]))["published"] if seq else Counter()
@@ -200,7 +261,9 @@ def assert_whole(stored: Stored) -> None:
         return
     found, model = facts_of_tables(stored), facts_of_model(outcome(ends[max(ends)]))
     unseen = {"published"}
-    assert_equal(*({name: facts for name, facts in side.items() if name not in unseen} for side in (found, model)))
+    assert_equal(
+        *({name: facts for name, facts in side.items() if name not in unseen} for side in (found, model))
+    )
 
 
 def iso(ms: int) -> str:

@@ -1,4 +1,5 @@
-"""What the pipeline of own_functions.py must leave, computed from the model's windows by a few lines of Python.
+"""What the pipeline of own_functions.py must leave, computed from the model's windows by a few lines of
+Python.
 
 The same facts twice, as in facts.py. Must not import jobs or windowing.
 """
@@ -11,7 +12,9 @@ from tests.integration.stored import Stored
 
 
 def published(to: str) -> Counter:
-    """Newest firing of each window: the last five of its flights, and the worst delay of all that it was shown."""
+    """Newest firing of each window: the last five of its flights, and the worst delay of all that it was
+    shown.
+    """
     facts: Counter = Counter()
     for pane in outcome(to).published:
         kept: list[Any] = []
@@ -34,12 +37,18 @@ def _worst(flights: list[Any], before: int | None) -> int:
 
 def _on_time_members(to: str, pane: Any) -> int:
     """How many flights the window had when the watermark reached its end; none if it was opened later."""
-    firings = (one for one in outcome(to).panes if (one.key, one.window, one.kind) == (pane.key, pane.window, "on_time"))
+    firings = (
+        one
+        for one in outcome(to).panes
+        if (one.key, one.window, one.kind) == (pane.key, pane.window, "on_time")
+    )
     return next((len(one.members) for one in firings), 0)
 
 
 def published_in(stored: Stored) -> Counter:
-    """The same, as the table has it; windows that have not ended yet are left out, which the model does not fire."""
+    """The same, as the table has it; windows that have not ended yet are left out, which the model does not
+    fire.
+    """
     return Counter(
         (
             row["origin"],

@@ -1,10 +1,11 @@
-"""The pipeline of these tests: `departures` without expectations, so that a process of its own need not import Great Expectations.
+"""The pipeline of these tests: `departures` without expectations, so that a process of its own need not
+import Great Expectations.
 
 Given to commands with --pipelines; imports nothing of the tests.
 """
 
-from jobs.examples.departures import departures
-from jobs.pipelines import Pipeline
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines import Pipeline
 
 hourly = Pipeline(
     name="hourly",

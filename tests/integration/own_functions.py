@@ -1,4 +1,5 @@
-"""The pipeline of these tests: hourly departures with a trigger, an evictor and a process function of its own.
+"""The pipeline of these tests: hourly departures with a trigger, an evictor and a process function of its
+own.
 
 Given to commands with --pipelines; imports nothing of the tests.
 """
@@ -7,9 +8,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jobs.examples.departures import departures
-from jobs.pipelines import Pipeline, expect
-from windowing import CountEvictor, ProcessWindowFunction, ReducingStateDescriptor, Trigger, TriggerResult, ValueStateDescriptor
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines import Pipeline, expect
+from slackwater.windowing import (
+    CountEvictor,
+    ProcessWindowFunction,
+    ReducingStateDescriptor,
+    Trigger,
+    TriggerResult,
+    ValueStateDescriptor,
+)
 
 
 def _add(a: int, b: int) -> int:
@@ -52,17 +60,25 @@ class Worst(NamedTuple):
 
 
 class Latest(ProcessWindowFunction):
-    """The last flights that reported, by tail number, and the worst delay of the window so far; worse ones than ever go aside."""
+    """The last flights that reported, by tail number, and the worst delay of the window so far; worse ones
+    than ever go aside.
+    """
 
     def process(self, key: str, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
         flights = list(elements)
         kept = context.window_state().get_state(ValueStateDescriptor("worst"))
-        worst = max([Worst(flight.dep_delay, flight.flight) for flight in flights] + ([kept.value()] if kept.value() else []))
+        worst = max(
+            [Worst(flight.dep_delay, flight.flight) for flight in flights]
+            + ([kept.value()] if kept.value() else [])
+        )
         kept.update(worst)
         record = context.global_state().get_state(ValueStateDescriptor("record", sql_type="int"))
         if worst.dep_delay > (record.value() or 120):
             record.update(worst.dep_delay)
-            context.output("records", {"dep_delay": worst.dep_delay, "flight": worst.flight, "at_time": flights[-1].event_time})
+            context.output(
+                "records",
+                {"dep_delay": worst.dep_delay, "flight": worst.flight, "at_time": flights[-1].event_time},
+            )
         yield (key, len(flights), worst.dep_delay, [flight.tailnum for flight in flights])
 
     def clear(self, context: Any) -> None:

@@ -1,6 +1,8 @@
-"""A standalone Spark cluster on this machine: a real master and a real worker, each a process of its own, as an operator would start them.
+"""A standalone Spark cluster on this machine: a real master and a real worker, each a process of its own, as
+an operator would start them.
 
-The interpreter of its executors finds no package of ours and no file of a user, unless a driver ships them. No assertions here.
+The interpreter of its executors finds no package of ours and no file of a user, unless a driver ships them.
+No assertions here.
 """
 
 import os
@@ -15,11 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.runtime.jars import spark_home
-from jobs.runtime.java import java_home
+from slackwater.jobs.runtime.jars import spark_home
+from slackwater.jobs.runtime.java import java_home
 from tests.integration.command import environment
 
-# This interpreter, but blind to .pth files, through which an editable install is found, and to what its parent has on its path.
+# This interpreter, but blind to .pth files, through which an editable install is found, and to what its
+# parent has on its path.
 _PYTHON = """#!/bin/sh
 PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{packages}" exec {python} -S "$@"
 """
@@ -27,15 +30,36 @@ PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{packages}" exec {python} -S "$@"
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[dict[str, str]]:
-    """Master and worker in `folder`, up and registered; gives the environment of a driver. Both are stopped in the end."""
+    """Master and worker in `folder`, up and registered; gives the environment of a driver. Both are stopped
+    in the end.
+    """
     python = blind_python(folder)
     port, ui = _free_port(), _free_port()
     master = f"spark://127.0.0.1:{port}"
     started = []
     try:
-        started.append(_start(folder, "master", "org.apache.spark.deploy.master.Master", "--port", str(port), "--webui-port", str(ui)))
+        started.append(
+            _start(
+                folder,
+                "master",
+                "org.apache.spark.deploy.master.Master",
+                "--port",
+                str(port),
+                "--webui-port",
+                str(ui),
+            )
+        )
         _wait_for(folder / "master.log", "I have been elected leader")
-        options = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"), "--webui-port", str(_free_port()))
+        options = (
+            "--cores",
+            "1",
+            "--memory",
+            "1g",
+            "--work-dir",
+            str(folder / "work"),
+            "--webui-port",
+            str(_free_port()),
+        )
         started.append(_start(folder, "worker", "org.apache.spark.deploy.worker.Worker", *options, master))
         _wait_for(folder / "worker.log", "Successfully registered with master")
         yield environment(SLACKWATER_MASTER=master, PYSPARK_PYTHON=str(python), SPARK_LOCAL_IP="127.0.0.1")
@@ -54,10 +78,17 @@ def blind_python(folder: Path) -> Path:
 
 
 def _start(folder: Path, name: str, main: str, *options: str) -> "subprocess.Popen[bytes]":
-    """A daemon of Spark in the foreground, in a process group of its own, in a folder without anything of ours."""
+    """A daemon of Spark in the foreground, in a process group of its own, in a folder without anything of
+    ours.
+    """
     home = folder / name
     home.mkdir()
-    variables = environment(SPARK_HOME=str(spark_home()), JAVA_HOME=str(java_home()), SPARK_LOCAL_IP="127.0.0.1", SPARK_NO_DAEMONIZE="1")
+    variables = environment(
+        SPARK_HOME=str(spark_home()),
+        JAVA_HOME=str(java_home()),
+        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_NO_DAEMONIZE="1",
+    )
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
             [str(spark_home() / "bin" / "spark-class"), main, "--host", "127.0.0.1", *options],

@@ -1,4 +1,5 @@
-"""What a warehouse holds for one pipeline, as a reader sees it who has no package of ours: delta-rs, DuckDB and the README's SQL.
+"""What a warehouse holds for one pipeline, as a reader sees it who has no package of ours: delta-rs, DuckDB
+and the README's SQL.
 
 Must not import jobs or windowing. Times come out as integers in milliseconds, UTC.
 """
@@ -16,7 +17,16 @@ from deltalake import DeltaTable
 
 ROOT = Path(__file__).resolve().parents[2]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TABLES = ("runs", "panes", "late_events", "quarantine", "window_state", "timers", "keyed_state", "source_progress")
+TABLES = (
+    "runs",
+    "panes",
+    "late_events",
+    "quarantine",
+    "window_state",
+    "timers",
+    "keyed_state",
+    "source_progress",
+)
 
 Row = dict[str, Any]
 
@@ -24,12 +34,16 @@ Row = dict[str, Any]
 @cache
 def readme_statements() -> dict[str, str]:
     """The SQL of the README, by the table that each statement reads."""
-    blocks = re.findall(r"^```sql\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```sql\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL
+    )
     return {re.search(r"^SELECT (\w+)\.\*", block, flags=re.MULTILINE)[1]: block for block in blocks}
 
 
 def live_statement(table: str) -> str:
-    """The README's statement for the panes as they stand, which it says holds for `late_events` and `quarantine` too."""
+    """The README's statement for the panes as they stand, which it says holds for `late_events` and
+    `quarantine` too.
+    """
     return re.sub(r"\bpanes\b", table, readme_statements()["panes"])
 
 

@@ -1,5 +1,6 @@
-"""A slice whose partial aggregates are more than a task may take: its ranges are merged in parts, leave the same, and no task takes more
-than the setting allows. What tasks have written then, Spark, DuckDB and Arrow read alike.
+"""A slice whose partial aggregates are more than a task may take: its ranges are merged in parts, leave the
+same, and no task takes more than the setting allows. What tasks have written then, Spark, DuckDB and Arrow
+read alike.
 
 The rows are the benchmark's. Each run has a process of its own, so that the peak of its tasks is its own.
 """
@@ -17,8 +18,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.bench.cases import Case
-from jobs.bench.workloads import WORKLOADS
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.workloads import WORKLOADS
 from tests.integration.command import environment
 from tests.integration.stored import ROOT
 
@@ -30,16 +31,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 ROWS, CORES, LIMIT_MB = 1_500_000, 1, 24
 RANGES = 2 * CORES + 1  # so many that tasks of Spark replay them, however small the slice is
 IDLE_MB = 230  # of a Python process, as the README says
-RECEIVED_BYTES = 80  # of a partial on its way: key and key group, slice, two arrivals, three counts, two words of a sum
+RECEIVED_BYTES = (
+    80  # of a partial on its way: key and key group, slice, two arrivals, three counts, two words of a sum
+)
 BOUND_MB = IDLE_MB + LIMIT_MB + ROWS * RECEIVED_BYTES // RANGES // 2**20
 
 REPLAY = f"""
 import json, sys
-from jobs.protocol.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.catch_up import CatchUp, Request
 
 warehouse, from_ms, to_ms = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 request = Request("bench_b", to_ms, from_ms, engine="columnar", ranges={RANGES})
-work = CatchUp.on_spark(request, warehouse, "jobs.bench.pipelines", lambda line: None)
+work = CatchUp.on_spark(request, warehouse, "slackwater.jobs.bench.pipelines", lambda line: None)
 [row] = work.run()
 [staged] = work.staged
 print(json.dumps([staged.memory_mb, [row.state_hash, row.output_hash], dict(row.files)]))
@@ -60,7 +63,9 @@ def ran(case: Case, limit_mb: int) -> Ran:
     bounds = (str(case.facts[name]) for name in ("from_ms", "to_ms"))
     command = [sys.executable, "-c", REPLAY, str(case.folder), *bounds]
     settings = environment(SLACKWATER_STATE_MEMORY_MB=str(limit_mb), SLACKWATER_MASTER=f"local[{CORES}]")
-    done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=900, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return Ran(*json.loads(done.stdout.splitlines()[-1]))
 
@@ -80,7 +85,9 @@ def parts(files: Sequence[str]) -> set[str]:
     return {f"{number}-{part}" for kind, number, part, *_ in names if kind == "range"}
 
 
-def test_ranges_that_exceed_the_setting_are_merged_in_parts_and_leave_the_same(runs: tuple[Path, Ran, Ran]) -> None:
+def test_ranges_that_exceed_the_setting_are_merged_in_parts_and_leave_the_same(
+    runs: tuple[Path, Ran, Ran],
+) -> None:
     _, whole, bounded = runs
     assert parts(whole.files["panes"]) == {f"{number:05d}-0" for number in range(RANGES)}
     assert len(parts(bounded.files["panes"])) > 4 * RANGES
@@ -93,7 +100,9 @@ def test_no_task_takes_more_than_the_setting_allows(runs: tuple[Path, Ran, Ran])
 
 
 @pytest.mark.parametrize("table", ["panes", "window_state", "timers", "published"])
-def test_every_reader_gives_the_rows_that_tasks_have_written(runs: tuple[Path, Ran, Ran], spark: "SparkSession", table: str) -> None:
+def test_every_reader_gives_the_rows_that_tasks_have_written(
+    runs: tuple[Path, Ran, Ran], spark: "SparkSession", table: str
+) -> None:
     folder, _, bounded = runs
     uri = str(folder / table)
     files = DeltaTable(uri).to_pyarrow_dataset()
@@ -106,7 +115,9 @@ def test_every_reader_gives_the_rows_that_tasks_have_written(runs: tuple[Path, R
     partitions = DeltaTable(uri).metadata().partition_columns
     with duckdb.connect() as connection:
         by_duckdb = in_order(connection.read_parquet(paths, hive_partitioning=False).to_arrow_table())
-    assert by_duckdb.equals(by_arrow.select([name for name in by_arrow.column_names if name not in partitions]))
+    assert by_duckdb.equals(
+        by_arrow.select([name for name in by_arrow.column_names if name not in partitions])
+    )
 
 
 def in_order(rows: pa.Table) -> pa.Table:

@@ -1,4 +1,5 @@
-"""Sources with deletion vectors and mapped columns that Spark changes under a lineage: what is published is what Spark reads.
+"""Sources with deletion vectors and mapped columns that Spark changes under a lineage: what is published is
+what Spark reads.
 
 What is right is told by Spark's own read of the source, row by row; no row comes too late for its window.
 """
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs.engines.inputs import SourceRewritten, pin
-from jobs.engines.transport import OnSpark
-from jobs.protocol.erasure import Erasure, of_key
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Runner
+from slackwater.jobs.engines.inputs import SourceRewritten, pin
+from slackwater.jobs.engines.transport import OnSpark
+from slackwater.jobs.protocol.erasure import Erasure, of_key
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import Runner
 from tests.jobs.protocol.restating import SCHEMA, START, Event, World, every_hour, moment
 
 if TYPE_CHECKING:
@@ -43,11 +44,15 @@ class SparkWorld(World):
     def insert(self, events: list[Event], **more: str) -> None:
         """One commit with one file; `more` are values of further columns, as SQL."""
         rows = ", ".join(
-            f"(timestamp'{moment(event.event).isoformat()}', timestamp'{moment(event.arrival or 0).isoformat()}', "
+            f"(timestamp'{moment(event.event).isoformat()}', "
+            f"timestamp'{moment(event.arrival or 0).isoformat()}', "
             f"{event.row}, '{event.key}', {', '.join([str(event.x), *more.values()])})"
             for event in events
         )
-        self.sql(f"INSERT INTO SOURCE ({', '.join([*SCHEMA.names, *more])}) SELECT /*+ COALESCE(1) */ * FROM VALUES {rows}")
+        self.sql(
+            f"INSERT INTO SOURCE ({', '.join([*SCHEMA.names, *more])}) SELECT /*+ COALESCE(1) */ * FROM "
+            f"VALUES {rows}"
+        )
 
     def published_until(self, hours: int) -> Results:
         """(rows, sum) of each published window that ends by then, by the hour of its start."""
@@ -58,7 +63,9 @@ class SparkWorld(World):
         """The same of the rows that Spark reads."""
         assert self.spark is not None
         found: dict[int, list[int]] = defaultdict(list)
-        for row in self.spark.read.format("delta").load(self.source).selectExpr("cast(e as long) at", "x").collect():
+        for row in (
+            self.spark.read.format("delta").load(self.source).selectExpr("cast(e as long) at", "x").collect()
+        ):
             found[(row["at"] - int(START.timestamp())) // 7200 * 2].append(row["x"])
         return {start: (len(values), sum(values)) for start, values in found.items() if start + 2 <= hours}
 
@@ -85,12 +92,16 @@ def test_what_is_published_of_a_source_with_deletion_vectors_is_what_spark_reads
     assert world.published_until(44) == world.read_by_spark_until(44)
     assert [(row.rows_read, row.rows_folded) for row in world.ledger.rows()] == [(24, 0), (19 + 1, 1)]
     world.sql("UPDATE SOURCE SET x = 5 WHERE row = 31")
-    with pytest.raises(SourceRewritten, match="slackwater backfill daily --from 2013-01-02T07:30:00Z --to 2013-01-03"):
+    with pytest.raises(
+        SourceRewritten, match="slackwater backfill daily --from 2013-01-02T07:30:00Z --to 2013-01-03"
+    ):
         world.run(72)
 
 
 @pytest.mark.parametrize("has_vectors", [True, False])
-def test_a_deletion_that_is_recorded_as_an_erasure_is_no_change_and_brings_nothing_back(world: SparkWorld, has_vectors: bool) -> None:
+def test_a_deletion_that_is_recorded_as_an_erasure_is_no_change_and_brings_nothing_back(
+    world: SparkWorld, has_vectors: bool
+) -> None:
     world.sql(
         "CREATE TABLE SOURCE (e timestamp, a timestamp, row bigint, k string, x bigint) USING delta "
         f"TBLPROPERTIES ('delta.enableDeletionVectors' = '{str(has_vectors).lower()}')"
@@ -104,17 +115,25 @@ def test_a_deletion_that_is_recorded_as_an_erasure_is_no_change_and_brings_nothi
         world.run(48)
     tables = world.warehouse.stored("daily")
     forward = RollForward.of_stored(world.pipeline, tables)
-    row = Erasure(world.warehouse, world.pipeline, tables, forward, "test").run([of_key(world.pipeline, "b")], "asked for")
+    row = Erasure(world.warehouse, world.pipeline, tables, forward, "test").run(
+        [of_key(world.pipeline, "b")], "asked for"
+    )
     assert row is not None and [item.version for item in row.inputs] == [2]
     world.run(48)
     assert world.published_until(44) == world.read_by_spark_until(44)
-    assert [(row.rows_read, row.rows_folded) for row in world.ledger.rows() if row.kind == "run"] == [(48, 0), (24 + 1, 1)]
+    assert [(row.rows_read, row.rows_folded) for row in world.ledger.rows() if row.kind == "run"] == [
+        (48, 0),
+        (24 + 1, 1),
+    ]
     assert {row["k"] for row in world.published()} == {"a"}
 
 
-def test_what_is_published_of_a_source_whose_columns_are_renamed_dropped_and_added_is_what_spark_reads(world: SparkWorld) -> None:
+def test_what_is_published_of_a_source_whose_columns_are_renamed_dropped_and_added_is_what_spark_reads(
+    world: SparkWorld,
+) -> None:
     world.sql(
-        "CREATE TABLE SOURCE (e timestamp, a timestamp, row bigint, k string, x bigint, note string, junk int) USING delta "
+        "CREATE TABLE SOURCE (e timestamp, a timestamp, row bigint, k string, x bigint, note string, junk "
+        "int) USING delta "
         "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
     )
     world.insert(every_hour(0, 24), note="'first'", junk="1")

@@ -1,4 +1,6 @@
-"""An interrupt of a command whose tasks run on Spark ends it in one line; neither Java nor the connection to it says more."""
+"""An interrupt of a command whose tasks run on Spark ends it in one line; neither Java nor the connection to
+it says more.
+"""
 
 import signal
 import subprocess
@@ -8,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engines import transport
+from slackwater.jobs.engines import transport
 from tests.integration.command import environment
 from tests.integration.stored import ROOT
 
-# Tasks that sleep, behind a shuffle, under the command line's own end; the argument is a file that the first of them makes.
+# Tasks that sleep, behind a shuffle, under the command line's own end; the argument is a file that the first
+# of them makes.
 SLEEPING = """
 import sys
 
-from jobs import command_line
-from jobs.engines import transport
-from jobs.runtime.session import session
+from slackwater.jobs import command_line
+from slackwater.jobs.engines import transport
+from slackwater.jobs.runtime.session import session
 
 
 def sleeping(batches):
@@ -58,7 +61,9 @@ def test_an_interrupt_while_tasks_run_on_spark_is_one_line(tmp_path: Path) -> No
                 break
             assert process.poll() is None, errors.read_text()
             time.sleep(0.1)
-        subprocess.run(["kill", "-INT", "--", f"-{process.pid}"], check=True)  # as a terminal does, to the whole group
+        subprocess.run(
+            ["kill", "-INT", "--", f"-{process.pid}"], check=True
+        )  # as a terminal does, to the whole group
         assert process.wait(60) == 1
     assert errors.read_text() == "interrupted; nothing that was not committed counts\n"
 

@@ -1,6 +1,8 @@
-"""`kill -9` of the driver at every moment that matters: readers see whole runs only, and the next command repairs or repeats.
+"""`kill -9` of the driver at every moment that matters: readers see whole runs only, and the next command
+repairs or repeats.
 
-Each driver is a real command line in a process of its own, which kills itself; see `tests.integration.driver`.
+Each driver is a real command line in a process of its own, which kills itself; see
+`tests.integration.driver`.
 """
 
 import json
@@ -28,7 +30,20 @@ AFTER_COMMIT = ["after the ledger commit", "between the roll-forward commits", "
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with the flights of four days, where nothing has run yet."""
     warehouse = tmp_path_factory.mktemp("flights")
-    assert here("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-05", "--warehouse", warehouse) == 0
+    assert (
+        here(
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            "2013-01-01",
+            "--to",
+            "2013-01-05",
+            "--warehouse",
+            warehouse,
+        )
+        == 0
+    )
     return warehouse
 
 
@@ -39,7 +54,9 @@ def hourly(flights: Path, tmp_path: Path) -> Stored:
 
 @pytest.fixture(scope="module")
 def killed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stored]:
-    """What a driver leaves that was to run three slices and died in the second, at a moment; checked for what readers see then."""
+    """What a driver leaves that was to run three slices and died in the second, at a moment; checked for what
+    readers see then.
+    """
 
     @cache
     def left_by(at: str) -> Path:
@@ -50,11 +67,23 @@ def killed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         assert_whole(hourly)
         return warehouse
 
-    return lambda at: Stored(shutil.copytree(left_by(at), tmp_path_factory.mktemp("copy") / "warehouse"), "hourly")
+    return lambda at: Stored(
+        shutil.copytree(left_by(at), tmp_path_factory.mktemp("copy") / "warehouse"), "hourly"
+    )
 
 
 def run(hourly: Stored, plan: Plan, *options: str, **variables: str) -> Done:
-    arguments = ("run", "hourly", "--to", TO, *options, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
+    arguments = (
+        "run",
+        "hourly",
+        "--to",
+        TO,
+        *options,
+        "--warehouse",
+        hourly.warehouse,
+        "--pipelines",
+        PIPELINES,
+    )
     return driver(plan, *arguments, env=environment(**variables))
 
 
@@ -66,7 +95,9 @@ def assert_finished(hourly: Stored) -> None:
 
 
 @pytest.mark.parametrize("at", BEFORE_COMMIT)
-def test_a_run_killed_before_its_commit_never_was_and_the_next_repeats_it(killed: Callable[[str], Stored], at: str) -> None:
+def test_a_run_killed_before_its_commit_never_was_and_the_next_repeats_it(
+    killed: Callable[[str], Stored], at: str
+) -> None:
     hourly = killed(at)
     assert [row["seq"] for row in hourly.ledger()] == [1]
     done = run(hourly, Plan())
@@ -77,8 +108,12 @@ def test_a_run_killed_before_its_commit_never_was_and_the_next_repeats_it(killed
     assert sorted(attempts.values()) == [1, 1, 1, 2]
 
 
-@pytest.mark.parametrize("at", [AFTER_COMMIT[0], *(pytest.param(at, marks=pytest.mark.slow) for at in AFTER_COMMIT[1:])])
-def test_a_run_killed_after_its_commit_stands_and_the_next_finishes_it(killed: Callable[[str], Stored], at: str) -> None:
+@pytest.mark.parametrize(
+    "at", [AFTER_COMMIT[0], *(pytest.param(at, marks=pytest.mark.slow) for at in AFTER_COMMIT[1:])]
+)
+def test_a_run_killed_after_its_commit_stands_and_the_next_finishes_it(
+    killed: Callable[[str], Stored], at: str
+) -> None:
     hourly = killed(at)
     assert [row["seq"] for row in hourly.ledger()] == [1, 2]
     assert hourly.rolled_forward() == (2 if at == "after the roll-forward" else 1)
@@ -89,7 +124,9 @@ def test_a_run_killed_after_its_commit_stands_and_the_next_finishes_it(killed: C
 
 
 @pytest.mark.parametrize("at", AFTER_COMMIT)
-def test_publish_alone_finishes_what_a_killed_run_has_committed(killed: Callable[[str], Stored], at: str) -> None:
+def test_publish_alone_finishes_what_a_killed_run_has_committed(
+    killed: Callable[[str], Stored], at: str
+) -> None:
     hourly = killed(at)
     done = slackwater("publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert (done.returncode, "nothing to publish" in done.stdout) == (0, True), done.stderr
@@ -107,7 +144,9 @@ def test_a_no_op_run_finishes_the_roll_forward_of_a_killed_one(hourly: Stored) -
     assert_finished(hourly)
 
 
-def test_inspection_says_that_a_roll_forward_is_open_and_leaves_it_open(killed: Callable[[str], Stored]) -> None:
+def test_inspection_says_that_a_roll_forward_is_open_and_leaves_it_open(
+    killed: Callable[[str], Stored],
+) -> None:
     hourly = killed("after the ledger commit")
     done = slackwater("runs", "hourly", "--warehouse", hourly.warehouse, "--output", "json")
     assert [row["seq"] for row in json.loads(done.stdout)] == [1, 2]
@@ -116,7 +155,9 @@ def test_inspection_says_that_a_roll_forward_is_open_and_leaves_it_open(killed: 
     assert hourly.rolled_forward() == 1
 
 
-def test_a_slice_that_was_staged_before_the_kill_can_be_published_as_it_is(killed: Callable[[str], Stored]) -> None:
+def test_a_slice_that_was_staged_before_the_kill_can_be_published_as_it_is(
+    killed: Callable[[str], Stored],
+) -> None:
     hourly = killed("before the ledger commit")
     done = slackwater("publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert (done.returncode, "published run 2 " in done.stdout) == (0, True), done.stderr
@@ -141,7 +182,9 @@ def test_publish_of_a_chain_killed_at_any_moment_publishes_all_of_it_or_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["before the ledger commit", "between the roll-forward commits"])
-def test_a_driver_killed_with_its_spark_leaves_no_process_and_the_next_repairs(hourly: Stored, at: str) -> None:
+def test_a_driver_killed_with_its_spark_leaves_no_process_and_the_next_repairs(
+    hourly: Stored, at: str
+) -> None:
     done = run(hourly, Plan(at=at, nth=2, spark=True), SLACKWATER_TEST=str(hourly.warehouse))
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert_whole(hourly)

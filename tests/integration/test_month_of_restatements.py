@@ -1,7 +1,8 @@
 """A month of flights that goes wrong in every way we know of, and ends as one perfect run.
 
-Files shuffled, random slices, another engine, parallelism and state back end each time, killed drivers, a repeated command, a wrong
-aggregate that is restated, wrong rows that are corrected in the source and restated until the branch meets main again.
+Files shuffled, random slices, another engine, parallelism and state back end each time, killed drivers, a
+repeated command, a wrong aggregate that is restated, wrong rows that are corrected in the source and restated
+until the branch meets main again.
 """
 
 import itertools
@@ -43,16 +44,16 @@ NOT_PROMISED = {
 }
 
 DECLARATION = """
-from jobs.examples.departures import departures
-from jobs.pipelines import Pipeline, count, max_, mean
+from slackwater.jobs.examples.departures import departures
+from slackwater import Pipeline, agg
 
 month = Pipeline(
     name="month", source=departures.source, watermarks=departures.watermarks, key_by="origin", window=departures.window,
     allowed_lateness=departures.allowed_lateness, start="2013-01-01", max_catch_up=100,
-    select={"flights": FLIGHTS, "mean_dep_delay": mean("dep_delay"), "max_dep_delay": max_("dep_delay")},
+    select={"flights": FLIGHTS, "mean_dep_delay": agg.mean("dep_delay"), "max_dep_delay": agg.max("dep_delay")},
 )
 """
-WRONG_AGGREGATE, RIGHT_AGGREGATE = 'count(where="dep_delay > 15")', "count()"
+WRONG_AGGREGATE, RIGHT_AGGREGATE = 'agg.count(where="dep_delay > 15")', "agg.count()"
 
 
 def is_wrong(row: int) -> bool:
@@ -82,8 +83,12 @@ class Month:
 def rows_with_wrong_delays(rows: pa.Table) -> pa.Table:
     """On one day, some flights report another delay than they had."""
     day = datetime.fromisoformat(WRONG_DAY).date()
-    wrong = pc.and_(pc.equal(rows["arrival_date"], day), pa.array([is_wrong(row) for row in rows["row"].to_pylist()]))
-    delays = pc.if_else(pc.and_(wrong, pc.is_valid(rows["dep_delay"])), pa.scalar(WRONG_DELAY, pa.int32()), rows["dep_delay"])
+    wrong = pc.and_(
+        pc.equal(rows["arrival_date"], day), pa.array([is_wrong(row) for row in rows["row"].to_pylist()])
+    )
+    delays = pc.if_else(
+        pc.and_(wrong, pc.is_valid(rows["dep_delay"])), pa.scalar(WRONG_DELAY, pa.int32()), rows["dep_delay"]
+    )
     return rows.set_column(rows.schema.get_field_index("dep_delay"), "dep_delay", delays)
 
 
@@ -96,7 +101,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
 
 
 def write_shuffled(folder: Path, rows: pa.Table, seed: int) -> None:
-    """The same rows in other files: pieces of the month, in any order of commits, each with its rows in any order."""
+    """The same rows in other files: pieces of the month, in any order of commits, each with its rows in any
+    order.
+    """
     chance = random.Random(seed)
     pieces = [rows.slice(start, 500) for start in range(0, rows.num_rows, 500)]
     chance.shuffle(pieces)
@@ -104,7 +111,12 @@ def write_shuffled(folder: Path, rows: pa.Table, seed: int) -> None:
         together = pa.concat_tables(pieces[start : start + 9])
         order = list(range(together.num_rows))
         chance.shuffle(order)
-        write_deltalake(str(folder / "sources" / "departures"), together.take(order), mode="append", partition_by=["arrival_date"])
+        write_deltalake(
+            str(folder / "sources" / "departures"),
+            together.take(order),
+            mode="append",
+            partition_by=["arrival_date"],
+        )
 
 
 def cuts(seed: int, start: str, to: str, count: int) -> list[str]:
@@ -136,10 +148,23 @@ def troubled(spark: "SparkSession", loaded: pa.Table, tmp_path_factory: pytest.T
 
 
 def run_slices(month: Month, bounds: list[str], partitions: list[int]) -> None:
-    """Slice after slice; the second one is killed once before its commit and once after it, and the third is asked for twice."""
+    """Slice after slice; the second one is killed once before its commit and once after it, and the third is
+    asked for twice.
+    """
     for number, (start, to) in enumerate(itertools.pairwise(bounds)):
-        engine, megabytes = [("operator", "0"), ("columnar", "1024"), ("operator", "1024")][number % 3]  # of 0, all state is in RocksDB
-        options = ("--from", start, "--to", to, "--partitions", partitions[number % len(partitions)], "--engine", engine)
+        engine, megabytes = [("operator", "0"), ("columnar", "1024"), ("operator", "1024")][
+            number % 3
+        ]  # of 0, all state is in RocksDB
+        options = (
+            "--from",
+            start,
+            "--to",
+            to,
+            "--partitions",
+            partitions[number % len(partitions)],
+            "--engine",
+            engine,
+        )
         setting = {"SLACKWATER_STATE_MEMORY_MB": megabytes}
         if number == 1:
             for moment in ("before the ledger commit", "between the roll-forward commits"):
@@ -155,7 +180,12 @@ def run_slices(month: Month, bounds: list[str], partitions: list[int]) -> None:
 def promised(stored: Stored) -> dict[str, list[Row]]:
     tables = {name: stored.rows(name) if name == "published" else stored.live(name) for name in NOT_PROMISED}
     kept = {
-        table: Counter(repr(sorted((name, repr(value)) for name, value in row.items() if name not in NOT_PROMISED[table])) for row in rows)
+        table: Counter(
+            repr(
+                sorted((name, repr(value)) for name, value in row.items() if name not in NOT_PROMISED[table])
+            )
+            for row in rows
+        )
         for table, rows in tables.items()
     }
     for row in stored.ledger():
@@ -167,7 +197,10 @@ def promised(stored: Stored) -> dict[str, list[Row]]:
 
 def published_by_model(events: list[Event]) -> dict[tuple, tuple]:
     outcome = brute_force.replay(events, departures_rules(FROM, TO))
-    return {(pane.key, *pane.window): (pane.kind, pane.firing, *pane.results.values()) for pane in outcome.published}
+    return {
+        (pane.key, *pane.window): (pane.kind, pane.firing, *pane.results.values())
+        for pane in outcome.published
+    }
 
 
 def test_the_month_ends_as_one_perfect_run(troubled: Month, loaded: pa.Table, perfect: Stored) -> None:
@@ -176,10 +209,19 @@ def test_the_month_ends_as_one_perfect_run(troubled: Month, loaded: pa.Table, pe
     seqs_before = {row["seq"] for row in before.ledger()}
     source = str(troubled.folder / "sources" / "departures")
     right = loaded.filter(pc.equal(loaded["arrival_date"], datetime.fromisoformat(WRONG_DAY).date()))
-    write_deltalake(source, right, mode="overwrite", predicate=f"arrival_date = '{WRONG_DAY}'", partition_by=["arrival_date"])
+    write_deltalake(
+        source,
+        right,
+        mode="overwrite",
+        predicate=f"arrival_date = '{WRONG_DAY}'",
+        partition_by=["arrival_date"],
+    )
 
     assert troubled.run("run", "--from", TO, "--to", "2013-02-02") == 2, "a rewritten source is refused"
-    assert troubled.run("backfill", "--from", WRONG_DAY, "--to", "2013-01-16", "--reason", "corrected delays") == 0
+    assert (
+        troubled.run("backfill", "--from", WRONG_DAY, "--to", "2013-01-16", "--reason", "corrected delays")
+        == 0
+    )
 
     after = troubled.stored
     assert promised(after) == promised(perfect)
@@ -219,7 +261,9 @@ def assert_converged(stored: Stored) -> None:
 
 def test_the_wrong_aggregate_was_restated_from_the_start(troubled: Month) -> None:
     first = next(row for row in troubled.stored.ledger() if row["kind"] == "publish")
-    causes = Counter((row["op"], row["cause"]) for row in troubled.stored.rows("corrections") if row["seq"] == first["seq"])
+    causes = Counter(
+        (row["op"], row["cause"]) for row in troubled.stored.rows("corrections") if row["seq"] == first["seq"]
+    )
     assert causes[("update", "restatement")] > 500
     assert {cause for _, cause in causes} == {"restatement"}
 

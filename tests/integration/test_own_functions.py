@@ -1,12 +1,14 @@
-"""A trigger, an evictor and a process function from a user's file on Spark: what they leave is what they leave without it."""
+"""A trigger, an evictor and a process function from a user's file on Spark: what they leave is what they
+leave without it.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.engines.transport import InProcess
-from jobs.protocol import catch_up
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol import catch_up
 from tests.integration import facts_of_own_functions as facts
 from tests.integration.command import here
 from tests.integration.stored import Row, Stored
@@ -17,20 +19,50 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("great_expectations")]
 
 FILE = Path(facts.__file__).with_name("own_functions.py")
-COMPARED = ("slice_start", "slice_end", "output_hash", "state_hash", "rows_accepted", "rows_late", "windows_fired", "windows_open")
+COMPARED = (
+    "slice_start",
+    "slice_end",
+    "output_hash",
+    "state_hash",
+    "rows_accepted",
+    "rows_late",
+    "windows_fired",
+    "windows_open",
+)
 
 
 def replayed(warehouse: Path, state_memory: str, monkeypatch: pytest.MonkeyPatch) -> Stored:
     """Two days in two cuts and with another number of tasks for each."""
     monkeypatch.setenv("SLACKWATER_STATE_MEMORY_MB", state_memory)
-    assert here("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-04", "--warehouse", warehouse) == 0
+    assert (
+        here(
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            "2013-01-01",
+            "--to",
+            "2013-01-04",
+            "--warehouse",
+            warehouse,
+        )
+        == 0
+    )
     where = ("--warehouse", warehouse, "--pipelines", FILE)
-    assert here("run", "latest", "--from", "2013-01-01", "--to", "2013-01-01T17:42", "--partitions", "1", *where) == 0
-    assert here("run", "latest", "--from", "2013-01-01T17:42", "--to", "2013-01-03", "--partitions", "3", *where) == 0
+    assert (
+        here("run", "latest", "--from", "2013-01-01", "--to", "2013-01-01T17:42", "--partitions", "1", *where)
+        == 0
+    )
+    assert (
+        here("run", "latest", "--from", "2013-01-01T17:42", "--to", "2013-01-03", "--partitions", "3", *where)
+        == 0
+    )
     return Stored(warehouse, "latest")
 
 
-def test_spark_and_one_process_leave_the_same(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_and_one_process_leave_the_same(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on_spark = replayed(tmp_path / "spark", "0", monkeypatch)
     assert facts.published_in(on_spark) == facts.published("2013-01-03")
     monkeypatch.setattr(catch_up, "spark_transport", lambda app: InProcess)
@@ -44,4 +76,6 @@ def recorded(stored: Stored) -> list[Row]:
 
 
 def without_run(rows: list[Row]) -> list[str]:
-    return sorted(repr(sorted((name, value) for name, value in row.items() if name != "run_id")) for row in rows)
+    return sorted(
+        repr(sorted((name, value) for name, value in row.items() if name != "run_id")) for row in rows
+    )

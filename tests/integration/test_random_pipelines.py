@@ -1,4 +1,6 @@
-"""A few random pipelines, always the same, on Spark: however cut, divided and stored, they leave what one process leaves in one run."""
+"""A few random pipelines, always the same, on Spark: however cut, divided and stored, they leave what one
+process leaves in one run.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -7,25 +9,36 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar.engine import ColumnarEngine
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.planner import why_not_columnar
-from jobs.engines.replay import Engine
-from jobs.engines.transport import OnSpark
-from jobs.errors import SlackwaterError
-from jobs.pipelines import Pipeline
+from slackwater.jobs.engines.columnar.engine import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.planner import why_not_columnar
+from slackwater.jobs.engines.replay import Engine
+from slackwater.jobs.engines.transport import OnSpark
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing.errors import WindowingError
 from tests.model import records as model
-from tests.properties import process_pipelines, test_process_pipelines, test_window_pipelines, window_pipelines
+from tests.properties import (
+    process_pipelines,
+    test_process_pipelines,
+    test_window_pipelines,
+    window_pipelines,
+)
 from tests.properties.slices import SCHEMA, Replayed, replay_pipeline
 from tests.properties.test_split_and_parallelism import cuts_of
-from windowing.errors import WindowingError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
-FIXED = settings(max_examples=8, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+FIXED = settings(
+    max_examples=8,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 Drawn = tuple[model.Replay, list[model.Event]]
 
 
@@ -53,20 +66,47 @@ def test_windows(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
 @given(window_pipelines.replays(), st.data())
 def test_process_functions(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
     rules, _ = replay
-    check(on_spark, process_pipelines.pipeline_of(rules), replay, data, [OperatorEngine()], test_process_pipelines.everything)
+    check(
+        on_spark,
+        process_pipelines.pipeline_of(rules),
+        replay,
+        data,
+        [OperatorEngine()],
+        test_process_pipelines.everything,
+    )
 
 
 def check(
-    on_spark: OnSpark, pipeline: Pipeline, replay: Drawn, data: st.DataObject, engines: list[Engine], of: Callable[[Replayed], Any]
+    on_spark: OnSpark,
+    pipeline: Pipeline,
+    replay: Drawn,
+    data: st.DataObject,
+    engines: list[Engine],
+    of: Callable[[Replayed], Any],
 ) -> None:
     rules, events = replay
-    cuts, ranges = data.draw(cuts_of(rules)), data.draw(st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=3))
+    cuts, ranges = (
+        data.draw(cuts_of(rules)),
+        data.draw(st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=3)),
+    )
 
     def in_one_process() -> Any:
         return of(replay_pipeline(pipeline, events, rules, [], [1]))
 
     def cut_on_spark() -> Any:
-        return of(replay_pipeline(pipeline, events, rules, cuts, ranges, 3, engines=engines, state_memory=[0, 1024], transport=on_spark))
+        return of(
+            replay_pipeline(
+                pipeline,
+                events,
+                rules,
+                cuts,
+                ranges,
+                3,
+                engines=engines,
+                state_memory=[0, 1024],
+                transport=on_spark,
+            )
+        )
 
     assert or_error(cut_on_spark) == or_error(in_one_process)
 

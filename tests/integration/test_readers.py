@@ -1,4 +1,5 @@
-"""The README's SQL, taken from the README: plain Spark, DuckDB and polars give the panes, windows and timers that count, and no other row.
+"""The README's SQL, taken from the README: plain Spark, DuckDB and polars give the panes, windows and timers
+that count, and no other row.
 
 What reads here knows the tables by their paths alone.
 """
@@ -12,11 +13,20 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.tables.warehouse import Warehouse
 from tests.integration.command import driver, here
 from tests.integration.driver import Plan
 from tests.integration.facts import COUNTS, assert_as_model
-from tests.integration.stored import ROOT, TABLES, Row, Stored, live_statement, parked_statement, plain, readme_statements
+from tests.integration.stored import (
+    ROOT,
+    TABLES,
+    Row,
+    Stored,
+    live_statement,
+    parked_statement,
+    plain,
+    readme_statements,
+)
 from tests.warehouses.earlier import unpacked
 
 if TYPE_CHECKING:
@@ -29,8 +39,8 @@ TO = "2013-01-04"
 IMPOSSIBLE = """
 from dataclasses import replace
 
-from jobs.examples.departures import departures
-from jobs.pipelines import expect
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines import expect
 
 hourly = replace(departures, name="hourly", expect=[expect.between("flights", min=1000)])
 """
@@ -42,12 +52,26 @@ QUESTIONS = {
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    """Three days run and published, the second of them twice: its second run counts, between the first day's and the third's.
+    """Three days run and published, the second of them twice: its second run counts, between the first day's
+    and the third's.
 
     A rejected run of the fourth; the fourth and a half of the fifth staged and not published.
     """
     warehouse = tmp_path_factory.mktemp("readers")
-    assert here("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-06", "--warehouse", warehouse) == 0
+    assert (
+        here(
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            "2013-01-01",
+            "--to",
+            "2013-01-06",
+            "--warehouse",
+            warehouse,
+        )
+        == 0
+    )
     impossible = warehouse / "impossible.py"
     impossible.write_text(IMPOSSIBLE)
     for verb, options, pipelines, code in (
@@ -58,7 +82,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
         ("run", ("--to", "2013-01-05"), impossible, 4),
         ("run", ("--to", "2013-01-05T12:00", "--no-publish"), PIPELINES, 0),
     ):
-        done = driver(Plan(), *verb.split(), "hourly", *options, "--warehouse", warehouse, "--pipelines", pipelines)
+        done = driver(
+            Plan(), *verb.split(), "hourly", *options, "--warehouse", warehouse, "--pipelines", pipelines
+        )
         assert done.returncode == code, done.stderr
     return Stored(warehouse, "hourly")
 
@@ -70,13 +96,17 @@ def live_ids(stored: Stored) -> list[str]:
     """Run ids of the live runs, in slice order."""
     ledger = {row["seq"]: row for row in stored.ledger()}
     assert [row["kind"] for row in ledger.values()] == ["run"] * 3 + ["fork", "run", "publish", "drop"]
-    assert [ledger[seq]["slice_start"] for seq in LIVE] == sorted(row["slice_start"] for row in list(ledger.values())[:3])
+    assert [ledger[seq]["slice_start"] for seq in LIVE] == sorted(
+        row["slice_start"] for row in list(ledger.values())[:3]
+    )
     return [ledger[seq]["run_id"] for seq in LIVE]
 
 
 def on_polars(stored: Stored) -> Ask:
     context = polars.SQLContext({table: polars.scan_delta(stored.uri(table)) for table in TABLES})
-    return lambda statement: plain(context.execute(statement.replace("explode", "unnest")).collect().to_arrow())
+    return lambda statement: plain(
+        context.execute(statement.replace("explode", "unnest")).collect().to_arrow()
+    )
 
 
 def on_spark(stored: Stored, spark: "SparkSession") -> Ask:
@@ -132,14 +162,23 @@ def test_every_reader_reads_published_as_it_is(stored: Stored, spark: "SparkSess
 def test_spark_reads_the_ledger_and_every_other_table(stored: Stored, spark: "SparkSession") -> None:
     for table in (*TABLES, "attempts", "validations", "corrections", "overrides"):
         assert spark.read.format("delta").load(stored.uri(table)).count() == len(stored.rows(table)), table
-    sums = spark.read.format("delta").load(stored.uri("runs")).selectExpr(*(f"sum({name})" for name, _ in COUNTS)).first()
+    sums = (
+        spark.read.format("delta")
+        .load(stored.uri("runs"))
+        .selectExpr(*(f"sum({name})" for name, _ in COUNTS))
+        .first()
+    )
     assert list(sums) == [sum(row[name] for row in stored.ledger()) for name, _ in COUNTS]
 
 
 @pytest.mark.slow
-def test_every_reader_gives_the_rows_of_a_table_that_was_partitioned_by_an_earlier_format(tmp_path: Path, spark: "SparkSession") -> None:
+def test_every_reader_gives_the_rows_of_a_table_that_was_partitioned_by_an_earlier_format(
+    tmp_path: Path, spark: "SparkSession"
+) -> None:
     earlier = Stored(unpacked(tmp_path), "peaks")
-    before = {table: sorted(earlier.live(table), key=repr) for table in ("panes", "late_events", "quarantine")}
+    before = {
+        table: sorted(earlier.live(table), key=repr) for table in ("panes", "late_events", "quarantine")
+    }
     Warehouse.at(str(earlier.warehouse)).stored("peaks").repartition()
     for table, rows in before.items():
         assert rows and DeltaTable(earlier.uri(table)).metadata().partition_columns == []

@@ -1,4 +1,5 @@
-"""Real flights through the whole way, on Spark: however a range is cut and spread, the tables hold what the brute-force model says.
+"""Real flights through the whole way, on Spark: however a range is cut and spread, the tables hold what the
+brute-force model says.
 
 Command lines run in this process and share one Spark session.
 """
@@ -22,14 +23,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("great_expectations")
 
 FROM, TO = "2013-01-01", "2013-01-05"
-NOT_PROMISED = {"panes": {"run_id"}, "late_events": {"run_id"}, "quarantine": {"run_id"}, "published": {"revision", "run_seq"}}
+NOT_PROMISED = {
+    "panes": {"run_id"},
+    "late_events": {"run_id"},
+    "quarantine": {"run_id"},
+    "published": {"revision", "run_seq"},
+}
 
 
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with the flights that arrived in the first days of January, some of them after every range that is replayed."""
+    """A warehouse with the flights that arrived in the first days of January, some of them after every range
+    that is replayed.
+    """
     warehouse = tmp_path_factory.mktemp("flights")
-    assert here("examples", "load", "departures", "--from", FROM, "--to", "2013-01-06", "--warehouse", warehouse) == 0
+    assert (
+        here("examples", "load", "departures", "--from", FROM, "--to", "2013-01-06", "--warehouse", warehouse)
+        == 0
+    )
     return warehouse
 
 
@@ -43,7 +54,18 @@ def replayed(warehouse: Path, bounds: list[str], partitions: list[int]) -> Store
     """Replay slice after slice, slice i in partitions[i % n] key-group ranges."""
     for number, (start, to) in enumerate(itertools.pairwise(bounds)):
         count = partitions[number % len(partitions)]
-        command = ("run", "departures", "--from", start, "--to", to, "--partitions", count, "--warehouse", warehouse)
+        command = (
+            "run",
+            "departures",
+            "--from",
+            start,
+            "--to",
+            to,
+            "--partitions",
+            count,
+            "--warehouse",
+            warehouse,
+        )
         assert here(*command) == 0, command
     return Stored(warehouse, "departures")
 
@@ -58,7 +80,10 @@ def promised(stored: Stored) -> dict[str, list[Row]]:
     """All that must not depend on cuts and partitions, in an order of its own."""
     tables = {name: stored.rows(name) if name == "published" else stored.live(name) for name in NOT_PROMISED}
     kept = {
-        table: sorted(({name: value for name, value in row.items() if name not in NOT_PROMISED[table]} for row in rows), key=repr)
+        table: sorted(
+            ({name: value for name, value in row.items() if name not in NOT_PROMISED[table]} for row in rows),
+            key=repr,
+        )
         for table, rows in tables.items()
     }
     return {**kept, "state_hash": [stored.ledger()[-1]["state_hash"]]}
@@ -93,9 +118,12 @@ def test_the_snapshot_says_where_the_clock_stands(daily: Stored) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "partitions"), [(1, [1]), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2, [2, 5]), (3, [5, 1, 2])))]
+    ("seed", "partitions"),
+    [(1, [1]), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2, [2, 5]), (3, [5, 1, 2])))],
 )
-def test_other_cuts_and_partitions_do_not_show(daily: Stored, flights: Path, tmp_path: Path, seed: int, partitions: list[int]) -> None:
+def test_other_cuts_and_partitions_do_not_show(
+    daily: Stored, flights: Path, tmp_path: Path, seed: int, partitions: list[int]
+) -> None:
     other = replayed(copied(flights, tmp_path), cuts(seed), partitions)
     assert len(other.ledger()) == 4
     assert_as_model(other, TO)
@@ -107,10 +135,14 @@ def test_one_slice_over_everything_is_the_same(daily: Stored, flights: Path, tmp
     other = replayed(copied(flights, tmp_path), [FROM, TO], [2])
     assert_as_model(other, TO)
     assert promised(other) == promised(daily)
-    assert all(row["op"] == "insert" for row in other.rows("corrections")), "nothing was published before to be changed"
+    assert all(row["op"] == "insert" for row in other.rows("corrections")), (
+        "nothing was published before to be changed"
+    )
 
 
-def test_a_cut_inside_a_tick_parks_the_unfinished_tick(spark: "SparkSession", flights: Path, tmp_path: Path) -> None:
+def test_a_cut_inside_a_tick_parks_the_unfinished_tick(
+    spark: "SparkSession", flights: Path, tmp_path: Path
+) -> None:
     to = "2013-01-02T10:02:17.345"
     stored = replayed(copied(flights, tmp_path), [FROM, "2013-01-01T15:03", to], [1])
     assert_as_model(stored, to)
@@ -120,7 +152,10 @@ def test_a_cut_inside_a_tick_parks_the_unfinished_tick(spark: "SparkSession", fl
 
 @pytest.mark.slow
 def test_january_is_what_the_model_says(spark: "SparkSession", tmp_path: Path) -> None:
-    assert here("examples", "load", "departures", "--from", FROM, "--to", "2013-02-01", "--warehouse", tmp_path) == 0
+    assert (
+        here("examples", "load", "departures", "--from", FROM, "--to", "2013-02-01", "--warehouse", tmp_path)
+        == 0
+    )
     assert here("run", "departures", "--to", "2013-02-01", "--warehouse", tmp_path) == 0
     january = Stored(tmp_path, "departures")
     assert_as_model(january, "2013-02-01")
@@ -130,7 +165,13 @@ def test_january_is_what_the_model_says(spark: "SparkSession", tmp_path: Path) -
         name: sum(row[name] for row in ledger)
         for name in ("rows_read", "rows_quarantined", "windows_fired", "windows_refired", "rows_late")
     }
-    assert figures == {"rows_read": 26677, "rows_quarantined": 512, "windows_fired": 1732, "windows_refired": 3959, "rows_late": 60}
+    assert figures == {
+        "rows_read": 26677,
+        "rows_quarantined": 512,
+        "windows_fired": 1732,
+        "windows_refired": 3959,
+        "rows_late": 60,
+    }
     assert len(january.rows("published")) == 1734
     assert len(january.parked("window_state")) == ledger[-1]["windows_open"] == 22
     assert iso(ledger[-1]["watermark_out"]) == "2013-01-31T20:24:59.999000"

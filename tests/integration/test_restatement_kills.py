@@ -1,6 +1,8 @@
-"""`kill -9` of a restatement at every moment that matters: readers see the old range or the new one, and the same command goes on.
+"""`kill -9` of a restatement at every moment that matters: readers see the old range or the new one, and the
+same command goes on.
 
-Each driver is a real command line in a process of its own, which kills itself; see `tests.integration.driver`.
+Each driver is a real command line in a process of its own, which kills itself; see
+`tests.integration.driver`.
 """
 
 import shutil
@@ -19,15 +21,37 @@ from tests.integration.stored import ROOT, Row, Stored
 pytestmark = pytest.mark.slow
 
 PIPELINES = ROOT / "tests" / "integration" / "hourly.py"
-# The n-th commit of the ledger: the fork, three slices (delays of the second day are forgotten after the fourth), the publication, the end.
-COMMITS = {"the fork": 1, "the first slice": 2, "the second slice": 3, "the publication": 4, "the end of the branch": 5}
+# The n-th commit of the ledger: the fork, three slices (delays of the second day are forgotten after the
+# fourth), the publication, the end.
+COMMITS = {
+    "the fork": 1,
+    "the first slice": 2,
+    "the second slice": 3,
+    "the publication": 4,
+    "the end of the branch": 5,
+}
 
 
 @pytest.fixture(scope="module")
 def corrected(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four days, run day by day; then the delays of the second day are doubled in the source. Not to be written."""
+    """Four days, run day by day; then the delays of the second day are doubled in the source. Not to be
+    written.
+    """
     warehouse = tmp_path_factory.mktemp("corrected") / "warehouse"
-    assert here("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-06", "--warehouse", warehouse) == 0
+    assert (
+        here(
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            "2013-01-01",
+            "--to",
+            "2013-01-06",
+            "--warehouse",
+            warehouse,
+        )
+        == 0
+    )
     hourly = Stored(warehouse, "hourly")
     done = run(hourly, "run", "--to", "2013-01-05")
     assert done.returncode == 0, done.stderr
@@ -38,7 +62,9 @@ def corrected(tmp_path_factory: pytest.TempPathFactory) -> Path:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("rows", rows)
         of_day = "arrival_time >= '2013-01-02 00:00:00+00' AND arrival_time < '2013-01-03 00:00:00+00'"
-        doubled = connection.sql(f"SELECT * REPLACE ((dep_delay * 2)::INT AS dep_delay) FROM rows WHERE {of_day}").to_arrow_table()
+        doubled = connection.sql(
+            f"SELECT * REPLACE ((dep_delay * 2)::INT AS dep_delay) FROM rows WHERE {of_day}"
+        ).to_arrow_table()
     write_deltalake(uri, doubled.cast(rows.schema), mode="overwrite", predicate=day)
     return warehouse
 
@@ -63,7 +89,9 @@ def wanted(corrected: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Ro
 
 def run(hourly: Stored, *arguments: str, plan: Plan | None = None) -> Done:
     verb, *options = arguments
-    return driver(plan or Plan(), verb, "hourly", *options, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
+    return driver(
+        plan or Plan(), verb, "hourly", *options, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES
+    )
 
 
 def restate(hourly: Stored, plan: Plan) -> Done:
@@ -71,7 +99,10 @@ def restate(hourly: Stored, plan: Plan) -> Done:
 
 
 def published(hourly: Stored) -> list[Row]:
-    rows = [{name: value for name, value in row.items() if name not in ("revision", "run_seq")} for row in hourly.rows("published")]
+    rows = [
+        {name: value for name, value in row.items() if name not in ("revision", "run_seq")}
+        for row in hourly.rows("published")
+    ]
     return sorted(rows, key=lambda row: (row["origin"], row["window_start"]))
 
 
@@ -97,7 +128,9 @@ def test_a_restatement_killed_at_any_commit_is_whole_for_readers_and_the_same_co
 
 
 @pytest.mark.parametrize("table", ["corrections", "published"])
-def test_a_restatement_killed_in_its_roll_forward_shows_the_old_range_or_the_new_one(hourly: Stored, wanted: list[Row], table: str) -> None:
+def test_a_restatement_killed_in_its_roll_forward_shows_the_old_range_or_the_new_one(
+    hourly: Stored, wanted: list[Row], table: str
+) -> None:
     before = published(hourly)
     at = "between the roll-forward commits" if table == "corrections" else "after the roll-forward"
     done = restate(hourly, Plan(at=at, nth=1))

@@ -1,4 +1,5 @@
-"""Sources whose files no task may read by itself: Spark scans them, and the tables hold the same as over a plain source.
+"""Sources whose files no task may read by itself: Spark scans them, and the tables hold the same as over a
+plain source.
 
 Sources are written by Spark, as users' tables are.
 """
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from jobs.engines.inputs import pin
-from jobs.examples.departures import departures
+from slackwater.jobs.engines.inputs import pin
+from slackwater.jobs.examples.departures import departures
 from tests.integration.command import here
 from tests.integration.facts import Facts, assert_equal, facts_of_model, facts_of_tables
 from tests.integration.stored import Stored
@@ -37,12 +38,17 @@ def removed(row: int) -> bool:
 def rows(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "DataFrame":
     """The flights that arrived in the first days, as the example loads them."""
     warehouse = tmp_path_factory.mktemp("loaded")
-    assert here("examples", "load", "departures", "--from", FROM, "--to", "2013-01-04", "--warehouse", warehouse) == 0
+    assert (
+        here("examples", "load", "departures", "--from", FROM, "--to", "2013-01-04", "--warehouse", warehouse)
+        == 0
+    )
     return spark.read.format("delta").load(str(warehouse / "sources" / "departures"))
 
 
 def write_with_deletion_vectors(spark: "SparkSession", rows: "DataFrame", uri: str) -> None:
-    rows.repartition(2).sortWithinPartitions("row").write.format("delta").option("delta.enableDeletionVectors", "true").save(uri)
+    rows.repartition(2).sortWithinPartitions("row").write.format("delta").option(
+        "delta.enableDeletionVectors", "true"
+    ).save(uri)
     spark.sql(f"DELETE FROM delta.`{uri}` WHERE row % 7 = 3")
 
 
@@ -56,30 +62,42 @@ def write_plainly(spark: "SparkSession", rows: "DataFrame", uri: str) -> None:
     rows.where("row % 7 <> 3").write.format("delta").save(uri)
 
 
-WRITERS = {"plain": write_plainly, "deletion vectors": write_with_deletion_vectors, "column mapping": write_with_mapped_columns}
+WRITERS = {
+    "plain": write_plainly,
+    "deletion vectors": write_with_deletion_vectors,
+    "column mapping": write_with_mapped_columns,
+}
 
 
 def expected() -> Outcome:
     """What the model makes of the rows that are left."""
-    return brute_force.replay([event for event in flights(FROM, TO) if not removed(event.order)], departures_rules(FROM, TO))
+    return brute_force.replay(
+        [event for event in flights(FROM, TO) if not removed(event.order)], departures_rules(FROM, TO)
+    )
 
 
 def without_null_arrivals(facts: Facts) -> Facts:
     """The model can't know in which run a row without an arrival is found."""
     kept = Counter({fact: count for fact, count in facts["quarantine"].items() if fact[0] != "null_arrival"})
-    counts = facts["counts"] - Counter(dict.fromkeys(("rows_read", "rows_quarantined"), (facts["quarantine"] - kept).total()))
+    counts = facts["counts"] - Counter(
+        dict.fromkeys(("rows_read", "rows_quarantined"), (facts["quarantine"] - kept).total())
+    )
     return {**facts, "quarantine": kept, "counts": counts}
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_every_kind_of_source_gives_what_the_model_says(spark: "SparkSession", rows: "DataFrame", tmp_path: Path, kind: str) -> None:
+def test_every_kind_of_source_gives_what_the_model_says(
+    spark: "SparkSession", rows: "DataFrame", tmp_path: Path, kind: str
+) -> None:
     uri = str(tmp_path / "sources" / "departures")
     WRITERS[kind](spark, rows, uri)
     assert pin(departures.source, uri).why_not_direct == (None if kind == "plain" else kind)
     if kind == "deletion vectors":
         log = sorted((tmp_path / "sources" / "departures" / "_delta_log").glob("*.json"))
         actions = [json.loads(line) for file in log for line in file.read_text().splitlines()]
-        assert any(action.get("add", {}).get("deletionVector") for action in actions), "the deleted rows are still in their files"
+        assert any(action.get("add", {}).get("deletionVector") for action in actions), (
+            "the deleted rows are still in their files"
+        )
     assert here("run", "departures", "--to", TO, "--partitions", "2", "--warehouse", tmp_path) == 0
     assert_equal(facts_of_tables(Stored(tmp_path, "departures")), facts_of_model(expected()))
 
@@ -90,25 +108,40 @@ def test_a_row_without_an_arrival_is_quarantined_by_the_first_run_that_sees_it(
 ) -> None:
     uri = str(tmp_path / "sources" / "departures")
     WRITERS[kind](spark, rows, uri)
-    lost = rows.limit(1).selectExpr("event_time", "cast(null as timestamp) as arrival_time", *rows.columns[2:])
+    lost = rows.limit(1).selectExpr(
+        "event_time", "cast(null as timestamp) as arrival_time", *rows.columns[2:]
+    )
     for number, day in enumerate(["2013-01-02", TO], 1):
-        lost.selectExpr("*", f"{-number} as replaced").drop("row").withColumnRenamed("replaced", "row").selectExpr(
-            *(f"cast({name} as {kind_}) as {name}" for name, kind_ in rows.dtypes)
-        ).write.format("delta").mode("append").save(uri)
+        lost.selectExpr("*", f"{-number} as replaced").drop("row").withColumnRenamed(
+            "replaced", "row"
+        ).selectExpr(*(f"cast({name} as {kind_}) as {name}" for name, kind_ in rows.dtypes)).write.format(
+            "delta"
+        ).mode("append").save(uri)
         assert here("run", "departures", "--to", day, "--warehouse", tmp_path) == 0
     stored = Stored(tmp_path, "departures")
     found = [
-        (json.loads(row["row_json"])["row"], row["run_id"]) for row in stored.live("quarantine") if row["reason_code"] == "null_arrival"
+        (json.loads(row["row_json"])["row"], row["run_id"])
+        for row in stored.live("quarantine")
+        if row["reason_code"] == "null_arrival"
     ]
-    assert sorted(found, reverse=True) == [(-1, stored.ledger()[0]["run_id"]), (-2, stored.ledger()[1]["run_id"])]
+    assert sorted(found, reverse=True) == [
+        (-1, stored.ledger()[0]["run_id"]),
+        (-2, stored.ledger()[1]["run_id"]),
+    ]
     assert_equal(without_null_arrivals(facts_of_tables(stored)), facts_of_model(expected()))
 
 
-def test_the_ledger_names_the_version_that_was_read(spark: "SparkSession", rows: "DataFrame", tmp_path: Path) -> None:
+def test_the_ledger_names_the_version_that_was_read(
+    spark: "SparkSession", rows: "DataFrame", tmp_path: Path
+) -> None:
     uri = str(tmp_path / "sources" / "departures")
     write_with_deletion_vectors(spark, rows, uri)
     assert here("run", "departures", "--to", "2013-01-02", "--warehouse", tmp_path) == 0
     [row] = Stored(tmp_path, "departures").ledger()
     assert [(item["table"], item["version"], item["rows"]) for item in row["inputs"]] == [
-        ("sources/departures", DeltaTable(uri).version(), sum(not removed(event.order) for event in flights(FROM, "2013-01-02")))
+        (
+            "sources/departures",
+            DeltaTable(uri).version(),
+            sum(not removed(event.order) for event in flights(FROM, "2013-01-02")),
+        )
     ]

@@ -1,4 +1,6 @@
-"""The example `turnarounds` on Spark: sessions of aircraft are what the model says, also where a late flight joins published ones."""
+"""The example `turnarounds` on Spark: sessions of aircraft are what the model says, also where a late flight
+joins published ones.
+"""
 
 import dataclasses
 from collections import Counter
@@ -26,7 +28,12 @@ JOINED = "N703TW"  # left at 14:09 and at 16:52 UTC, and reported so at 19:49 an
 @pytest.fixture(scope="module")
 def stored(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     warehouse = tmp_path_factory.mktemp("turnarounds")
-    assert here("examples", "load", "turnarounds", "--from", FROM, "--to", "2013-01-31", "--warehouse", warehouse) == 0
+    assert (
+        here(
+            "examples", "load", "turnarounds", "--from", FROM, "--to", "2013-01-31", "--warehouse", warehouse
+        )
+        == 0
+    )
     for start, to in ((FROM, CUT), (CUT, MIDNIGHT), (MIDNIGHT, TO)):
         begin = ("--start", FROM) if start == FROM else ()
         assert here("run", "turnarounds", "--from", start, "--to", to, *begin, "--warehouse", warehouse) == 0
@@ -47,22 +54,44 @@ def model() -> Outcome:
 
 def test_panes_published_and_parked_sessions_are_what_the_model_says(stored: Stored, model: Outcome) -> None:
     found = Counter(
-        (row["tailnum"], row["window_start"], row["window_end"], row["kind"], row["firing"], *(row[name] for name in RESULTS))
+        (
+            row["tailnum"],
+            row["window_start"],
+            row["window_end"],
+            row["kind"],
+            row["firing"],
+            *(row[name] for name in RESULTS),
+        )
         for row in stored.live("panes")
     )
     assert found == Counter(
-        (pane.key, *pane.window, pane.kind, pane.firing, *((pane.results or {}).get(name) for name in RESULTS)) for pane in model.panes
+        (
+            pane.key,
+            *pane.window,
+            pane.kind,
+            pane.firing,
+            *((pane.results or {}).get(name) for name in RESULTS),
+        )
+        for pane in model.panes
     )
     published = Counter(
-        (row["tailnum"], row["window_start"], row["window_end"], *(row[name] for name in RESULTS)) for row in stored.rows("published")
+        (row["tailnum"], row["window_start"], row["window_end"], *(row[name] for name in RESULTS))
+        for row in stored.rows("published")
     )
-    assert published == Counter((pane.key, *pane.window, *(pane.results[name] for name in RESULTS)) for pane in model.published)
-    parked = Counter((row["tailnum"], row["window_start"], row["window_end"], row["elements"]) for row in stored.parked("window_state"))
+    assert published == Counter(
+        (pane.key, *pane.window, *(pane.results[name] for name in RESULTS)) for pane in model.published
+    )
+    parked = Counter(
+        (row["tailnum"], row["window_start"], row["window_end"], row["elements"])
+        for row in stored.parked("window_state")
+    )
     assert parked == Counter((window.key, *window.window, window.elements) for window in model.open_windows)
 
 
 def test_sessions_cross_midnight(stored: Stored) -> None:
-    crossing = [row for row in stored.rows("published") if row["window_start"] < ms(MIDNIGHT) < row["window_end"]]
+    crossing = [
+        row for row in stored.rows("published") if row["window_start"] < ms(MIDNIGHT) < row["window_end"]
+    ]
     assert any(row["run_seq"] == 3 for row in crossing)
     assert all(row["last_departure"] + 3 * HOUR_MS == row["window_end"] for row in crossing)
 
@@ -70,6 +99,15 @@ def test_sessions_cross_midnight(stored: Stored) -> None:
 def test_a_flight_that_reports_late_withdraws_the_published_session_that_it_joins(stored: Stored) -> None:
     changes = [row for row in stored.rows("corrections") if row["tailnum"] == JOINED]
     [withdrawn] = [row for row in changes if row["op"] == "withdraw"]
-    assert (withdrawn["seq"], withdrawn["cause"], withdrawn["old"]["departures"], withdrawn["new"]) == (2, "merge", 1, None)
-    [joined] = [row for row in stored.rows("published") if row["tailnum"] == JOINED and row["window_start"] <= withdrawn["window_start"]]
+    assert (withdrawn["seq"], withdrawn["cause"], withdrawn["old"]["departures"], withdrawn["new"]) == (
+        2,
+        "merge",
+        1,
+        None,
+    )
+    [joined] = [
+        row
+        for row in stored.rows("published")
+        if row["tailnum"] == JOINED and row["window_start"] <= withdrawn["window_start"]
+    ]
     assert joined["departures"] == 2 and joined["window_end"] >= withdrawn["window_end"]

@@ -1,5 +1,6 @@
-"""A user's own assigner, trigger, evictor and functions, from a file with a helper beside it, run on a real standalone cluster: master and
-worker in processes of their own, whose interpreter finds neither the file nor the helper nor any package of ours.
+"""A user's own assigner, trigger, evictor and functions, from a file with a helper beside it, run on a real
+standalone cluster: master and worker in processes of their own, whose interpreter finds neither the file nor
+the helper nor any package of ours.
 """
 
 import shutil
@@ -31,10 +32,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import hours_of_mine
-from jobs.examples.departures import departures
-from jobs.pipelines import Pipeline
-from windowing import Evictor, KeyedProcessFunction, ProcessWindowFunction, TimeWindow, Trigger, TriggerResult
-from windowing import ReducingStateDescriptor, ValueStateDescriptor, WindowAssigner
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing import Evictor, KeyedProcessFunction, ProcessWindowFunction, TimeWindow, Trigger, TriggerResult
+from slackwater.windowing import ReducingStateDescriptor, ValueStateDescriptor, WindowAssigner
 
 
 @dataclass(frozen=True)
@@ -127,13 +128,37 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     warehouse = tmp_path_factory.mktemp("flown") / "warehouse"
-    assert here("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-04", "--warehouse", warehouse) == 0
+    assert (
+        here(
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            "2013-01-01",
+            "--to",
+            "2013-01-04",
+            "--warehouse",
+            warehouse,
+        )
+        == 0
+    )
     return warehouse
 
 
 def run(pipeline: str, executors: dict[str, str], file: Path, flown: Path, tmp_path: Path) -> Stored:
     warehouse = shutil.copytree(flown, tmp_path / "warehouse")
-    command = ("run", pipeline, "--to", TO, "--partitions", "3", "--warehouse", warehouse, "--pipelines", file)
+    command = (
+        "run",
+        pipeline,
+        "--to",
+        TO,
+        "--partitions",
+        "3",
+        "--warehouse",
+        warehouse,
+        "--pipelines",
+        file,
+    )
     done = slackwater(*command, cwd=tmp_path, env=executors, timeout=400)
     assert done.returncode == 0, done.stderr
     return Stored(warehouse, pipeline)
@@ -141,23 +166,34 @@ def run(pipeline: str, executors: dict[str, str], file: Path, flown: Path, tmp_p
 
 def test_the_executors_interpreter_finds_nothing_of_ours(executors: dict[str, str], tmp_path: Path) -> None:
     """Else the other tests would prove nothing."""
-    program = "import importlib.util as u; import pyspark, pyarrow; print(*map(u.find_spec, ['jobs', 'windowing', 'hours_of_mine']))"
+    program = "import importlib.util as u; import pyspark, pyarrow; print(*map(u.find_spec, ['slackwater', 'hours_of_mine']))"
     command = [executors["PYSPARK_PYTHON"], "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment())
-    assert (done.returncode, done.stdout.strip()) == (0, "None None None"), done.stderr
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment()
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "None None"), done.stderr
 
 
-def test_windows_of_a_users_own_classes_run_there(executors: dict[str, str], file: Path, flown: Path, tmp_path: Path) -> None:
+def test_windows_of_a_users_own_classes_run_there(
+    executors: dict[str, str], file: Path, flown: Path, tmp_path: Path
+) -> None:
     stored = run("longest", executors, file, flown, tmp_path)
-    published = {(row["origin"], row["window_start"], row["window_end"]): row for row in stored.rows("published")}
+    published = {
+        (row["origin"], row["window_start"], row["window_end"]): row for row in stored.rows("published")
+    }
     model = {(pane.key, *pane.window): pane for pane in outcome(TO).published}
     assert {window: (row["flights"], row["longest"], row["firing"]) for window, row in published.items()} == {
-        window: (pane.results["flights"], pane.results["max_dep_delay"], pane.firing) for window, pane in model.items()
+        window: (pane.results["flights"], pane.results["max_dep_delay"], pane.firing)
+        for window, pane in model.items()
     }
-    assert all(".zip/hours_of_mine.py" in row["helper"] for row in published.values()), "it came from the archive"
+    assert all(".zip/hours_of_mine.py" in row["helper"] for row in published.values()), (
+        "it came from the archive"
+    )
 
 
-def test_a_users_process_function_runs_there(executors: dict[str, str], file: Path, flown: Path, tmp_path: Path) -> None:
+def test_a_users_process_function_runs_there(
+    executors: dict[str, str], file: Path, flown: Path, tmp_path: Path
+) -> None:
     stored = run("carriers", executors, file, flown, tmp_path)
     counted: dict[str, int] = defaultdict(int)
     for row in stored.rows("published"):

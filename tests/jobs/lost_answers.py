@@ -1,7 +1,8 @@
 """A store that makes commits and loses the answers to them. Knows nothing of what is committed.
 
-Two ways in which that looks: the request ends in an error of the network; or the client repeats its conditional put, finds the file of its
-own first try and calls it a conflict, which delta-rs, if it may retry, resolves by committing once more behind it.
+Two ways in which that looks: the request ends in an error of the network; or the client repeats its
+conditional put, finds the file of its own first try and calls it a conflict, which delta-rs, if it may retry,
+resolves by committing once more behind it.
 """
 
 from collections.abc import Iterator

@@ -12,11 +12,15 @@ from pathlib import Path
 
 
 def race(folder: Path, work: Callable[..., str], *arguments: object, processes: int = 2) -> list[str]:
-    """What `work(*arguments)` returned in each of the processes, which all start it at once and live until the last is done."""
+    """What `work(*arguments)` returned in each of the processes, which all start it at once and live until
+    the last is done.
+    """
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(processes)
     outcomes = [folder / f"outcome-{number}" for number in range(processes)]
-    started = [context.Process(target=_contend, args=(barrier, outcome, work, arguments)) for outcome in outcomes]
+    started = [
+        context.Process(target=_contend, args=(barrier, outcome, work, arguments)) for outcome in outcomes
+    ]
     for process in started:
         process.start()
     for process in started:
@@ -24,7 +28,9 @@ def race(folder: Path, work: Callable[..., str], *arguments: object, processes: 
     return [outcome.read_text() for outcome in outcomes]
 
 
-def _contend(barrier: Barrier, outcome: Path, work: Callable[..., str], arguments: tuple[object, ...]) -> None:
+def _contend(
+    barrier: Barrier, outcome: Path, work: Callable[..., str], arguments: tuple[object, ...]
+) -> None:
     try:
         barrier.wait(60)
         outcome.write_text(work(*arguments))

@@ -1,4 +1,6 @@
-"""The border between DAGs and jobs: every argument list, and manifests that are whole, missing, foreign or half."""
+"""The border between DAGs and jobs: every argument list, and manifests that are whole, missing, foreign or
+half.
+"""
 
 import json
 from dataclasses import replace
@@ -7,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobs import args
-from jobs.args import Failure, Manifest, ManifestError, read_manifest, write_manifest
+from slackwater.jobs import args
+from slackwater.jobs.args import Failure, Manifest, ManifestError, read_manifest, write_manifest
 
 MANIFEST = Manifest(
     pipeline="departures",
@@ -18,17 +20,48 @@ MANIFEST = Manifest(
     run_ids=("a1", "b2"),
     verdict="warned",
     message="2 slices staged",
-    failures=(Failure(run_id="b2", expectation="between", column_name="flights", severity="warn", observed="0", unexpected=3, checked=8),),
+    failures=(
+        Failure(
+            run_id="b2",
+            expectation="between",
+            column_name="flights",
+            severity="warn",
+            observed="0",
+            unexpected=3,
+            checked=8,
+        ),
+    ),
     slices=(("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"),),
 )
 
 
 def test_argument_lists() -> None:
     assert args.run("p", to="2013-01-02", manifest="m.json", warehouse="w", pipelines="f.py") == [
-        *("run", "p", "--to", "2013-01-02", "--no-publish", "--manifest", "m.json", "--warehouse", "w", "--pipelines", "f.py")
+        *(
+            "run",
+            "p",
+            "--to",
+            "2013-01-02",
+            "--no-publish",
+            "--manifest",
+            "m.json",
+            "--warehouse",
+            "w",
+            "--pipelines",
+            "f.py",
+        )
     ]
     assert args.publish("p", "b2", warehouse="w") == ["publish", "p", "b2", "--warehouse", "w"]
-    assert args.runs("p", since=7, warehouse="w") == ["runs", "p", "--since", "7", "--warehouse", "w", "--output", "json"]
+    assert args.runs("p", since=7, warehouse="w") == [
+        "runs",
+        "p",
+        "--since",
+        "7",
+        "--warehouse",
+        "w",
+        "--output",
+        "json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +69,16 @@ def test_argument_lists() -> None:
     [
         MANIFEST,
         replace(MANIFEST, outcome="nothing", run_id=None, run_ids=(), verdict=None, failures=(), slices=()),
-        replace(MANIFEST, outcome="lost", exit_code=5, run_id=None, run_ids=(), verdict=None, failures=(), slices=()),
+        replace(
+            MANIFEST,
+            outcome="lost",
+            exit_code=5,
+            run_id=None,
+            run_ids=(),
+            verdict=None,
+            failures=(),
+            slices=(),
+        ),
     ],
 )
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path, manifest: Manifest) -> None:
@@ -82,7 +124,10 @@ def test_a_missing_manifest_names_the_file_and_the_next_step(tmp_path: Path) -> 
 def spoilt(**changes: Any) -> str:
     whole = {
         "format": 1,
-        **{name: getattr(MANIFEST, name) for name in ("pipeline", "outcome", "exit_code", "run_id", "verdict", "message")},
+        **{
+            name: getattr(MANIFEST, name)
+            for name in ("pipeline", "outcome", "exit_code", "run_id", "verdict", "message")
+        },
         "run_ids": ["a1", "b2"],
         "failures": [],
         "slices": [["a", "b"]],

@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from jobs import errors
-from jobs.errors import SlackwaterError
-from jobs.runtime.jars import JarMismatch, JarsUnavailable
-from jobs.runtime.java import JavaNotFound
+from slackwater.jobs import errors
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.runtime.jars import JarMismatch, JarsUnavailable
+from slackwater.jobs.runtime.java import JavaNotFound
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""What spark-submit is told on our behalf, on one machine and on a cluster, and that it is told in this process's place."""
+"""What spark-submit is told on our behalf, on one machine and on a cluster, and that it is told in this
+process's place.
+"""
 
 import os
 import subprocess
@@ -7,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs import spark_submit
-from jobs.runtime.jars import spark_home
-from jobs.runtime.packaging import SubmitSettings
+from slackwater.jobs import spark_submit
+from slackwater.jobs.runtime.jars import spark_home
+from slackwater.jobs.runtime.packaging import SubmitSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = SubmitSettings(
@@ -30,7 +32,9 @@ def test_the_callers_settings_come_after_ours() -> None:
     assert told[-len(LOCAL) :] == LOCAL
 
 
-@pytest.mark.parametrize(("arguments", "bound"), [(LOCAL, True), (["job.py"], True), (CLUSTER, False), (TEST_CLUSTER, False)])
+@pytest.mark.parametrize(
+    ("arguments", "bound"), [(LOCAL, True), (["job.py"], True), (CLUSTER, False), (TEST_CLUSTER, False)]
+)
 def test_only_a_job_on_this_machine_is_bound_to_loopback(arguments: list[str], bound: bool) -> None:
     assert ("spark.driver.bindAddress=127.0.0.1" in spark_submit.command(arguments, SETTINGS)) is bound
     assert ("SPARK_LOCAL_IP" in spark_submit.environment(arguments, SETTINGS, {})) is bound
@@ -38,7 +42,10 @@ def test_only_a_job_on_this_machine_is_bound_to_loopback(arguments: list[str], b
 
 def test_a_python_of_the_clusters_nodes_stays_on_a_cluster_alone() -> None:
     nodes = {"PYSPARK_PYTHON": "/nodes/python", "SPARK_HOME": "/another/spark"}
-    assert spark_submit.environment(CLUSTER, SETTINGS, nodes) == {"PYSPARK_PYTHON": "/nodes/python", "SPARK_HOME": str(spark_home())}
+    assert spark_submit.environment(CLUSTER, SETTINGS, nodes) == {
+        "PYSPARK_PYTHON": "/nodes/python",
+        "SPARK_HOME": str(spark_home()),
+    }
     assert spark_submit.environment(LOCAL, SETTINGS, nodes)["PYSPARK_PYTHON"] == "/env/python"
 
 
@@ -53,14 +60,20 @@ def test_the_script_finds_the_environment_that_is_named(tmp_path: Path) -> None:
         text=True,
     )
     said, _ = started.communicate(timeout=30)
-    assert said.splitlines() == ["-m jobs.spark_submit --version", str(started.pid)], "whoever kills the script must kill what it started"
+    assert said.splitlines() == ["-m slackwater.jobs.spark_submit --version", str(started.pid)], (
+        "whoever kills the script must kill what it started"
+    )
 
 
 @pytest.mark.spark
 def test_the_real_spark_submit_answers_from_this_environment() -> None:
     done = subprocess.run(
         [ROOT / "infra" / "spark-submit", "--version"],
-        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "SLACKWATER_SPARK_BIN": str(Path(sys.executable).parent)},
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ["HOME"],
+            "SLACKWATER_SPARK_BIN": str(Path(sys.executable).parent),
+        },
         capture_output=True,
         text=True,
         check=False,

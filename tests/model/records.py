@@ -1,6 +1,7 @@
 """What goes into the model and what comes out: rows, rules, and the records that one replay leaves.
 
-Values only. Must not import windowing or jobs. Times are integers in milliseconds, UTC; ranges and windows are half-open [start, end).
+Values only. Must not import windowing or jobs. Times are integers in milliseconds, UTC; ranges and windows
+are half-open [start, end).
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -56,10 +57,11 @@ class Session:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """`function` is count, sum, mean, min, max, variance, stddev (of a sample), first, last or count_distinct.
+    """`function` is count, sum, mean, min, max, variance, stddev (of a sample), first, last or
+    count_distinct.
 
-    count() has no column and counts rows, count(column) those that are not null. `keeps` says which rows count at all, `rank` what first
-    and last mean.
+    count() has no column and counts rows, count(column) those that are not null. `keeps` says which rows
+    count at all, `rank` what first and last mean.
     """
 
     name: str
@@ -71,7 +73,9 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Replay:
-    """What to replay: the range [start, to) of arrivals and the pipeline's rules. idle_timeout None: no source partition is ever idle."""
+    """What to replay: the range [start, to) of arrivals and the pipeline's rules. idle_timeout None: no
+    source partition is ever idle.
+    """
 
     start: int
     to: int
@@ -86,9 +90,11 @@ class Replay:
 
 @dataclass(frozen=True)
 class Pane:
-    """One firing. `tick_end` is set when a timer fired it, `cause_arrival` when an element did. Withdrawn: elements 0, results None.
+    """One firing. `tick_end` is set when a timer fired it, `cause_arrival` when an element did. Withdrawn:
+    elements 0, results None.
 
-    `members` are the window's events in processing order (not in Flink's list-state order, which a session merge changes).
+    `members` are the window's events in processing order (not in Flink's list-state order, which a session
+    merge changes).
     """
 
     key: object
@@ -124,7 +130,8 @@ class QuarantinedRow:
 
 @dataclass(frozen=True)
 class OpenWindow:
-    """A window that is neither cleaned up nor absorbed at `to`; `results` are those that it would have if it fired now.
+    """A window that is neither cleaned up nor absorbed at `to`; `results` are those that it would have if it
+    fired now.
 
     `last_fired_at` is the clock of its newest firing: the tick end, or the arrival of the late element.
     """
@@ -153,7 +160,9 @@ class Timer:
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """Of one source partition at `to`, over all of its usable events. `idle` is the verdict of the last finished tick end."""
+    """Of one source partition at `to`, over all of its usable events. `idle` is the verdict of the last
+    finished tick end.
+    """
 
     source: Hashable
     max_event_time: int
@@ -165,9 +174,10 @@ class SourceProgress:
 class Counts:
     """read = accepted + late + unassigned + quarantined; windows open = opened − merged − cleaned.
 
-    `windows_merged` counts windows that had fired and were absorbed by a merge; `windows_opened` counts windows made by a merge too, but
-    not those that were absorbed before they fired. `assignments_missed` are the late windows of accepted elements. With these triggers
-    each element is in a firing before its window is cleaned up.
+    `windows_merged` counts windows that had fired and were absorbed by a merge; `windows_opened` counts
+    windows made by a merge too, but not those that were absorbed before they fired. `assignments_missed` are
+    the late windows of accepted elements. With these triggers each element is in a firing before its window
+    is cleaned up.
     """
 
     read: int = 0
@@ -185,9 +195,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that one replay leaves. `timeline` holds (tick end, watermark) where the watermark changed; `unfinished_tick` = start of the
-    tick that `to` cuts, None when `to` is a tick end; `published` = the newest firing of each window, in order of (key, window).
-    Panes stand in the order of their firings; the order of those that one tick end fires means nothing."""
+    """All that one replay leaves. `timeline` holds (tick end, watermark) where the watermark changed;
+    `unfinished_tick` = start of the tick that `to` cuts, None when `to` is a tick end; `published` = the
+    newest firing of each window, in order of (key, window). Panes stand in the order of their firings; the
+    order of those that one tick end fires means nothing."""
 
     panes: tuple[Pane, ...]
     published: tuple[Pane, ...]

@@ -1,1 +1,3 @@
-"""Promises that hold for every pipeline, input and cut, held by random search through the real planner, engine and codecs."""
+"""Promises that hold for every pipeline, input and cut, held by random search through the real planner,
+engine and codecs.
+"""

@@ -1,4 +1,5 @@
-"""What a pipeline must give: the windowing core itself, run on one key at a time over the whole range, without slices, ranges or tables.
+"""What a pipeline must give: the windowing core itself, run on one key at a time over the whole range,
+without slices, ranges or tables.
 
 The core is held by Flink's traces; watermarks and the judging of rows are the brute-force model's.
 """
@@ -11,18 +12,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.engines.inputs import to_datetime
-from jobs.pipelines import Pipeline
-from jobs.pipelines.windows import window_config
+from slackwater.jobs.engines.inputs import to_datetime
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.windows import window_config
+from slackwater.windowing import GLOBAL_WINDOW, AggregateFunction
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.operator_output import SkipReason
+from slackwater.windowing.runtime.window_operator import window_operator
 from tests.model import brute_force
 from tests.model import records as model
 from tests.properties.slices import AGGREGATES, SELECT
-from windowing import GLOBAL_WINDOW, AggregateFunction
-from windowing.java import LONG_MAX, LONG_MIN
-from windowing.key_types import STRING
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.operator_output import SkipReason
-from windowing.runtime.window_operator import window_operator
 
 Element = namedtuple("Element", ["event_time", "arrival_time", "source", "row", "key", "x", "y"])
 
@@ -37,16 +38,24 @@ class Expected:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def expected(pipeline: Pipeline, events: Sequence[model.Event], rules: model.Replay, timeline: Any = None) -> Expected:
-    """All that the range leaves. Raises what the core raises. `timeline` is given when it is that of other events than these."""
+def expected(
+    pipeline: Pipeline, events: Sequence[model.Event], rules: model.Replay, timeline: Any = None
+) -> Expected:
+    """All that the range leaves. Raises what the core raises. `timeline` is given when it is that of other
+    events than these.
+    """
     timeline = brute_force.replay(events, rules).timeline if timeline is None else timeline
     result = Expected()
-    read = [event for event in events if event.arrival is not None and rules.start <= event.arrival < rules.to]
+    read = [
+        event for event in events if event.arrival is not None and rules.start <= event.arrival < rules.to
+    ]
     usable = [event for event in read if brute_force.quarantine_reason(event, rules) is None]
     result.counts["rows_read"] = len(read)
     result.counts["rows_quarantined"] = len(read) - len(usable)
     for key in sorted({event.key for event in usable}):
-        mine = sorted((event for event in usable if event.key == key), key=lambda event: (event.arrival, event.order))
+        mine = sorted(
+            (event for event in usable if event.key == key), key=lambda event: (event.arrival, event.order)
+        )
         _Key(pipeline, key, rules, result).replay(mine, timeline)
     return result
 
@@ -62,7 +71,10 @@ class _Select(AggregateFunction):
 
     def get_result(self, accumulator: list[Any]) -> Any:
         members = [
-            model.Event(_in_ms(e.event_time), _in_ms(e.arrival_time), e.source, e.row, e.key, {"x": e.x, "y": e.y}) for e in accumulator
+            model.Event(
+                _in_ms(e.event_time), _in_ms(e.arrival_time), e.source, e.row, e.key, {"x": e.x, "y": e.y}
+            )
+            for e in accumulator
         ]
         return brute_force.aggregate(members, AGGREGATES)
 
@@ -94,11 +106,21 @@ class _Key:
             while rises and rises[0][0] <= event.arrival:
                 self.rise(*rises.pop(0))
             self.move(event.arrival)
-            values = {"x": event.values["x"], "y": None if event.values["y"] is None else event.values["y"] + 0.0}
+            values = {
+                "x": event.values["x"],
+                "y": None if event.values["y"] is None else event.values["y"] + 0.0,
+            }
             self.row = event.order if isinstance(event.order, int) else event.order[1]
             # Named after the real arrival, which a folded row keeps.
             arrival = event.order[0] if isinstance(event.order, tuple) else event.arrival
-            element = Element(to_datetime(event.event_time), to_datetime(arrival), event.source, self.row, event.key, **values)
+            element = Element(
+                to_datetime(event.event_time),
+                to_datetime(arrival),
+                event.source,
+                self.row,
+                event.key,
+                **values,
+            )
             self.operator.process_element(self.key, element, event.event_time)
         while rises:
             self.rise(*rises.pop(0))
@@ -117,7 +139,9 @@ class _Key:
     def element_added(self, key: Any, window: Any, value: Any, timestamp: int) -> None:
         self.elements[window] += 1
 
-    def element_skipped(self, key: Any, value: Any, timestamp: int, reason: SkipReason, missed: Sequence[Any]) -> None:
+    def element_skipped(
+        self, key: Any, value: Any, timestamp: int, reason: SkipReason, missed: Sequence[Any]
+    ) -> None:
         self.result.counts["rows_late" if reason is SkipReason.LATE else "rows_unassigned"] += 1
         if reason is SkipReason.LATE:
             self.result.late[self.row] += 1
@@ -148,7 +172,9 @@ class _Key:
         results = row_of(value, names)
         place = (key, *bounds(window), self.firings[window], self.ordinal, kind)
         shown = tuple(results[name] for name in self.pipeline.results)
-        self.result.panes[repr((*place, *shown, self.elements[window], self.shown_watermark, tick_end, cause))] += 1
+        self.result.panes[
+            repr((*place, *shown, self.elements[window], self.shown_watermark, tick_end, cause))
+        ] += 1
         self.ordinal += 1
 
     @property
@@ -164,7 +190,9 @@ class _Key:
         firing = None if self.firing is None else self.firings[window]
         shown = tuple(values[name] for name in columns if name != "key")
         stamp = None if timestamp == LONG_MAX else timestamp
-        self.result.sides[repr((tag, key, *bounds(window), firing, self.side_ordinals[tag], stamp, *shown))] += 1
+        self.result.sides[
+            repr((tag, key, *bounds(window), firing, self.side_ordinals[tag], stamp, *shown))
+        ] += 1
         self.side_ordinals[tag] += 1
 
     def firing_ended(self, key: Any, window: Any) -> None:

@@ -1,5 +1,5 @@
-"""A KeyedProcessFunction with every kind of state and timer, pipelines that run it, and what they must give: the operator itself, run on
-one key at a time over the whole range, without slices, ranges or tables.
+"""A KeyedProcessFunction with every kind of state and timer, pipelines that run it, and what they must give:
+the operator itself, run on one key at a time over the whole range, without slices, ranges or tables.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from jobs.engines.inputs import to_datetime
-from jobs.pipelines import DeltaSource, Pipeline
-from tests.model import brute_force
-from tests.model import records as model
-from windowing import (
+from slackwater.jobs.engines.inputs import to_datetime
+from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.windowing import (
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -22,16 +20,20 @@ from windowing import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from windowing.java import LONG_MAX, LONG_MIN
-from windowing.key_types import STRING
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from tests.model import brute_force
+from tests.model import records as model
 
 Element = namedtuple("Element", ["event_time", "arrival_time", "source", "row", "key", "x", "y"])
 
 
 class Watch(KeyedProcessFunction):
-    """Remembers what it has seen in typed and untyped state, sets and deletes timers of both domains, and raises when asked to."""
+    """Remembers what it has seen in typed and untyped state, sets and deletes timers of both domains, and
+    raises when asked to.
+    """
 
     states = (
         ValueStateDescriptor("total", sql_type="long"),
@@ -112,7 +114,13 @@ def pipeline_of(rules: model.Replay, **changes: Any) -> Pipeline:
         watermarks = watermarks.with_idleness(ms(rules.idle_timeout))
     declared: dict[str, Any] = {
         "name": "random",
-        "source": DeltaSource("events", event_time="event_time", arrival_time="arrival_time", source_partition="source", order_by="row"),
+        "source": DeltaSource(
+            "events",
+            event_time="event_time",
+            arrival_time="arrival_time",
+            source_partition="source",
+            order_by="row",
+        ),
         "watermarks": watermarks,
         "key_by": "key",
         "process": Watch(),
@@ -135,14 +143,20 @@ class Expected:
     accepted: int = 0
 
 
-def expected(function: KeyedProcessFunction, events: Sequence[model.Event], rules: model.Replay, timeline: Any = None) -> Expected:
+def expected(
+    function: KeyedProcessFunction, events: Sequence[model.Event], rules: model.Replay, timeline: Any = None
+) -> Expected:
     """What the core leaves of the usable events. `timeline` is that of other events than these."""
     result = Expected()
     rises = brute_force.replay(events, rules).timeline if timeline is None else timeline
-    read = [event for event in events if event.arrival is not None and rules.start <= event.arrival < rules.to]
+    read = [
+        event for event in events if event.arrival is not None and rules.start <= event.arrival < rules.to
+    ]
     usable = [event for event in read if brute_force.quarantine_reason(event, rules) is None]
     for key in sorted({event.key for event in usable}):
-        mine = sorted((event for event in usable if event.key == key), key=lambda event: (event.arrival, event.order))
+        mine = sorted(
+            (event for event in usable if event.key == key), key=lambda event: (event.arrival, event.order)
+        )
         _Key(function, key, rules, result).replay(mine, rises)
     result.accepted = len(usable)
     return result
@@ -151,7 +165,9 @@ def expected(function: KeyedProcessFunction, events: Sequence[model.Event], rule
 class _Key:
     """One key's operator and its output."""
 
-    def __init__(self, function: KeyedProcessFunction, key: Any, rules: model.Replay, result: Expected) -> None:
+    def __init__(
+        self, function: KeyedProcessFunction, key: Any, rules: model.Replay, result: Expected
+    ) -> None:
         self.key, self.rules, self.result = key, rules, result
         self.clock = ReplayProcessingTimeService(rules.start)
         self.operator = KeyedProcessOperator(function, STRING, self, self.clock)
@@ -168,8 +184,13 @@ class _Key:
             self.clock.advance_to(event.arrival)
             arrival = event.order[0] if isinstance(event.order, tuple) else event.arrival
             row = event.order[1] if isinstance(event.order, tuple) else event.order
-            values = {"x": event.values["x"], "y": None if event.values["y"] is None else event.values["y"] + 0.0}
-            element = Element(to_datetime(event.event_time), to_datetime(arrival), event.source, row, event.key, **values)
+            values = {
+                "x": event.values["x"],
+                "y": None if event.values["y"] is None else event.values["y"] + 0.0,
+            }
+            element = Element(
+                to_datetime(event.event_time), to_datetime(arrival), event.source, row, event.key, **values
+            )
             self.cause = event.arrival
             self.operator.process_element(self.key, element, event.event_time)
             self.cause = None
@@ -202,12 +223,16 @@ class _Key:
         raise AssertionError("nothing is late")
 
     def side(self, tag: str, value: Any, timestamp: int | None, window: Any, key: Any) -> None:
-        values = (value["sources"], (value["seen_at"] - to_datetime(0)) // timedelta(milliseconds=1)) if tag == "totals" else value[1:]
+        values = (
+            (value["sources"], (value["seen_at"] - to_datetime(0)) // timedelta(milliseconds=1))
+            if tag == "totals"
+            else value[1:]
+        )
         self.result.sides[tag, key, timestamp, values] += 1
 
 
 def _all_key_groups() -> Any:
-    from windowing.key_groups import KeyGroupRange
+    from slackwater.windowing.key_groups import KeyGroupRange
 
     return KeyGroupRange(0, 127)
 

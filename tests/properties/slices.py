@@ -1,6 +1,8 @@
-"""Replays random events slice after slice, in one process, through the engine and its codecs, and reads back what the tables would hold.
+"""Replays random events slice after slice, in one process, through the engine and its codecs, and reads back
+what the tables would hold.
 
-Not a test: the part that the properties share. Parked state goes from slice to slice as Parquet files, as in a run.
+Not a test: the part that the properties share. Parked state goes from slice to slice as Parquet files, as in
+a run.
 """
 
 import itertools
@@ -14,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.engines.inputs import EPOCH, InputFile, PinnedSource, to_datetime
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.progress import Progress, timeline_of
-from jobs.engines.replay import Engine, Outcome, Replay
-from jobs.engines.rows import Judge
-from jobs.engines.transport import InProcess, SliceScan, Transport
-from jobs.pipelines import (
+from slackwater.jobs.engines.inputs import EPOCH, InputFile, PinnedSource, to_datetime
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.progress import Progress, timeline_of
+from slackwater.jobs.engines.replay import Engine, Outcome, Replay
+from slackwater.jobs.engines.rows import Judge
+from slackwater.jobs.engines.transport import InProcess, SliceScan, Transport
+from slackwater.jobs.pipelines import (
     DeltaSource,
     Pipeline,
     approx_distinct,
@@ -36,14 +38,13 @@ from jobs.pipelines import (
     sum,
     variance,
 )
-from jobs.protocol.close import final_timeline
-from jobs.protocol.shapes import shape_of
-from jobs.protocol.validation import check_assignments
-from jobs.tables.delta import write_file
-from jobs.tables.schemas import side_table, table_schemas
-from jobs.tables.staging import stack
-from tests.model import records as model
-from windowing import (
+from slackwater.jobs.protocol.close import final_timeline
+from slackwater.jobs.protocol.shapes import shape_of
+from slackwater.jobs.protocol.validation import check_assignments
+from slackwater.jobs.tables.delta import write_file
+from slackwater.jobs.tables.schemas import side_table, table_schemas
+from slackwater.jobs.tables.staging import stack
+from slackwater.windowing import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     PurgingTrigger,
@@ -51,6 +52,7 @@ from windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from tests.model import records as model
 
 SELECT = {
     "n": count(),
@@ -68,7 +70,8 @@ SELECT = {
     "earliest": first("y", by="arrival", where="x <= 0"),
     "newest": last("x", by="arrival"),
 }
-# What is approximate has no brute force here: it must not depend on cuts and parallelism, and its errors are measured elsewhere.
+# What is approximate has no brute force here: it must not depend on cuts and parallelism, and its errors are
+# measured elsewhere.
 APPROXIMATE = {"about": approx_distinct("y", precision=4), "median": approx_quantile("x", 0.5)}
 _CONDITIONS = {
     None: lambda event: True,
@@ -83,8 +86,15 @@ def _arrived(event: model.Event) -> tuple:
     return event.order if isinstance(event.order, tuple) else (event.arrival, event.order)
 
 
-_RANKS = {None: _arrived, "arrival": _arrived, "event_time": lambda event: (event.event_time, *_arrived(event))}
-AGGREGATES = tuple(model.Aggregate(name, item.kind, item.column, _CONDITIONS[item.where], _RANKS[item.by]) for name, item in SELECT.items())
+_RANKS = {
+    None: _arrived,
+    "arrival": _arrived,
+    "event_time": lambda event: (event.event_time, *_arrived(event)),
+}
+AGGREGATES = tuple(
+    model.Aggregate(name, item.kind, item.column, _CONDITIONS[item.where], _RANKS[item.by])
+    for name, item in SELECT.items()
+)
 SCHEMA = pa.schema(
     [
         ("event_time", pa.timestamp("us", tz="UTC")),
@@ -130,7 +140,13 @@ def declared(rules: model.Replay, **declarations: Any) -> Pipeline:
         watermarks = watermarks.with_idleness(ms(rules.idle_timeout))
     return Pipeline(
         name="random",
-        source=DeltaSource("events", event_time="event_time", arrival_time="arrival_time", source_partition="source", order_by="row"),
+        source=DeltaSource(
+            "events",
+            event_time="event_time",
+            arrival_time="arrival_time",
+            source_partition="source",
+            order_by="row",
+        ),
         watermarks=watermarks,
         key_by="key",
         allowed_lateness=ms(rules.allowed_lateness),
@@ -142,7 +158,9 @@ def declared(rules: model.Replay, **declarations: Any) -> Pipeline:
 
 @dataclass
 class Replayed:
-    """What all slices left together; rows as plain dicts, times in milliseconds. `hashes` are those of output and state, slice by slice."""
+    """What all slices left together; rows as plain dicts, times in milliseconds. `hashes` are those of output
+    and state, slice by slice.
+    """
 
     panes: list[dict] = field(default_factory=list)
     sides: dict[str, list[dict]] = field(default_factory=dict)
@@ -169,10 +187,13 @@ def replay_slices(
 ) -> Replayed:
     """Replay [rules.start, rules.to) cut at `cuts`, slice i with ranges[i % n] key-group ranges.
 
-    From `file_rows` rows on, a task writes its rows of a table as a file of its own. `appears[j]` is the slice whose run is the first to
-    find event j in the source; by default all are there from the start. `latenesses[i]` is declared for slice i instead of the rules'.
+    From `file_rows` rows on, a task writes its rows of a table as a file of its own. `appears[j]` is the
+    slice whose run is the first to find event j in the source; by default all are there from the start.
+    `latenesses[i]` is declared for slice i instead of the rules'.
     """
-    return replay_pipeline(pipeline_of(rules, purging), events, rules, cuts, ranges, file_rows, appears, latenesses)
+    return replay_pipeline(
+        pipeline_of(rules, purging), events, rules, cuts, ranges, file_rows, appears, latenesses
+    )
 
 
 def replay_pipeline(
@@ -191,10 +212,11 @@ def replay_pipeline(
     closes: bool = False,
     transport: Transport | None = None,
 ) -> Replayed:
-    """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and ends.
-    For slice i the declarations settings[i] stand instead of the pipeline's.
-    Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB. With `closes` the final watermark
-    comes behind the last one. Tasks run on `transport`, by default in this process.
+    """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and
+    ends. For slice i the declarations settings[i] stand instead of the pipeline's.
+    Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB. With
+    `closes` the final watermark comes behind the last one. Tasks run on `transport`, by default in this
+    process.
     """
     with tempfile.TemporaryDirectory() as folder:
         replaying = _Replaying(pipeline, events, rules, file_rows, appears or [0] * len(events), Path(folder))
@@ -207,7 +229,13 @@ def replay_pipeline(
 
 class _Replaying:
     def __init__(
-        self, pipeline: Pipeline, events: Sequence[model.Event], rules: model.Replay, file_rows: int, appears: Sequence[int], folder: Path
+        self,
+        pipeline: Pipeline,
+        events: Sequence[model.Event],
+        rules: model.Replay,
+        file_rows: int,
+        appears: Sequence[int],
+        folder: Path,
     ) -> None:
         self.folder = folder
         self.file_rows = file_rows
@@ -222,7 +250,11 @@ class _Replaying:
         self.files: list[tuple[int, InputFile]] = []
         for since in sorted(set(appears)):
             for half in (0, 1):
-                there = [_row(event) for number, event in enumerate(events) if appears[number] == since and number % 2 == half]
+                there = [
+                    _row(event)
+                    for number, event in enumerate(events)
+                    if appears[number] == since and number % 2 == half
+                ]
                 path = f"since-{since}-{half}.parquet"
                 pq.write_table(pa.Table.from_pylist(there, schema=SCHEMA), source / path)
                 self.files.append((since, InputFile(path, (), len(there), 1, True)))
@@ -237,8 +269,20 @@ class _Replaying:
         slices = [*itertools.pairwise(bounds), *([(bounds[-1], bounds[-1])] if self.closes else [])]
         for number, (from_ms, to_ms) in enumerate(slices):
             is_close = from_ms == to_ms
-            files = tuple(replace(file, may_hold_unread=first == number) for first, file in self.files if first <= number and not is_close)
-            scan = SliceScan(self.source, files, tuple(SCHEMA.names), self.pipeline.source.arrival_time, from_ms, to_ms, self.start)
+            files = tuple(
+                replace(file, may_hold_unread=first == number)
+                for first, file in self.files
+                if first <= number and not is_close
+            )
+            scan = SliceScan(
+                self.source,
+                files,
+                tuple(SCHEMA.names),
+                self.pipeline.source.arrival_time,
+                from_ms,
+                to_ms,
+                self.start,
+            )
             pipeline, before = self._declared(number), self._declared(max(number - 1, 0))
             if self.settings is not None:
                 progress = replace(progress, collected=progress.mark(before.allowed_lateness_ms))
@@ -250,10 +294,14 @@ class _Replaying:
             progress = Progress.from_table(progress.to_table("r"))
             parallelism = ranges[number % len(ranges)]
             run_id = f"r{number}"
-            replay = Replay(pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows)
+            replay = Replay(
+                pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows
+            )
             replay = replace(replay, state_memory_mb=self.state_memory[number % len(self.state_memory)])
             outcome = engines[number % len(engines)].replay(replay, self.transport)
-            state = {name: self._park(name, number, outcome) for name in ("window_state", "keyed_state", "timers")}
+            state = {
+                name: self._park(name, number, outcome) for name in ("window_state", "keyed_state", "timers")
+            }
             self._note(result, outcome)
         table = progress.to_table("r")
         outcome.state_hash.add("source_progress", table, without=("run_id",))
@@ -282,14 +330,18 @@ class _Replaying:
             assert balance.passed, balance.observed
         result.panes += _plain(self._stacked("panes", outcome))
         for name in ("late_events", "quarantine"):
-            assert self.file_rows > 1 or not outcome.rows.get(name), "rows that are many do not come to the driver"
+            assert self.file_rows > 1 or not outcome.rows.get(name), (
+                "rows that are many do not come to the driver"
+            )
         result.late += _plain(self._stacked("late_events", outcome))
         for tag in self.pipeline.sides:
             result.sides.setdefault(tag, []).extend(_plain(self._stacked(side_table(tag), outcome)))
         result.hashes.append((str(outcome.output_hash), str(outcome.state_hash)))
         result.quarantined += _plain(self._stacked("quarantine", outcome))
         for name, value in outcome.counts.items():
-            result.counts[name] = value if name in ("windows_open", "timers_pending") else result.counts.get(name, 0) + value
+            result.counts[name] = (
+                value if name in ("windows_open", "timers_pending") else result.counts.get(name, 0) + value
+            )
 
 
 def _row(event: model.Event) -> dict:

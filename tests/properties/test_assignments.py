@@ -1,8 +1,9 @@
-"""Each (element, window) assignment that was accepted is accounted for, whatever a lineage has been through: it is in the open window's
-contents, or in the live firing that counts. Histories of runs, restatements and redrives, between which the allowed lateness changes.
+"""Each (element, window) assignment that was accepted is accounted for, whatever a lineage has been through:
+it is in the open window's contents, or in the live firing that counts. Histories of runs, restatements and
+redrives, between which the allowed lateness changes.
 
-Every row of the source has a bit of its own, so a sum says which rows it holds. What is counted stands in the tables alone; what is
-published is held against the brute-force model, too.
+Every row of the source has a bit of its own, so a sum says which rows it holds. What is counted stands in the
+tables alone; what is published is held against the brute-force model, too.
 """
 
 import tempfile
@@ -18,17 +19,22 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.operator import OperatorEngine
-from jobs.pipelines import count
-from jobs.pipelines import sum as sum_of
-from jobs.tables.overrides import OverridesReader
-from jobs.tables.staging import read_staged
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.pipelines import agg
+from slackwater.jobs.tables.overrides import OverridesReader
+from slackwater.jobs.tables.staging import read_staged
+from slackwater.windowing import (
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, moment, ms
 from tests.jobs.protocol.test_redrive import redrive, restate
 from tests.model import brute_force
 from tests.model import records as model
-from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 pytestmark = pytest.mark.slow
 
@@ -41,9 +47,14 @@ WINDOWS = {
     "session": (EventTimeSessionWindows.with_gap(HOUR), model.Session(HOUR_MS), 1),
 }
 
-# Hours of delay, hours into the slice, key. The last row of a slice is one in time, which moves the watermark.
+# Hours of delay, hours into the slice, key. The last row of a slice is one in time, which moves the
+# watermark.
 rows_of_a_slice = st.lists(
-    st.tuples(st.sampled_from([0.1, 2, 5, 7, 9, 14]), st.sampled_from([0.0, 0.3, 1.5, 2.7]), st.sampled_from("ab")), min_size=1, max_size=5
+    st.tuples(
+        st.sampled_from([0.1, 2, 5, 7, 9, 14]), st.sampled_from([0.0, 0.3, 1.5, 2.7]), st.sampled_from("ab")
+    ),
+    min_size=1,
+    max_size=5,
 )
 steps = st.lists(
     st.one_of(
@@ -97,7 +108,9 @@ class History:
         if late:
             restate(self.world, done := redrive(self.world))
             assert len(done.overrides) + done.taken == len(late)
-            assert not late & {row["row"] for row in self.world.live("late_events")}, "what is redriven is taken"
+            assert not late & {row["row"] for row in self.world.live("late_events")}, (
+                "what is redriven is taken"
+            )
 
     def restate(self, first: int, slices: int) -> None:
         if first < self.reached:
@@ -118,12 +131,16 @@ class History:
             if not purges:
                 firings.clear()
             firings.append(pane["total"] or 0)  # a withdrawn session has none
-        for row in read_staged(world.tables, "window_state", live[-1].files.get("window_state", ())).to_pylist():
+        for row in read_staged(
+            world.tables, "window_state", live[-1].files.get("window_state", ())
+        ).to_pylist():
             window, held = (row["k"], row["window_start"], row["window_end"]), int(row["total__sum"] or 0)
             if purges:
                 fired.setdefault(window, []).append(held)
             else:
-                assert all(not total & ~held for total in fired.get(window, ())), "an open window holds what it has fired"
+                assert all(not total & ~held for total in fired.get(window, ())), (
+                    "an open window holds what it has fired"
+                )
                 fired[window] = [held]
         for totals in fired.values():
             yield from totals
@@ -133,16 +150,22 @@ class History:
         held = Counter(event.row for total in self.pieces(purges) for event in self.events if total & event.x)
         late = {row["row"] for row in self.world.live("late_events")}
         assert set(held) == {event.row for event in self.events} - late
-        accepted, missed = (sum(getattr(row, name) for row in live) for name in ("rows_accepted", "assignments_missed"))
+        accepted, missed = (
+            sum(getattr(row, name) for row in live) for name in ("rows_accepted", "assignments_missed")
+        )
         assert len(held) == accepted
         assert held.total() == accepted * windows_of_an_element - missed
         assert max(held.values()) <= windows_of_an_element
 
     def published_by_the_model(self, assigner: Any) -> dict[Any, tuple[int, int]]:
-        """Window → rows and their sum, of one replay over the rows with their new arrivals and each live run's lateness."""
+        """Window → rows and their sum, of one replay over the rows with their new arrivals and each live
+        run's lateness.
+        """
         live = self.world.ledger.live_runs(self.world.main)
         latenesses = {
-            ms((row.slice_start - moment(0)) / HOUR): self.latenesses[row.config_hash or ""] * HOUR_MS for row in live if row.slice_start
+            ms((row.slice_start - moment(0)) / HOUR): self.latenesses[row.config_hash or ""] * HOUR_MS
+            for row in live
+            if row.slice_start
         }
         overrides = OverridesReader(self.world.tables["overrides"]).rows()
         moved = {row.true_arrival: row.arrival_time for row in overrides}
@@ -150,7 +173,9 @@ class History:
         for event in self.events:
             arrival = moment(event.arrival or 0)
             arrival_ms = ms((moved.get(arrival, arrival) - moment(0)) / HOUR)
-            events.append(model.Event(ms(event.event), arrival_ms, "", (arrival, event.row), event.key, {"x": event.x}))
+            events.append(
+                model.Event(ms(event.event), arrival_ms, "", (arrival, event.row), event.key, {"x": event.x})
+            )
         rules = model.Replay(
             start=ms(0),
             to=ms(self.reached * LENGTH),
@@ -160,8 +185,14 @@ class History:
             allowed_lateness=latenesses[ms(0)],
             aggregates=(model.Aggregate("n", "count"), model.Aggregate("total", "sum", "x")),
         )
-        found = brute_force.replay(events, rules, {at: {"allowed_lateness": hours} for at, hours in latenesses.items() if at > ms(0)})
-        return {(pane.key, pane.window.start): (pane.results["n"], pane.results["total"]) for pane in found.published if pane.results}
+        found = brute_force.replay(
+            events, rules, {at: {"allowed_lateness": hours} for at, hours in latenesses.items() if at > ms(0)}
+        )
+        return {
+            (pane.key, pane.window.start): (pane.results["n"], pane.results["total"])
+            for pane in found.published
+            if pane.results
+        }
 
 
 @given(
@@ -171,13 +202,24 @@ class History:
     st.lists(rows_of_a_slice, min_size=2, max_size=2),
     steps,
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)
 def test_every_accepted_assignment_is_in_an_open_window_or_in_the_firing_that_counts(
     kind: str, purges: bool, engine: Any, first: list[list[tuple]], program: list[tuple]
 ) -> None:
     window, assigner, windows_of_an_element = WINDOWS[kind]
     trigger = PurgingTrigger.of(EventTimeTrigger()) if purges else None
-    pipeline = replace(DAILY, window=window, trigger=trigger, slice=LENGTH * HOUR, select={"n": count(), "total": sum_of("x")})
+    pipeline = replace(
+        DAILY,
+        window=window,
+        trigger=trigger,
+        slice=LENGTH * HOUR,
+        select={"n": agg.count(), "total": agg.sum("x")},
+    )
     with tempfile.TemporaryDirectory() as folder:
         history = History(World(Path(folder) / "world", pipeline, engine=engine))
         history.allow(1)
@@ -188,6 +230,7 @@ def test_every_accepted_assignment_is_in_an_open_window_or_in_the_firing_that_co
             history.check(purges, windows_of_an_element)
         if not purges:
             published = {
-                (row["k"], ms((row["window_start"] - moment(0)) / HOUR)): (row["n"], row["total"]) for row in history.world.published()
+                (row["k"], ms((row["window_start"] - moment(0)) / HOUR)): (row["n"], row["total"])
+                for row in history.world.published()
             }
             assert published == history.published_by_the_model(assigner)

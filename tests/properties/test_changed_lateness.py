@@ -1,5 +1,6 @@
-"""Whatever becomes of the allowed lateness between runs, a window that a run has collected stays collected: what it has published is never
-replaced by the part of it that comes afterwards. In both engines, and in any change between them.
+"""Whatever becomes of the allowed lateness between runs, a window that a run has collected stays collected:
+what it has published is never replaced by the part of it that comes afterwards. In both engines, and in any
+change between them.
 """
 
 from itertools import pairwise
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
 from tests.model import records as model
 from tests.properties.slices import AGGREGATES, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, TICK, check_against_model
@@ -30,9 +31,15 @@ ASSIGNERS = (
 
 @st.composite
 def histories(draw):
-    """Rules, events of which half come late, cuts, and a lateness for each slice: more than once more than the one before."""
-    cuts = sorted(draw(st.sets(st.sampled_from(range(START + 20, START + LENGTH, 20)), min_size=2, max_size=5)))
-    latenesses = draw(st.lists(st.sampled_from([0, 10, 30, 200, 1000]), min_size=len(cuts) + 1, max_size=len(cuts) + 1))
+    """Rules, events of which half come late, cuts, and a lateness for each slice: more than once more than
+    the one before.
+    """
+    cuts = sorted(
+        draw(st.sets(st.sampled_from(range(START + 20, START + LENGTH, 20)), min_size=2, max_size=5))
+    )
+    latenesses = draw(
+        st.lists(st.sampled_from([0, 10, 30, 200, 1000]), min_size=len(cuts) + 1, max_size=len(cuts) + 1)
+    )
     rules = model.Replay(
         start=START,
         to=START + LENGTH,
@@ -44,7 +51,12 @@ def histories(draw):
         max_ahead=100_000,
     )
     random = Random(draw(st.integers(0, 2**32), label="seed"))
-    return rules, [_event(random, number) for number in range(draw(st.sampled_from([60, 90, 120])))], cuts, latenesses
+    return (
+        rules,
+        [_event(random, number) for number in range(draw(st.sampled_from([60, 90, 120])))],
+        cuts,
+        latenesses,
+    )
 
 
 def _event(random, number):
@@ -59,19 +71,25 @@ def _event(random, number):
 @settings(max_examples=8)
 def test_a_collected_window_stays_collected_when_the_lateness_changes(engines, history):
     rules, events, cuts, latenesses = history
-    ours = replay_pipeline(pipeline_of(rules, False), events, rules, cuts, [1, 3], 1000, None, latenesses, engines)
+    ours = replay_pipeline(
+        pipeline_of(rules, False), events, rules, cuts, [1, 3], 1000, None, latenesses, engines
+    )
     event(f"late rows: {bool(ours.late)}, lateness is raised: {any(a < b for a, b in pairwise(latenesses))}")
-    changes = {cut: {"allowed_lateness": lateness} for cut, lateness in zip(cuts, latenesses[1:], strict=True)}
+    changes = {
+        cut: {"allowed_lateness": lateness} for cut, lateness in zip(cuts, latenesses[1:], strict=True)
+    }
     check_against_model(ours, events, rules, changes)
     if not isinstance(rules.assigner, model.Session):
         elements = {}
         for pane in ours.panes:  # run after run; of one run in no order
-            elements.setdefault((pane["key"], pane["window_start"], pane["window_end"]), {}).setdefault(pane["firing"], []).append(
-                pane["elements"]
-            )
+            elements.setdefault((pane["key"], pane["window_start"], pane["window_end"]), {}).setdefault(
+                pane["firing"], []
+            ).append(pane["elements"])
         for firings in elements.values():
             assert all(len(counts) == 1 for counts in firings.values()), "no firing comes twice"
-            assert [counts[0] for _, counts in sorted(firings.items())] == sorted(counts[0] for counts in firings.values())
+            assert [counts[0] for _, counts in sorted(firings.items())] == sorted(
+                counts[0] for counts in firings.values()
+            )
 
 
 @pytest.mark.slow
@@ -80,5 +98,8 @@ def test_a_collected_window_stays_collected_when_the_lateness_changes(engines, h
 def test_engines_leave_the_same_state_when_the_lateness_changes(history, purging):
     rules, events, cuts, latenesses = history
     pipeline = pipeline_of(rules, purging)
-    once, other = (replay_pipeline(pipeline, events, rules, cuts, [2], 1000, None, latenesses, engines) for engines in ENGINES[:2])
+    once, other = (
+        replay_pipeline(pipeline, events, rules, cuts, [2], 1000, None, latenesses, engines)
+        for engines in ENGINES[:2]
+    )
     assert (once.hashes, once.counts, once.state_hash) == (other.hashes, other.counts, other.state_hash)

@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from jobs.pipelines import count
-from jobs.protocol.close import NeverEnds, refuse_endless
+from slackwater.jobs.pipelines import agg
+from slackwater.jobs.protocol.close import NeverEnds, refuse_endless
+from slackwater.windowing import (
+    ContinuousEventTimeTrigger,
+    GlobalWindows,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+)
+from slackwater.windowing.java import LONG_MAX
 from tests.model import brute_force
 from tests.model import records as model
 from tests.properties import process_pipelines
@@ -20,8 +27,6 @@ from tests.properties.test_process_pipelines import check_against_core as check_
 from tests.properties.test_split_and_parallelism import cuts_of
 from tests.properties.test_window_pipelines import check_against_core, outcome_of
 from tests.properties.window_pipelines import pipelines, replays
-from windowing import ContinuousEventTimeTrigger, GlobalWindows, PurgingTrigger, TumblingEventTimeWindows
-from windowing.java import LONG_MAX
 
 EVERY_MINUTE = ContinuousEventTimeTrigger.of(timedelta(minutes=1))
 
@@ -44,15 +49,28 @@ def test_windows_fire_as_the_core_fires_them_at_the_final_watermark(
         assert isinstance(pipeline.window, GlobalWindows)
         reject()
     ours = outcome_of(lambda: replay_pipeline(pipeline, events, rules, cuts, [2], closes=True))
-    check_against_core(pipeline, ours, outcome_of(lambda: expected(pipeline, events, rules, with_final(events, rules))))
+    check_against_core(
+        pipeline, ours, outcome_of(lambda: expected(pipeline, events, rules, with_final(events, rules)))
+    )
 
 
 @given(replays(), st.data())
 @settings(max_examples=10)
-def test_timers_of_event_time_fire_and_those_of_the_clock_stay(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
+def test_timers_of_event_time_fire_and_those_of_the_clock_stay(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
     rules, events = replay
-    ours = replay_pipeline(process_pipelines.pipeline_of(rules), events, rules, data.draw(cuts_of(rules), label="cuts"), [2], closes=True)
-    check_process(ours, process_pipelines.expected(process_pipelines.Watch(), events, rules, with_final(events, rules)))
+    ours = replay_pipeline(
+        process_pipelines.pipeline_of(rules),
+        events,
+        rules,
+        data.draw(cuts_of(rules), label="cuts"),
+        [2],
+        closes=True,
+    )
+    check_process(
+        ours, process_pipelines.expected(process_pipelines.Watch(), events, rules, with_final(events, rules))
+    )
     assert {row["domain"] for row in ours.timers} <= {"processing"}
 
 
@@ -60,7 +78,13 @@ def test_a_trigger_that_would_fire_until_the_end_of_time_is_refused() -> None:
     rules = model.Replay(start=0, to=10, tick=10, bound=0, assigner=model.Tumbling(10), allowed_lateness=0)
     pipeline = process_pipelines.pipeline_of(rules)
     refuse_endless(pipeline)
-    windows = {"process": None, "output": None, "select": {"n": count()}, "side_outputs": {}, "trigger": PurgingTrigger.of(EVERY_MINUTE)}
+    windows = {
+        "process": None,
+        "output": None,
+        "select": {"n": agg.count()},
+        "side_outputs": {},
+        "trigger": PurgingTrigger.of(EVERY_MINUTE),
+    }
     refuse_endless(replace(pipeline, window=TumblingEventTimeWindows.of(timedelta(hours=1)), **windows))
     with pytest.raises(NeverEnds, match="for each of its intervals until the end of time"):
         refuse_endless(replace(pipeline, window=GlobalWindows.create(), **windows))

@@ -1,5 +1,6 @@
-"""What the columnar engine promises by itself, with every trigger that it has: cuts, ranges, files and memory do not show (P1, P2), to the
-bit of a sum of doubles; every row is accounted for (P5); a run repeated gives equal hashes (P7).
+"""What the columnar engine promises by itself, with every trigger that it has: cuts, ranges, files and memory
+do not show (P1, P2), to the bit of a sum of doubles; every row is accounted for (P5); a run repeated gives
+equal hashes (P7).
 """
 
 import builtins
@@ -10,24 +11,31 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.pipelines import count, last, max_, mean, stddev, sum, variance
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.pipelines import agg
+from slackwater.windowing import EventTimeTrigger, GlobalWindows
 from tests.model import records as model
 from tests.properties.slices import pipeline_of, replay_pipeline
-from tests.properties.test_engines import AT_THE_END, CONTINUOUS, COUNTED, cuts_between, purging_or_not, replays
+from tests.properties.test_engines import (
+    AT_THE_END,
+    CONTINUOUS,
+    COUNTED,
+    cuts_between,
+    purging_or_not,
+    replays,
+)
 from tests.properties.test_split_and_parallelism import left, multiset
-from windowing import EventTimeTrigger, GlobalWindows
 
 SELECT = {
-    "n": count(),
-    "positive": count(where="x > 0"),
-    "total": sum("y"),
-    "wide": sum("big"),
-    "centre": mean("y"),
-    "spread": variance("y"),
-    "deviation": stddev("big"),
-    "greatest": max_("y"),
-    "newest": last("x", by="arrival"),
+    "n": agg.count(),
+    "positive": agg.count(where="x > 0"),
+    "total": agg.sum("y"),
+    "wide": agg.sum("big"),
+    "centre": agg.mean("y"),
+    "spread": agg.variance("y"),
+    "deviation": agg.stddev("big"),
+    "greatest": agg.max("y"),
+    "newest": agg.last("x", by="arrival"),
 }
 WHERE = {None: lambda x: True, "x > 0 or x is null": lambda x: x is None or x > 0}
 EARLY = purging_or_not(COUNTED | CONTINUOUS | st.just(EventTimeTrigger()))
@@ -41,14 +49,18 @@ def cases(draw):
     pipeline = replace(pipeline_of(rules, False), select=SELECT, where=where)
     if draw(st.integers(0, 4)) == 0:
         trigger = draw(purging_or_not(COUNTED | CONTINUOUS | AT_THE_END))
-        pipeline = replace(pipeline, window=GlobalWindows.create(), trigger=trigger, allowed_lateness=timedelta(0))
+        pipeline = replace(
+            pipeline, window=GlobalWindows.create(), trigger=trigger, allowed_lateness=timedelta(0)
+        )
     elif not isinstance(rules.assigner, model.Session):
         pipeline = replace(pipeline, trigger=draw(EARLY))
     return rules, events, pipeline, WHERE[where]
 
 
 def run(pipeline, rules, events, cuts, ranges, file_rows=1000, memory=(1024,)):
-    return replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=[ColumnarEngine()], state_memory=memory)
+    return replay_pipeline(
+        pipeline, events, rules, cuts, ranges, file_rows, engines=[ColumnarEngine()], state_memory=memory
+    )
 
 
 def seen(replayed):
@@ -80,11 +92,20 @@ def test_every_row_is_accounted_for(case, data):
     assert counts["rows_filtered"] == len([event for event in read if not meets(event.values["x"])])
     parts = ("filtered", "accepted", "late", "unassigned", "quarantined")
     assert len(read) == builtins.sum(counts[f"rows_{part}"] for part in parts)
-    assert (counts["rows_late"], counts["rows_quarantined"]) == (len(replayed.late), len(replayed.quarantined))
-    assert counts["windows_opened"] == counts["windows_merged"] + counts["windows_cleaned"] + counts["windows_open"]
+    assert (counts["rows_late"], counts["rows_quarantined"]) == (
+        len(replayed.late),
+        len(replayed.quarantined),
+    )
+    assert (
+        counts["windows_opened"]
+        == counts["windows_merged"] + counts["windows_cleaned"] + counts["windows_open"]
+    )
     assert (counts["windows_open"], counts["timers_pending"]) == (len(replayed.windows), len(replayed.timers))
     fired = [pane["kind"] for pane in replayed.panes if pane["kind"] != "withdrawn"]
-    assert (counts["windows_fired"], counts["windows_refired"]) == (len(fired) - fired.count("late"), fired.count("late"))
+    assert (counts["windows_fired"], counts["windows_refired"]) == (
+        len(fired) - fired.count("late"),
+        fired.count("late"),
+    )
 
 
 @given(cases(), st.data())

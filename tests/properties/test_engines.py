@@ -1,4 +1,6 @@
-"""Both engines give the same panes, late rows, snapshots, counts and hashes, and a pipeline may change engine between any two runs (P3)."""
+"""Both engines give the same panes, late rows, snapshots, counts and hashes, and a pipeline may change engine
+between any two runs (P3).
+"""
 
 import datetime
 import decimal
@@ -11,15 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar import ColumnarEngine, key_numbers
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.operator.failed_rows import FunctionRaised
-from jobs.pipelines import approx_distinct, approx_quantile, count, count_distinct, first, last, max_, mean, min_, stddev, sum, variance
-from jobs.protocol.close import NeverEnds, refuse_endless
-from tests.model import records as model
-from tests.properties.slices import declared, pipeline_of, replay_pipeline
-from tests.properties.test_split_and_parallelism import START, TICK, left
-from windowing import (
+from slackwater.jobs.engines.columnar import ColumnarEngine, key_numbers
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
+from slackwater.jobs.pipelines import agg
+from slackwater.jobs.protocol.close import NeverEnds, refuse_endless
+from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,
     EndOfStreamTrigger,
@@ -29,46 +28,72 @@ from windowing import (
     PurgingTrigger,
     TumblingEventTimeWindows,
 )
-from windowing.columnar import groups
-from windowing.errors import UserCodeError
+from slackwater.windowing.columnar import groups
+from slackwater.windowing.errors import UserCodeError
+from tests.model import records as model
+from tests.properties.slices import declared, pipeline_of, replay_pipeline
+from tests.properties.test_split_and_parallelism import START, TICK, left
 
 SELECT = {
-    "n": count(),
-    "known": count("x"),
-    "total": sum("x"),
-    "wide": sum("big"),
-    "average": mean("big"),
-    "exact": sum("y"),
-    "centre": mean("y"),
-    "least": min_("y"),
-    "paid": sum("amount"),
-    "price": mean("amount"),
-    "cheapest": min_("amount"),
-    "name": max_("source"),
-    "newest": max_("seen"),
-    "oldest": min_("seen"),
-    "first_day": min_("day"),
-    "spread": variance("y"),
-    "deviation": stddev("big"),
-    "dispersion": variance("amount", where="x > 0"),
-    "opening": first("x"),
-    "closing": last("y"),
-    "earliest": first("amount", by="arrival"),
-    "latest": last("source", by="arrival", where="y < 3 or y is null"),
-    "several": count_distinct("y"),
-    "names": count_distinct("source", where="x <= 2"),
-    "about": approx_distinct("big", precision=4),
-    "middle": approx_quantile("y", 0.5),
-    "low": approx_quantile("amount", 0.1, relative_error=0.1),
+    "n": agg.count(),
+    "known": agg.count("x"),
+    "total": agg.sum("x"),
+    "wide": agg.sum("big"),
+    "average": agg.mean("big"),
+    "exact": agg.sum("y"),
+    "centre": agg.mean("y"),
+    "least": agg.min("y"),
+    "paid": agg.sum("amount"),
+    "price": agg.mean("amount"),
+    "cheapest": agg.min("amount"),
+    "name": agg.max("source"),
+    "newest": agg.max("seen"),
+    "oldest": agg.min("seen"),
+    "first_day": agg.min("day"),
+    "spread": agg.variance("y"),
+    "deviation": agg.stddev("big"),
+    "dispersion": agg.variance("amount", where="x > 0"),
+    "opening": agg.first("x"),
+    "closing": agg.last("y"),
+    "earliest": agg.first("amount", by="arrival"),
+    "latest": agg.last("source", by="arrival", where="y < 3 or y is null"),
+    "several": agg.count_distinct("y"),
+    "names": agg.count_distinct("source", where="x <= 2"),
+    "about": agg.approx_distinct("big", precision=4),
+    "middle": agg.approx_quantile("y", 0.5),
+    "low": agg.approx_quantile("amount", 0.1, relative_error=0.1),
 }
-DOUBLES = [0.1, -0.0, 0.0, 1e300, -1e300, 1e-300, 5e-324, -2.5, 1 / 3, float("nan"), float("inf"), float("-inf")]
+DOUBLES = [
+    0.1,
+    -0.0,
+    0.0,
+    1e300,
+    -1e300,
+    1e-300,
+    5e-324,
+    -2.5,
+    1 / 3,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+]
 LONGS = [0, 1, -1, 7, 2**31, -(2**33) + 5, 2**53 + 1, 2**56, -(2**56)]
-DECIMALS = [decimal.Decimal(text) for text in ("0.00", "1.25", "-3.10", "9999999999999999999.99", "-12345678901234567890123.01")]
+DECIMALS = [
+    decimal.Decimal(text)
+    for text in ("0.00", "1.25", "-3.10", "9999999999999999999.99", "-12345678901234567890123.01")
+]
 KEYS = (["key"], ["code"], ["flag", "key"], ["day", "code"], ["key", "code", "flag"])
 
 
-TUMBLING = st.builds(model.Tumbling, size=st.sampled_from([60, 100, 130]), offset=st.sampled_from([0, 7, -20]))
-SLIDING = st.builds(model.Sliding, size=st.sampled_from([90, 200]), slide=st.sampled_from([30, 60, 120]), offset=st.sampled_from([0, 11]))
+TUMBLING = st.builds(
+    model.Tumbling, size=st.sampled_from([60, 100, 130]), offset=st.sampled_from([0, 7, -20])
+)
+SLIDING = st.builds(
+    model.Sliding,
+    size=st.sampled_from([90, 200]),
+    slide=st.sampled_from([30, 60, 120]),
+    offset=st.sampled_from([0, 11]),
+)
 FIXED = TUMBLING | SLIDING
 SESSIONS = st.builds(model.Session, gap=st.sampled_from([10, 20, 40, 80, 1]))
 
@@ -77,8 +102,8 @@ SESSIONS = st.builds(model.Session, gap=st.sampled_from([10, 20, 40, 80, 1]))
 def replays(draw, assigners=FIXED | SESSIONS):
     """Rules and events; a share of the events, from none to half, is late or nearly so.
 
-    A seed draws the rows, because drawn one by one most would be alike, and hardly a window would fire. Keys are few, so that what was
-    parked of a window is met by elements on time and by late ones.
+    A seed draws the rows, because drawn one by one most would be alike, and hardly a window would fire. Keys
+    are few, so that what was parked of a window is met by elements on time and by late ones.
     """
     length = draw(st.sampled_from([700, 400, 250, 60]))
     rules = model.Replay(
@@ -98,7 +123,9 @@ def replays(draw, assigners=FIXED | SESSIONS):
     sources = draw(st.sampled_from([["s"], ["s", "s", "t", None]]))
     variety = draw(st.sampled_from([2, 1, 4]), label="values of a key column")
     random = Random(draw(st.integers(0, 2**32), label="seed"))
-    step = draw(st.sampled_from([1, 10]), label="event times are multiples of")  # of ten, so are most bounds: elements come just in time
+    step = draw(
+        st.sampled_from([1, 10]), label="event times are multiples of"
+    )  # of ten, so are most bounds: elements come just in time
     delays = [random.randint(40, latest) if random.random() < share else None for _ in range(size)]
     return rules, [_event(random, length, sources, variety, delay, step) for delay in delays]
 
@@ -122,14 +149,25 @@ def _event(random, length, sources, variety, delay, step):
         "day": None if number is None else datetime.date(1968 + number, 2, 28),
         "flag": None if number is None else number % 2 == 0,
     }
-    event_time = some([(START + arrival - (random.randint(-30, 40) if delay is None else delay)) // step * step], 0.03)
-    return model.Event(event_time, START + arrival, random.choice(sources), order, some(["a", "ключ", "𝒳", "b"][:variety], 0.03), values)
+    event_time = some(
+        [(START + arrival - (random.randint(-30, 40) if delay is None else delay)) // step * step], 0.03
+    )
+    return model.Event(
+        event_time,
+        START + arrival,
+        random.choice(sources),
+        order,
+        some(["a", "ключ", "𝒳", "b"][:variety], 0.03),
+        values,
+    )
 
 
 def cuts_between(rules):
     """Where the range is cut, several times as a rule: what was parked is what most mistakes would show in."""
     counts_and_seeds = st.tuples(st.sampled_from([2, 3, 4, 1, 0]), st.integers(0, 2**32))
-    return counts_and_seeds.map(lambda drawn: sorted(Random(drawn[1]).sample(range(rules.start + 1, rules.to), drawn[0])))
+    return counts_and_seeds.map(
+        lambda drawn: sorted(Random(drawn[1]).sample(range(rules.start + 1, rules.to), drawn[0]))
+    )
 
 
 def seen(replayed):
@@ -156,23 +194,34 @@ def purging_or_not(draw, triggers):
     return PurgingTrigger.of(trigger) if draw(st.booleans()) else trigger
 
 
-@pytest.mark.parametrize("triggers", [pytest.param(COUNTED, id="count"), pytest.param(CONTINUOUS, id="continuous", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "triggers",
+    [pytest.param(COUNTED, id="count"), pytest.param(CONTINUOUS, id="continuous", marks=pytest.mark.slow)],
+)
 @given(replays(FIXED), st.data())
 @settings(max_examples=6)
 def test_engines_leave_the_same_of_triggers_that_fire_early(triggers, replay, data):
     rules, events = replay
     trigger = data.draw(purging_or_not(triggers), label="trigger")
-    latenesses = data.draw(st.none() | st.lists(st.sampled_from([0, 1, 30, 200]), min_size=6, max_size=6), label="latenesses")
+    latenesses = data.draw(
+        st.none() | st.lists(st.sampled_from([0, 1, 30, 200]), min_size=6, max_size=6), label="latenesses"
+    )
     check_engines(replace(pipeline_of(rules, False), trigger=trigger), rules, events, data, latenesses)
 
 
-@pytest.mark.parametrize("triggers", [COUNTED, CONTINUOUS, AT_THE_END], ids=["count", "continuous", "at the end"])
+@pytest.mark.parametrize(
+    "triggers", [COUNTED, CONTINUOUS, AT_THE_END], ids=["count", "continuous", "at the end"]
+)
 @given(replays(), st.data())
 @settings(max_examples=4)
 def test_engines_leave_the_same_of_global_windows(triggers, replay, data):
     rules, events = replay
     trigger = data.draw(purging_or_not(triggers), label="trigger")
-    declared = {"window": GlobalWindows.create(), "trigger": trigger, "allowed_lateness": datetime.timedelta(0)}
+    declared = {
+        "window": GlobalWindows.create(),
+        "trigger": trigger,
+        "allowed_lateness": datetime.timedelta(0),
+    }
     check_engines(replace(pipeline_of(rules, False), **declared), rules, events, data)
 
 
@@ -181,8 +230,12 @@ def test_engines_leave_the_same_of_global_windows(triggers, replay, data):
 @settings(max_examples=6)
 def test_engines_leave_the_same_when_the_lateness_changes_between_runs(replay, data):
     rules, events = replay
-    latenesses = data.draw(st.lists(st.sampled_from([0, 1, 30, 200]), min_size=6, max_size=6), label="latenesses")
-    check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data, latenesses)
+    latenesses = data.draw(
+        st.lists(st.sampled_from([0, 1, 30, 200]), min_size=6, max_size=6), label="latenesses"
+    )
+    check_engines(
+        pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data, latenesses
+    )
 
 
 def ends(pipeline):
@@ -196,7 +249,12 @@ def ends(pipeline):
 
 COLUMNAR, OPERATOR = ColumnarEngine(), OperatorEngine()
 APART = ((groups, "_FREE_ENTRIES"), (groups, "_ENTRIES_PER_ROW"), (key_numbers, "_SPARSE"))
-MIXED = ((COLUMNAR, OPERATOR), (OPERATOR, COLUMNAR), (COLUMNAR, COLUMNAR, OPERATOR), (OPERATOR, OPERATOR, COLUMNAR))
+MIXED = (
+    (COLUMNAR, OPERATOR),
+    (OPERATOR, COLUMNAR),
+    (COLUMNAR, COLUMNAR, OPERATOR),
+    (OPERATOR, OPERATOR, COLUMNAR),
+)
 
 
 def check_engines(pipeline, rules, events, data, latenesses=None):
@@ -204,23 +262,45 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
     cuts = data.draw(cuts_between(rules), label="cuts")
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=1, max_size=2), label="ranges")
     file_rows = data.draw(st.sampled_from([1, 3, 1000]), label="file_rows")
-    select = {name: SELECT[name] for name in data.draw(st.sets(st.sampled_from(sorted(SELECT)), min_size=1), label="select")}
+    select = {
+        name: SELECT[name]
+        for name in data.draw(st.sets(st.sampled_from(sorted(SELECT)), min_size=1), label="select")
+    }
     key_by = data.draw(st.sampled_from(KEYS), label="key_by")
-    appears = data.draw(st.lists(st.integers(0, len(cuts)), min_size=len(events), max_size=len(events)), label="appears")
+    appears = data.draw(
+        st.lists(st.integers(0, len(cuts)), min_size=len(events), max_size=len(events)), label="appears"
+    )
     mixed = data.draw(st.sampled_from(MIXED), label="engines")
     memory = data.draw(st.sampled_from([[1024], [1024], [0, 1024]]), label="memory of columnar tasks")
     where = data.draw(st.sampled_from([None, None, "x > 0 or x is null"]), label="where")
-    late_refires = "element" if pipeline.purges else data.draw(st.sampled_from(["element", "tick", "run"]), label="late_refires")
+    late_refires = (
+        "element"
+        if pipeline.purges
+        else data.draw(st.sampled_from(["element", "tick", "run"]), label="late_refires")
+    )
     pipeline = replace(pipeline, select=select, key_by=key_by, where=where, late_refires=late_refires)
 
     def run(engines, memory=(1024,)):
         replayed = replay_pipeline(
-            pipeline, events, rules, cuts, ranges, file_rows, appears, latenesses, engines=engines, state_memory=memory, closes=closes
+            pipeline,
+            events,
+            rules,
+            cuts,
+            ranges,
+            file_rows,
+            appears,
+            latenesses,
+            engines=engines,
+            state_memory=memory,
+            closes=closes,
         )
         return seen(replayed)
 
     once = run([OPERATOR])
-    apart = data.draw(st.sampled_from([(), APART, (*APART, (groups, "_SORTED_PER_ROW"))]), label="how far apart values count as")
+    apart = data.draw(
+        st.sampled_from([(), APART, (*APART, (groups, "_SORTED_PER_ROW"))]),
+        label="how far apart values count as",
+    )
     with ExitStack() as stack:
         for module, limit in apart:
             stack.enter_context(patch.object(module, limit, 0))
@@ -228,13 +308,17 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
         assert run(mixed) == once
 
 
-@pytest.mark.parametrize("window", [TumblingEventTimeWindows(size_ms=100), GlobalWindows.create()], ids=["tumbling", "global"])
-@pytest.mark.parametrize("trigger", [CountTrigger.of(2), ContinuousEventTimeTrigger(interval_ms=10)], ids=["count", "continuous"])
+@pytest.mark.parametrize(
+    "window", [TumblingEventTimeWindows(size_ms=100), GlobalWindows.create()], ids=["tumbling", "global"]
+)
+@pytest.mark.parametrize(
+    "trigger", [CountTrigger.of(2), ContinuousEventTimeTrigger(interval_ms=10)], ids=["count", "continuous"]
+)
 def test_a_sum_that_overflows_fails_at_the_same_key_and_window(window, trigger):
     rules = model.Replay(START, START + 400, TICK, 0, model.Tumbling(100), 0, None)
     rows = [(0, 2**62), (1, 2**62), (200, 0)]
     events = [model.Event(START + at, START + at, "s", at, "a", {"big": big}) for at, big in rows]
-    pipeline = declared(rules, window=window, trigger=trigger, select={"wide": sum("big")})
+    pipeline = declared(rules, window=window, trigger=trigger, select={"wide": agg.sum("big")})
     errors = []
     for engine in (OPERATOR, COLUMNAR):
         with pytest.raises((UserCodeError, FunctionRaised), match="does not fit bigint") as failure:

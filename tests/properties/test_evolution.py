@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.windowing import GlobalWindow, WatermarkStrategy
 from tests.model import brute_force
 from tests.model import records as model
 from tests.properties import keyed_model, process_pipelines, test_process_pipelines, window_pipelines
 from tests.properties.slices import AGGREGATES, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, check_against_model, cuts_of
 from tests.properties.test_window_pipelines import check_against_core, everything, outcome_of
-from windowing import GlobalWindow, WatermarkStrategy
 
 LENGTH = 1200
 COLUMNAR, OPERATOR = ColumnarEngine(), OperatorEngine()
@@ -62,8 +62,16 @@ def pasts(draw: st.DrawFn) -> Past:
     """Rules, events of which many are late, from two source partitions that pause, and cuts at which one
     rule or several change."""
     drawn = {name: draw(values) for name, values in RULES.items()}
-    rules = model.Replay(start=START, to=START + LENGTH, assigner=draw(st.sampled_from(ASSIGNERS)), aggregates=AGGREGATES, **drawn)
-    step = st.sampled_from(range(START + 100, START + LENGTH, 100)) | st.integers(START + 1, START + LENGTH - 1)
+    rules = model.Replay(
+        start=START,
+        to=START + LENGTH,
+        assigner=draw(st.sampled_from(ASSIGNERS)),
+        aggregates=AGGREGATES,
+        **drawn,
+    )
+    step = st.sampled_from(range(START + 100, START + LENGTH, 100)) | st.integers(
+        START + 1, START + LENGTH - 1
+    )
     changes = {}
     for cut in sorted(draw(st.sets(step, min_size=1, max_size=5))):
         for name in draw(st.sets(st.sampled_from(sorted(RULES)), max_size=3)):
@@ -72,7 +80,9 @@ def pasts(draw: st.DrawFn) -> Past:
                 drawn[name] = value
         changes[cut] = dict(drawn)
     random = Random(draw(st.integers(0, 2**32), label="seed"))
-    return Past(rules, [_event(random, number) for number in range(draw(st.sampled_from([60, 90, 120])))], changes)
+    return Past(
+        rules, [_event(random, number) for number in range(draw(st.sampled_from([60, 90, 120])))], changes
+    )
 
 
 def _event(random: Random, number: int) -> model.Event:
@@ -87,7 +97,9 @@ def _event(random: Random, number: int) -> model.Event:
 
 def declarations(rules: Rules) -> dict[str, Any]:
     """The rules as a pipeline declares them."""
-    watermarks = WatermarkStrategy.bounded_out_of_orderness(_ms(rules["bound"])).with_interval(_ms(rules["tick"]))
+    watermarks = WatermarkStrategy.bounded_out_of_orderness(_ms(rules["bound"])).with_interval(
+        _ms(rules["tick"])
+    )
     if rules["idle_timeout"] is not None:
         watermarks = watermarks.with_idleness(_ms(rules["idle_timeout"]))
     return {
@@ -103,21 +115,29 @@ def _ms(number: int) -> timedelta:
 
 @given(pasts(), st.data())
 @settings(max_examples=6)
-def test_changed_settings_count_from_their_cut_on_for_what_is_parked_as_the_model_says(past: Past, data: st.DataObject) -> None:
+def test_changed_settings_count_from_their_cut_on_for_what_is_parked_as_the_model_says(
+    past: Past, data: st.DataObject
+) -> None:
     check_past(past, data)
 
 
 @pytest.mark.slow
 @given(pasts(), st.data())
 @settings(max_examples=150)
-def test_changed_settings_count_from_their_cut_on_in_many_more_lineages(past: Past, data: st.DataObject) -> None:
+def test_changed_settings_count_from_their_cut_on_in_many_more_lineages(
+    past: Past, data: st.DataObject
+) -> None:
     check_past(past, data)
 
 
 def check_past(past: Past, data: st.DataObject) -> None:
-    engines = data.draw(st.lists(st.sampled_from([OPERATOR, COLUMNAR]), min_size=1, max_size=3), label="engines")
+    engines = data.draw(
+        st.lists(st.sampled_from([OPERATOR, COLUMNAR]), min_size=1, max_size=3), label="engines"
+    )
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=1, max_size=3), label="ranges")
-    memory = data.draw(st.sampled_from([[1024], [0, 1024], [1024, 0, 0]]), label="memory: none puts state in RocksDB")
+    memory = data.draw(
+        st.sampled_from([[1024], [0, 1024], [1024, 0, 0]]), label="memory: none puts state in RocksDB"
+    )
     ours = replay_pipeline(
         pipeline_of(past.rules, False),
         past.events,
@@ -139,7 +159,10 @@ def changes_of_watermarks(draw: st.DrawFn, rules: model.Replay) -> dict[int, Rul
     for cut in sorted({START + 20, *draw(cuts_of(rules), label="cuts")}):
         if cut >= rules.to:
             continue
-        drawn |= {"bound": draw(st.sampled_from([0, 5, 15, 40])), "idle_timeout": draw(st.sampled_from([None, 4, 12]))}
+        drawn |= {
+            "bound": draw(st.sampled_from([0, 5, 15, 40])),
+            "idle_timeout": draw(st.sampled_from([None, 4, 12])),
+        }
         tick = draw(st.sampled_from([4, 5, 10]))
         if not (cut % tick or cut % drawn["tick"]):
             drawn["tick"] = tick
@@ -180,8 +203,14 @@ def test_changed_watermarks_are_those_of_one_timeline_whatever_the_windows_and_t
     declared = [{**item, **data.draw(without_effect())} for item in watermarks_of(rules, changes)]
     memory = data.draw(st.sampled_from([[1024], [0, 1024]]), label="memory")
     timeline = brute_force.replay(events, rules, changes).timeline
-    ours = outcome_of(lambda: replay_pipeline(pipeline, events, rules, sorted(changes), [1, 3], settings=declared, state_memory=memory))
-    check_against_core(pipeline, ours, outcome_of(lambda: keyed_model.expected(pipeline, events, rules, timeline)))
+    ours = outcome_of(
+        lambda: replay_pipeline(
+            pipeline, events, rules, sorted(changes), [1, 3], settings=declared, state_memory=memory
+        )
+    )
+    check_against_core(
+        pipeline, ours, outcome_of(lambda: keyed_model.expected(pipeline, events, rules, timeline))
+    )
 
 
 @given(window_pipelines.replays(), st.data())
@@ -195,7 +224,9 @@ def test_changed_watermarks_are_those_of_one_timeline_for_process_functions(
     memory = data.draw(st.sampled_from([[1024], [0, 1024]]), label="memory")
     timeline = brute_force.replay(events, rules, changes).timeline
     pipeline = process_pipelines.pipeline_of(rules)
-    ours = replay_pipeline(pipeline, events, rules, sorted(changes), [1, 3], settings=declared, state_memory=memory)
+    ours = replay_pipeline(
+        pipeline, events, rules, sorted(changes), [1, 3], settings=declared, state_memory=memory
+    )
     theirs = process_pipelines.expected(process_pipelines.Watch(), events, rules, timeline)
     test_process_pipelines.check_against_core(ours, theirs)
 
@@ -211,7 +242,9 @@ def test_cuts_at_which_nothing_changes_do_not_show_between_those_at_which_settin
     pipeline = data.draw(window_pipelines.pipelines(rules), label="pipeline")
     changes = data.draw(changes_of_watermarks(rules), label="changes")
     lateness = st.sampled_from([0, 3, 7, 30, 100])
-    declared = [{**item, "allowed_lateness": _ms(data.draw(lateness))} for item in watermarks_of(rules, changes)]
+    declared = [
+        {**item, "allowed_lateness": _ms(data.draw(lateness))} for item in watermarks_of(rules, changes)
+    ]
     if pipeline.windows.window_type is GlobalWindow:
         declared = [{**item, "allowed_lateness": pipeline.allowed_lateness} for item in declared]
     cuts = sorted(changes)
@@ -221,7 +254,11 @@ def test_cuts_at_which_nothing_changes_do_not_show_between_those_at_which_settin
     def run(cuts_: list[int], ranges: list[int], memory_: list[int]) -> Any:
         of_slices = [declared[bisect_right(cuts, cut)] for cut in (rules.start, *cuts_)]
         return outcome_of(
-            lambda: everything(replay_pipeline(pipeline, events, rules, cuts_, ranges, settings=of_slices, state_memory=memory_))
+            lambda: everything(
+                replay_pipeline(
+                    pipeline, events, rules, cuts_, ranges, settings=of_slices, state_memory=memory_
+                )
+            )
         )
 
     assert run(finer, [1, 3], memory) == run(cuts, [2], [1024])

@@ -1,5 +1,5 @@
-"""An element on which a user's function raises might never have come, but that it counts for the watermark: all its window updates are
-undone and its row is in quarantine. What raises at a firing fails the run.
+"""An element on which a user's function raises might never have come, but that it counts for the watermark:
+all its window updates are undone and its row is in quarantine. What raises at a firing fails the run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.windowing import ProcessWindowFunction, TriggerResult
+from slackwater.windowing.errors import UserCodeError, WindowingError
 from tests.model import brute_force
 from tests.model import records as model
 from tests.properties.keyed_model import Expected, expected
@@ -20,8 +22,6 @@ from tests.properties.slices import replay_pipeline
 from tests.properties.test_split_and_parallelism import cuts_of
 from tests.properties.test_window_pipelines import pane_of, side_of, spilling_soon
 from tests.properties.window_pipelines import ByValue, Concat, Odd, pipelines, replays
-from windowing import ProcessWindowFunction, TriggerResult
-from windowing.errors import UserCodeError, WindowingError
 
 UNWANTED = 7
 
@@ -72,7 +72,9 @@ NO_FUNCTION: dict[str, Any] = {
 @pytest.mark.slow
 @given(replays(), st.data(), st.sampled_from(sorted(CULPRITS)))
 @settings(max_examples=40)
-def test_it_leaves_nothing_behind(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject, culprit: str) -> None:
+def test_it_leaves_nothing_behind(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject, culprit: str
+) -> None:
     rules, events = replay
     drawn = data.draw(pipelines(rules), label="pipeline")
     raising, harmless = CULPRITS[culprit]
@@ -93,20 +95,35 @@ def test_it_leaves_nothing_behind(replay: tuple[model.Replay, list[model.Event]]
         return
     assert isinstance(theirs, Expected)
     assert Counter(pane_of(row, pipeline) for row in ours.panes) == theirs.panes
-    assert Counter(side_of(tag, row, pipeline) for tag, rows in ours.sides.items() for row in rows) == theirs.sides
+    assert (
+        Counter(side_of(tag, row, pipeline) for tag, rows in ours.sides.items() for row in rows)
+        == theirs.sides
+    )
     told = [row for row in ours.quarantined if row["reason_code"] == "user_code"]
-    assert all(f"LookupError while processing an element: {UNWANTED} is not wanted" in row["reason"] for row in told)
+    assert all(
+        f"LookupError while processing an element: {UNWANTED} is not wanted" in row["reason"] for row in told
+    )
     assert all(f'"x": {UNWANTED}' in row["row_json"] for row in told)
     # One that is late for all of its windows is late: of the culprits only an assigner has seen it.
     late = [row for row in ours.late if row["x"] == UNWANTED]
     assert Counter(row["row"] for row in ours.late if row["x"] != UNWANTED) == theirs.late
-    read = [event for event in events if event.values["x"] == UNWANTED and rules.start <= (event.arrival or 0) < rules.to]
+    read = [
+        event
+        for event in events
+        if event.values["x"] == UNWANTED and rules.start <= (event.arrival or 0) < rules.to
+    ]
     usable = [event for event in read if brute_force.quarantine_reason(event, rules) is None]
     assert len(told) + len(late) <= len(usable) and (culprit != "assigner" or len(told) == len(usable))
     counts = ours.counts
-    assert counts["rows_quarantined"] == len([row for row in ours.quarantined if row["reason_code"] != "null_arrival"])
-    assert counts["rows_read"] == sum(counts[f"rows_{part}"] for part in ("accepted", "late", "unassigned", "quarantined", "filtered"))
-    assert counts["windows_opened"] == sum(counts[f"windows_{part}"] for part in ("merged", "cleaned", "open"))
+    assert counts["rows_quarantined"] == len(
+        [row for row in ours.quarantined if row["reason_code"] != "null_arrival"]
+    )
+    assert counts["rows_read"] == sum(
+        counts[f"rows_{part}"] for part in ("accepted", "late", "unassigned", "quarantined", "filtered")
+    )
+    assert counts["windows_opened"] == sum(
+        counts[f"windows_{part}"] for part in ("merged", "cleaned", "open")
+    )
 
 
 def _declared(pipeline: Any, **changes: Any) -> Any:
@@ -135,21 +152,32 @@ EVENTS = [
 
 
 def test_raising_at_a_firing_fails_the_run_and_names_key_and_window() -> None:
+    from slackwater.windowing import TumblingEventTimeWindows
     from tests.properties.process_pipelines import pipeline_of
-    from windowing import TumblingEventTimeWindows
 
     hour = TumblingEventTimeWindows(size_ms=10)
-    pipeline = pipeline_of(RULES, window=hour, process=Refusing(), output="who string", side_outputs={}, on_error="quarantine")
-    with pytest.raises(UserCodeError, match=r"handling a timer of event time: 7 is not wanted \[key 'a', window .*1000.*1010"):
+    pipeline = pipeline_of(
+        RULES, window=hour, process=Refusing(), output="who string", side_outputs={}, on_error="quarantine"
+    )
+    with pytest.raises(
+        UserCodeError, match=r"handling a timer of event time: 7 is not wanted \[key 'a', window .*1000.*1010"
+    ):
         replay_pipeline(pipeline, EVENTS, RULES, [], [1])
 
 
 def test_without_quarantine_it_fails_the_run_and_names_key_window_and_row() -> None:
+    from slackwater.windowing import TumblingEventTimeWindows
     from tests.properties.process_pipelines import pipeline_of
-    from windowing import TumblingEventTimeWindows
 
     hour = TumblingEventTimeWindows(size_ms=10)
-    declared = {"process": None, "aggregate": RefusingAggregate(), "output": "trail string", "side_outputs": {}}
-    with pytest.raises(Exception, match=r"7 is not wanted \[key 'a', window .*1000.*1010.*\"row\": 1.*on_error") as raised:
+    declared = {
+        "process": None,
+        "aggregate": RefusingAggregate(),
+        "output": "trail string",
+        "side_outputs": {},
+    }
+    with pytest.raises(
+        Exception, match=r"7 is not wanted \[key 'a', window .*1000.*1010.*\"row\": 1.*on_error"
+    ) as raised:
         replay_pipeline(pipeline_of(RULES, window=hour, **declared), EVENTS, RULES, [], [1])
     assert raised.value.exit_code == 1

@@ -1,4 +1,6 @@
-"""Keys of every type, alone and put together, are the same keys in both engines: hash, key group, order in the snapshot."""
+"""Keys of every type, alone and put together, are the same keys in both engines: hash, key group, order in
+the snapshot.
+"""
 
 import datetime
 from dataclasses import replace
@@ -6,13 +8,13 @@ from random import Random
 
 import pytest
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.operator import OperatorEngine
-from jobs.pipelines import count, max_
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.pipelines import agg
+from slackwater.windowing import EventTimeSessionWindows, TumblingEventTimeWindows
 from tests.model import records as model
 from tests.properties.slices import declared, replay_pipeline
 from tests.properties.test_split_and_parallelism import left
-from windowing import EventTimeSessionWindows, TumblingEventTimeWindows
 
 SPAN, TICK = 3_000, 50
 VALUES = {
@@ -20,11 +22,39 @@ VALUES = {
     "small": [-(2**15), -129, 0, 128, 2**15 - 1],
     "code": [-(2**31), -(2**15) - 1, 0, 2**15, 2**31 - 1],
     "far": [-(2**63), -(2**63) + 1, -(2**31) - 1, -1, 0, 2**53 + 1, 2**63 - 2, 2**63 - 1],
-    "day": [datetime.date(1, 1, 1), datetime.date(1969, 12, 31), datetime.date(1970, 1, 1), datetime.date(9999, 12, 31)],
+    "day": [
+        datetime.date(1, 1, 1),
+        datetime.date(1969, 12, 31),
+        datetime.date(1970, 1, 1),
+        datetime.date(9999, 12, 31),
+    ],
     "flag": [True, False],
-    "text": ["", " ", "\0", "a", "A", "é", "e\u0301", "ключ", "\ue000", "\uffff", "𝒳", "😀", "x" * 5_000, "x" * 4_999 + "y", "漢" * 2_000],
+    "text": [
+        "",
+        " ",
+        "\0",
+        "a",
+        "A",
+        "é",
+        "e\u0301",
+        "ключ",
+        "\ue000",
+        "\uffff",
+        "𝒳",
+        "😀",
+        "x" * 5_000,
+        "x" * 4_999 + "y",
+        "漢" * 2_000,
+    ],
 }
-COMPOSITIONS = [*([name] for name in VALUES), ["flag", "tiny"], ["far", "text"], ["text", "far"], ["day", "small", "code"], list(VALUES)]
+COMPOSITIONS = [
+    *([name] for name in VALUES),
+    ["flag", "tiny"],
+    ["far", "text"],
+    ["text", "far"],
+    ["day", "small", "code"],
+    list(VALUES),
+]
 
 
 def replayed(engine, keys, rows, window):
@@ -34,8 +64,14 @@ def replayed(engine, keys, rows, window):
     events = []
     for number, row in enumerate(rows):
         arrival = random.randrange(SPAN)
-        events.append(model.Event(arrival - random.choice([0, 0, 0, 150]), arrival, "s", number, "k", {"x": number % 5, **row}))
-    pipeline = replace(declared(rules, window=window, select={"n": count(), "greatest": max_("x")}), key_by=keys)
+        events.append(
+            model.Event(
+                arrival - random.choice([0, 0, 0, 150]), arrival, "s", number, "k", {"x": number % 5, **row}
+            )
+        )
+    pipeline = replace(
+        declared(rules, window=window, select={"n": agg.count(), "greatest": agg.max("x")}), key_by=keys
+    )
     return replay_pipeline(pipeline, events, rules, [2_010], [3, 2], engines=[engine])
 
 
@@ -53,8 +89,13 @@ def test_keys_of_every_type_are_the_same_in_both_engines(keys):
 
 
 def test_more_keys_than_rows_of_a_batch_meet_are_the_same_in_both_engines():
-    rows = [{"far": (number * 2_654_435_761) % 2**63 - 2**62, "text": f"customer-{number % 1_999}"} for number in range(4_000)]
+    rows = [
+        {"far": (number * 2_654_435_761) % 2**63 - 2**62, "text": f"customer-{number % 1_999}"}
+        for number in range(4_000)
+    ]
     window = TumblingEventTimeWindows(size_ms=1_500)
-    theirs, ours = (replayed(engine, ["far", "text"], rows, window) for engine in (OperatorEngine(), ColumnarEngine()))
+    theirs, ours = (
+        replayed(engine, ["far", "text"], rows, window) for engine in (OperatorEngine(), ColumnarEngine())
+    )
     assert len({(pane["far"], pane["text"]) for pane in [*theirs.panes, *theirs.windows]}) > 3_900
     assert {**left(ours), "hashes": ours.hashes} == {**left(theirs), "hashes": theirs.hashes}

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.operator import OperatorEngine
-from jobs.pipelines import count, sum
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.pipelines import agg
 from tests.model import records as model
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_engines import CONTINUOUS, COUNTED, FIXED, SESSIONS, cuts_between, replays
 from tests.properties.test_split_and_parallelism import TICK, left
 
-SELECT = {"n": count(), "total": sum("x")}
+SELECT = {"n": agg.count(), "total": agg.sum("x")}
 
 
 def newest(panes):
@@ -48,13 +48,21 @@ def test_a_coarser_log_publishes_the_same(late_refires, replay, data):
     pipeline = replace(pipeline_of(rules, False), select=SELECT, trigger=trigger)
     fine = replay_pipeline(pipeline, events, rules, cuts, [2])
     engines = [data.draw(st.sampled_from([ColumnarEngine(), OperatorEngine()]), label="engine")]
-    coarse = replay_pipeline(replace(pipeline, late_refires=late_refires), events, rules, cuts, [2], engines=engines)
+    coarse = replay_pipeline(
+        replace(pipeline, late_refires=late_refires), events, rules, cuts, [2], engines=engines
+    )
     theirs, ours = with_runs(fine, cuts), with_runs(coarse, cuts)
     assert newest(ours) == newest(theirs)
     assert not Counter(map(repr, ours)) - Counter(map(repr, theirs))
     late = [pane for pane in ours if pane["kind"] == "late"]
     per = [
-        (pane["run"], pane["key"], pane["window_start"], pane["window_end"], pane["cause_arrival"] // TICK if late_refires == "tick" else 0)
+        (
+            pane["run"],
+            pane["key"],
+            pane["window_start"],
+            pane["window_end"],
+            pane["cause_arrival"] // TICK if late_refires == "tick" else 0,
+        )
         for pane in late
     ]
     assert len(set(per)) == len(per)

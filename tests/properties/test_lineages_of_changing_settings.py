@@ -16,14 +16,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.pipelines import Pipeline
-from jobs.protocol.declared import Declared
-from jobs.protocol.evolution import RULES, SettingsChanged
-from jobs.protocol.moves import Moves
-from jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.evolution import RULES, SettingsChanged
+from slackwater.jobs.protocol.moves import Moves
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.windowing import (
+    CountTrigger,
+    EventTimeTrigger,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, multiset, perfect, version
 from tests.properties.test_paths import by_the_model, pane_of
-from windowing import CountTrigger, EventTimeTrigger, PurgingTrigger, TumblingEventTimeWindows, WatermarkStrategy
 
 LENGTH = 4  # hours of a slice
 SLICES = 6
@@ -32,10 +38,18 @@ MINUTE = timedelta(minutes=1)
 # What may change, each alone, and what may not as long as something is parked, or never.
 CHANGES: list[dict[str, Any]] = [
     *({"allowed_lateness": hours * HOUR} for hours in (0, 1, 6, 30)),
-    *({"watermarks": (bound, interval, idle)} for bound, interval, idle in ((1, 10, None), (3, 10, None), (0, 20, 2), (1, 30, None))),
+    *(
+        {"watermarks": (bound, interval, idle)}
+        for bound, interval, idle in ((1, 10, None), (3, 10, None), (0, 20, 2), (1, 30, None))
+    ),
     *({"watermarks": (1, 7, None)}, {"max_ahead": HOUR}, {"late_refires": "run"}, {"late_refires": "tick"}),
     *({"on_error": "quarantine"}, {"stragglers": "restate"}, {"stragglers": "fold"}, {"expect": []}),
-    *({"trigger": CountTrigger.of(2)}, {"trigger": None}, {"window": TumblingEventTimeWindows.of(3 * HOUR)}, {"order_mode": "heap"}),
+    *(
+        {"trigger": CountTrigger.of(2)},
+        {"trigger": None},
+        {"window": TumblingEventTimeWindows.of(3 * HOUR)},
+        {"order_mode": "heap"},
+    ),
     *({"trigger": PurgingTrigger.of(EventTimeTrigger())}, {"max_parallelism": 64}),
 ]
 rows_of_a_slice = st.integers(0, 2**32)
@@ -71,11 +85,16 @@ class ChangingLineage:
         made = dict(changes)
         if "watermarks" in made:
             bound, interval, idle = made["watermarks"]
-            strategy = WatermarkStrategy.bounded_out_of_orderness(bound * HOUR).with_interval(interval * MINUTE)
+            strategy = WatermarkStrategy.bounded_out_of_orderness(bound * HOUR).with_interval(
+                interval * MINUTE
+            )
             made["watermarks"] = strategy if idle is None else strategy.with_idleness(idle * HOUR)
         if getattr(made.get("trigger", self.base.trigger), "purges", False):
             made.pop("late_refires", None)
-        self.world.pipeline, self.world.code = replace(self.base, **made), repr(sorted(changes.items(), key=str))
+        self.world.pipeline, self.world.code = (
+            replace(self.base, **made),
+            repr(sorted(changes.items(), key=str)),
+        )
         self.wanted = dict(changes)
 
     @property
@@ -90,7 +109,15 @@ class ChangingLineage:
         for _ in range(drawn.randint(0, 4)):
             arrival = slice_ * LENGTH + drawn.choice([0.0, 0.3, 1.5, 2.7, 3.9])
             delay = drawn.choice([-0.5, 0.1, 0.5, 2, 5, 9])
-            rows.append(Event(arrival - delay, arrival, len(self.rows) + len(rows), drawn.choice("ab"), drawn.randint(-3, 3)))
+            rows.append(
+                Event(
+                    arrival - delay,
+                    arrival,
+                    len(self.rows) + len(rows),
+                    drawn.choice("ab"),
+                    drawn.randint(-3, 3),
+                )
+            )
         if rows:
             self.world.append(rows)
             self.rows += [(slice_, version(self.world))] * len(rows)
@@ -122,7 +149,9 @@ class ChangingLineage:
     def backfill(self, first: int, count: int, whatever_the_code: bool) -> None:
         if first < self.reached:
             last = min(first + count, self.reached) * LENGTH
-            self.attempt(lambda: self.world.backfill(first * LENGTH, last, whatever_the_code=whatever_the_code))
+            self.attempt(
+                lambda: self.world.backfill(first * LENGTH, last, whatever_the_code=whatever_the_code)
+            )
 
     def restore(self, number: int) -> None:
         rows = [row for row in self.world.ledger.rows() if row.branch == "main"]
@@ -167,11 +196,19 @@ seeds_of_slices = st.lists(st.integers(1, 2**32), min_size=SLICES, max_size=SLIC
 @pytest.mark.slow
 @given(bases, seeds_of_slices, steps)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-def test_settings_change_in_a_lineage_or_are_refused(base: Pipeline, seeds: list[int], program: list[tuple]) -> None:
+def test_settings_change_in_a_lineage_or_are_refused(
+    base: Pipeline, seeds: list[int], program: list[tuple]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check_lineage(base, seeds, program, Path(folder))
 
 
 def test_every_setting_that_has_a_meaning_for_what_is_parked_is_among_the_changes() -> None:
-    meaning = {path.split(".")[0] for path, kind in RULES.items() if kind in ("converted", "at a tick boundary", "lasting")}
-    assert meaning - {name for change in CHANGES for name in change} == {"pickled_state"}, "which no select needs"
+    meaning = {
+        path.split(".")[0]
+        for path, kind in RULES.items()
+        if kind in ("converted", "at a tick boundary", "lasting")
+    }
+    assert meaning - {name for change in CHANGES for name in change} == {"pickled_state"}, (
+        "which no select needs"
+    )

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.pipelines import Pipeline
-from jobs.protocol.declared import Declared
-from jobs.protocol.moves import Moves
-from jobs.protocol.publish_branch import BranchBehind, BranchPublisher, ForkedFromAnotherPast
-from jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.moves import Moves
+from slackwater.jobs.protocol.publish_branch import BranchBehind, BranchPublisher, ForkedFromAnotherPast
+from slackwater.jobs.protocol.roll_forward import RollForward
 from tests.jobs.protocol.published_model import PaneRow, newest_firings
 from tests.jobs.protocol.restating import Event, World, multiset
 from tests.properties.test_restatements import pipelines
@@ -53,9 +53,14 @@ class WanderingLineage:
     @property
     def _tools(self) -> tuple[Moves, BranchPublisher]:
         prepared = self.world.runner().prepare()
-        name, rolling = self.world.pipeline.name, RollForward.of(self.world.pipeline, prepared.tables, prepared.shape)
+        name, rolling = (
+            self.world.pipeline.name,
+            RollForward.of(self.world.pipeline, prepared.tables, prepared.shape),
+        )
         declared = Declared(self.world.pipeline, self.world.code, prepared.tables)
-        return Moves(name, prepared.tables, rolling, declared, "0"), BranchPublisher(name, prepared.tables, rolling, "0")
+        return Moves(name, prepared.tables, rolling, declared, "0"), BranchPublisher(
+            name, prepared.tables, rolling, "0"
+        )
 
     def run(self) -> None:
         if self.reached < SLICES:
@@ -95,16 +100,26 @@ def by_the_model(world: World, purging: bool) -> list[PaneRow]:
 
 def pane_of(row: dict) -> PaneRow:
     window = (row["k"], row["window_start"], row["window_end"])
-    return PaneRow(row["key_group"], window, row["firing"], row["ordinal"], row["kind"], (row["n"], row["total"]))
+    return PaneRow(
+        row["key_group"], window, row["firing"], row["ordinal"], row["kind"], (row["n"], row["total"])
+    )
 
 
 @given(pipelines(), st.integers(0, 2**32), st.lists(steps, min_size=2, max_size=2))
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-def test_published_is_the_same_by_any_path(pipeline: Pipeline, seed: int, programs: list[list[tuple]]) -> None:
+def test_published_is_the_same_by_any_path(
+    pipeline: Pipeline, seed: int, programs: list[list[tuple]]
+) -> None:
     drawn = random.Random(seed)
     arrivals = [drawn.uniform(0, SLICES * LENGTH) for _ in range(30)]
     events = [
-        Event(arrival - drawn.choice([0.1, 0.5, 2, 5, 9]), arrival, row, drawn.choice("ab"), drawn.randint(-3, 3))
+        Event(
+            arrival - drawn.choice([0.1, 0.5, 2, 5, 9]),
+            arrival,
+            row,
+            drawn.choice("ab"),
+            drawn.randint(-3, 3),
+        )
         for row, arrival in enumerate(arrivals)
     ]
     published = []

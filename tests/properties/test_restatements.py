@@ -1,6 +1,8 @@
-"""However a lineage came about, by runs and restatements over a source that was corrected under it, it ends as one run over that source.
+"""However a lineage came about, by runs and restatements over a source that was corrected under it, it ends
+as one run over that source.
 
-Histories are random: rows come late or are rewritten, ranges are restated in any width, cut otherwise, by other code, from anywhere.
+Histories are random: rows come late or are rewritten, ranges are restated in any width, cut otherwise, by
+other code, from anywhere.
 """
 
 import tempfile
@@ -12,9 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing import (
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from tests.jobs.protocol.restating import DAILY, Event, World, perfect
-from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +44,13 @@ steps = st.lists(
         st.tuples(st.just("run"), rows_of_a_slice),
         st.tuples(st.just("late"), st.integers(0, SLICES - 1), rows_of_a_slice.filter(bool)),
         st.tuples(st.just("rewrite"), st.integers(0, SLICES - 1), rows_of_a_slice.filter(bool)),
-        st.tuples(st.just("restate"), st.integers(0, SLICES - 1), st.integers(1, 3), st.sampled_from([None, 3, 4, 8]), st.booleans()),
+        st.tuples(
+            st.just("restate"),
+            st.integers(0, SLICES - 1),
+            st.integers(1, 3),
+            st.sampled_from([None, 3, 4, 8]),
+            st.booleans(),
+        ),
     ),
     min_size=4,
     max_size=11,
@@ -142,4 +156,6 @@ def test_any_history_with_restatements_ends_as_one_run_over_the_corrected_rows(
         history.restate_changed()
         assert history.world.left() == perfect(history.world, Path(folder) / "perfect")
         live = history.world.ledger.live_runs(history.world.main)
-        assert sum(row.rows_read for row in live) == sum(map(len, history.rows.values())), "each row is read once"
+        assert sum(row.rows_read for row in live) == sum(map(len, history.rows.values())), (
+            "each row is read once"
+        )

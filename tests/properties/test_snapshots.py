@@ -1,5 +1,5 @@
-"""Whatever is snapshot as files, restored, rescaled and moved to another state back end in between: results, state, timers and content
-hash are those of operators that never stopped.
+"""Whatever is snapshot as files, restored, rescaled and moved to another state back end in between: results,
+state, timers and content hash are those of operators that never stopped.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.properties.windowing_choices import Choice, choices
-from tests.properties.windowing_replays import KEYS, MAX_PARALLELISM, Play, Step, elements, scripts
-from windowing import (
+from slackwater.windowing import (
     EventTimeTrigger,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -32,17 +30,26 @@ from windowing import (
     TumblingEventTimeWindows,
     ValueStateDescriptor,
 )
-from windowing.errors import WindowingError
-from windowing.java import LONG_MIN
-from windowing.key_groups import KeyGroupRange, key_group_of
-from windowing.key_types import STRING
-from windowing.runtime.key_group_runner import KeyGroupRunner
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from windowing.runtime.operator_snapshot import OperatorSnapshot, take_snapshot
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.window_operator import window_operator
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotLayout, SnapshotTables, read_tables, write_tables
+from slackwater.windowing.errors import WindowingError
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, take_snapshot
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_operator import window_operator
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.snapshot import (
+    ContentHash,
+    SnapshotCodec,
+    SnapshotLayout,
+    SnapshotTables,
+    read_tables,
+    write_tables,
+)
+from tests.properties.windowing_choices import Choice, choices
+from tests.properties.windowing_replays import KEYS, MAX_PARALLELISM, Play, Step, elements, scripts
 
 PLACES = st.sampled_from(["memory", "memory", "rocksdb"])
 
@@ -55,7 +62,9 @@ class Cut(NamedTuple):
     timers: str
 
 
-CUTS = st.dictionaries(st.integers(0, 30), st.builds(Cut, st.integers(1, 4), PLACES, PLACES), min_size=1, max_size=3)
+CUTS = st.dictionaries(
+    st.integers(0, 30), st.builds(Cut, st.integers(1, 4), PLACES, PLACES), min_size=1, max_size=3
+)
 
 
 def files_and_back(codec: SnapshotCodec, snapshots: Sequence[OperatorSnapshot]) -> OperatorSnapshot:
@@ -78,9 +87,23 @@ def remembered(snapshots: Sequence[OperatorSnapshot]) -> tuple[Counter[str], Cou
     for snapshot in snapshots:
         for entry in snapshot.entries:
             value = sorted(entry.value.items(), key=repr) if entry.kind == "map" else entry.value
-            entries[repr(entry._replace(value=sorted(value) if entry.state_name == "merging-window-set" else value))] += 1
-    timers = Counter(repr((part.service, *timer)) for snapshot in snapshots for part in snapshot.timers for timer in part.event)
-    timers += Counter(repr((part.service, *timer, 0)) for snapshot in snapshots for part in snapshot.timers for timer in part.processing)
+            entries[
+                repr(
+                    entry._replace(value=sorted(value) if entry.state_name == "merging-window-set" else value)
+                )
+            ] += 1
+    timers = Counter(
+        repr((part.service, *timer))
+        for snapshot in snapshots
+        for part in snapshot.timers
+        for timer in part.event
+    )
+    timers += Counter(
+        repr((part.service, *timer, 0))
+        for snapshot in snapshots
+        for part in snapshot.timers
+        for timer in part.processing
+    )
     return entries, timers
 
 
@@ -100,11 +123,17 @@ class StoredPlay(Play):
         super().__init__(self._make_stored)
 
     def snapshots(self) -> list[OperatorSnapshot]:
-        return [take_snapshot(operator, owned) for operator, owned in zip(self.operators, self._ranges, strict=True)]
+        return [
+            take_snapshot(operator, owned)
+            for operator, owned in zip(self.operators, self._ranges, strict=True)
+        ]
 
     def replace(self, cut: Cut) -> None:
         snapshots = self.snapshots()
-        now, [watermark] = self._clocks[0].current_processing_time, {snapshot.watermark for snapshot in snapshots}
+        now, [watermark] = (
+            self._clocks[0].current_processing_time,
+            {snapshot.watermark for snapshot in snapshots},
+        )
         before, carried = remembered(snapshots), files_and_back(self.codec, snapshots)
         assert remembered([carried]) == before
         super().close()
@@ -162,7 +191,9 @@ def assert_cuts_do_not_show(subject: Any, script: Sequence[Step], cuts: dict[int
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(choices(), scripts(elements(st.integers(-5, 60))), CUTS)
-def test_windows_of_every_kind_go_on_from_files(choice: Choice, script: list[Step], cuts: dict[int, Cut]) -> None:
+def test_windows_of_every_kind_go_on_from_files(
+    choice: Choice, script: list[Step], cuts: dict[int, Cut]
+) -> None:
     assert_cuts_do_not_show(choice.config(), script, cuts)
 
 
@@ -175,7 +206,9 @@ STATES = (
 
 
 class Remembering(KeyedProcessFunction):
-    """Keeps state of every kind, declared and not, and timers of both domains; emits all that it remembers, but no order of a map."""
+    """Keeps state of every kind, declared and not, and timers of both domains; emits all that it remembers,
+    but no order of a map.
+    """
 
     def open(self, runtime_context: Any) -> None:
         self.last = runtime_context.get_state(STATES[0])
@@ -218,7 +251,14 @@ def test_process_functions_go_on_from_files(script: list[Step], cuts: dict[int, 
 
 TICK, END = 10, 90
 GROUPS = {key: key_group_of(key, STRING, MAX_PARALLELISM) for key in KEYS}
-SILENT = ["reduce", "aggregate", "reduce in order", "aggregate in order", "apply", "process with state"]  # without a side output
+SILENT = [
+    "reduce",
+    "aggregate",
+    "reduce in order",
+    "aggregate in order",
+    "apply",
+    "process with state",
+]  # without a side output
 Arrival = tuple[str, int, int, int]  # key, value, timestamp, arrival
 
 
@@ -234,11 +274,18 @@ class Rises(NamedTuple):
 def rises(arrivals: Sequence[Arrival], bound: int, from_ms: int, to_ms: int) -> Rises:
     """Bounded out-of-orderness over all arrivals before each tick's end."""
     ends = range(TICK, END + 1, TICK)
-    greatest = [max((timestamp for _, _, timestamp, arrival in arrivals if arrival < end), default=None) for end in ends]
+    greatest = [
+        max((timestamp for _, _, timestamp, arrival in arrivals if arrival < end), default=None)
+        for end in ends
+    ]
     known = [(end, time - bound - 1) for end, time in zip(ends, greatest, strict=True) if time is not None]
     inside = [(end, watermark) for end, watermark in known if from_ms < end <= to_ms]
     initial = max((watermark for end, watermark in known if end <= from_ms), default=LONG_MIN)
-    return Rises(initial, np.array([end for end, _ in inside], np.int64), np.array([watermark for _, watermark in inside], np.int64))
+    return Rises(
+        initial,
+        np.array([end for end, _ in inside], np.int64),
+        np.array([watermark for _, watermark in inside], np.int64),
+    )
 
 
 class Replayed(NamedTuple):
@@ -250,7 +297,13 @@ class Replayed(NamedTuple):
     error: str | None = None
 
 
-def replay(config: WindowOperatorConfig, arrivals: Sequence[Arrival], bound: int, cuts: Sequence[int], ranges: Sequence[int]) -> Replayed:
+def replay(
+    config: WindowOperatorConfig,
+    arrivals: Sequence[Arrival],
+    bound: int,
+    cuts: Sequence[int],
+    ranges: Sequence[int],
+) -> Replayed:
     """Slices between the cuts, slice i with ranges[i % n] runners; what is parked stands in files in between."""
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     rows: Counter[str] = Counter()
@@ -277,7 +330,9 @@ def replay(config: WindowOperatorConfig, arrivals: Sequence[Arrival], bound: int
                 runner.finish(to_ms)
             except WindowingError as error:
                 return Replayed(Counter(), {}, "", type(error).__name__)
-            late = [element._replace(position=0) for element in runner.late_elements]  # counted from the start of each slice
+            late = [
+                element._replace(position=0) for element in runner.late_elements
+            ]  # counted from the start of each slice
             rows += Counter(map(repr, [*runner.panes, *late]))
             for name, count in runner.counts().items():
                 (held if name in ("windows_open", "timers_pending") else counts)[name] += count
@@ -287,7 +342,9 @@ def replay(config: WindowOperatorConfig, arrivals: Sequence[Arrival], bound: int
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> list[Arrival]:
-    """Elements of few keys close to each other, some of them late, so that windows merge, fire again and are collected."""
+    """Elements of few keys close to each other, some of them late, so that windows merge, fire again and are
+    collected.
+    """
     keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3))
     gaps = st.tuples(st.sampled_from(keys), st.integers(0, 9), st.integers(-3, 30), st.integers(0, 5))
     rows, now = [], 0
@@ -299,9 +356,19 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
 
 
 def test_a_window_that_has_lost_its_timer_for_cleanup_stays_over_a_cut_as_it_does_without() -> None:
-    """Cleared by its timeout, the trigger deletes the timer of the window's end, which without lateness is that for cleanup too."""
-    trigger = ProcessingTimeoutTrigger.of(EventTimeTrigger(), timedelta(milliseconds=4), clears_on_timeout=True)
-    choice = Choice(TumblingEventTimeWindows.of(timedelta(milliseconds=10)), trigger, None, "aggregate", has_late_output=False)
+    """Cleared by its timeout, the trigger deletes the timer of the window's end, which without lateness is
+    that for cleanup too.
+    """
+    trigger = ProcessingTimeoutTrigger.of(
+        EventTimeTrigger(), timedelta(milliseconds=4), clears_on_timeout=True
+    )
+    choice = Choice(
+        TumblingEventTimeWindows.of(timedelta(milliseconds=10)),
+        trigger,
+        None,
+        "aggregate",
+        has_late_output=False,
+    )
     arrivals = [("", 0, 0, 0), ("", 0, -1, 0)]
     whole, cut = (replay(choice.config(), arrivals, 0, cuts, [1]) for cuts in ([], [10]))
     assert whole.counts["windows_open"] == 2 and whole.counts["windows_cleaned"] == 0

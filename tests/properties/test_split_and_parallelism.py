@@ -1,5 +1,5 @@
-"""However a range is cut into slices, and into however many key-group ranges each slice is divided, the tables end up the same;
-and one run over the range is what the brute-force model says.
+"""However a range is cut into slices, and into however many key-group ranges each slice is divided, the
+tables end up the same; and one run over the range is what the brute-force model says.
 """
 
 import dataclasses
@@ -19,9 +19,14 @@ TICK = 50
 
 
 def assigners():
-    tumbling = st.builds(model.Tumbling, size=st.sampled_from([60, 100, 130]), offset=st.sampled_from([0, 7, -20]))
+    tumbling = st.builds(
+        model.Tumbling, size=st.sampled_from([60, 100, 130]), offset=st.sampled_from([0, 7, -20])
+    )
     sliding = st.builds(
-        model.Sliding, size=st.sampled_from([90, 200]), slide=st.sampled_from([30, 60, 120]), offset=st.sampled_from([0, 11])
+        model.Sliding,
+        size=st.sampled_from([90, 200]),
+        slide=st.sampled_from([30, 60, 120]),
+        offset=st.sampled_from([0, 11]),
     )
     sessions = st.builds(model.Session, gap=st.sampled_from([30, 80]))
     return st.one_of(tumbling, sliding, sessions)
@@ -52,32 +57,42 @@ def replays(draw):
 
 
 def _event(random, length, number, share):
-    """One event, late or in time; now and then without a time, a key or a value, from outside of the range or from the future."""
+    """One event, late or in time; now and then without a time, a key or a value, from outside of the range or
+    from the future.
+    """
 
     def some(*values):
         return None if random.random() < 0.05 else random.choice(values)
 
     arrival = some(random.randint(-length // 20 - 1, length + length // 20 + 1))
     delay = random.randint(50, 400) if random.random() < share else random.randint(-3, 60)
-    event = random.randint(-200, length + 100) if arrival is None or random.random() < 0.05 else arrival - delay
+    event = (
+        random.randint(-200, length + 100) if arrival is None or random.random() < 0.05 else arrival - delay
+    )
     return model.Event(
         None if random.random() < 0.05 else START + event,
         None if arrival is None else START + arrival,
         some("s", "s", "t"),
         number,
         some("a", "a", "b", "key1", "key2", "ключ"),
-        {"x": some(*range(-5, 6)), "y": some(0.1, -0.0, 0.0, 1e300, -1e300, 1e-300, float("nan"), float("inf"))},
+        {
+            "x": some(*range(-5, 6)),
+            "y": some(0.1, -0.0, 0.0, 1e300, -1e300, 1e-300, float("nan"), float("inf")),
+        },
     )
 
 
 def cuts_of(rules):
-    return st.lists(st.integers(rules.start + 1, max(rules.start + 1, rules.to - 1)), max_size=4, unique=True).map(
-        lambda cuts: sorted(cut for cut in cuts if cut < rules.to)
-    )
+    return st.lists(
+        st.integers(rules.start + 1, max(rules.start + 1, rules.to - 1)), max_size=4, unique=True
+    ).map(lambda cuts: sorted(cut for cut in cuts if cut < rules.to))
 
 
 def multiset(rows, *without):
-    return Counter(repr(sorted((name, repr(value)) for name, value in row.items() if name not in ("run_id", *without))) for row in rows)
+    return Counter(
+        repr(sorted((name, repr(value)) for name, value in row.items() if name not in ("run_id", *without)))
+        for row in rows
+    )
 
 
 def left(replayed):
@@ -129,14 +144,22 @@ def test_one_run_is_what_the_model_says(replay):
 @settings(max_examples=40)
 def test_rows_that_appear_after_their_slice_are_folded_into_a_later_one_at_its_start(replay, data):
     rules, events = replay
-    rules = dataclasses.replace(rules, max_ahead=100_000)  # that rule looks at the true arrival, which the model is not told
+    rules = dataclasses.replace(
+        rules, max_ahead=100_000
+    )  # that rule looks at the true arrival, which the model is not told
     bounds = [rules.start, *data.draw(cuts_of(rules), label="cuts")]
-    appears = data.draw(st.lists(st.integers(0, len(bounds) - 1), min_size=len(events), max_size=len(events)), label="appears")
+    appears = data.draw(
+        st.lists(st.integers(0, len(bounds) - 1), min_size=len(events), max_size=len(events)), label="appears"
+    )
     ours = replay_slices(events, rules, bounds[1:], [1, 3], appears=appears)
-    # The model is told what folding means: the row arrives at the slice's start, before all that really arrive then.
+    # The model is told what folding means: the row arrives at the slice's start, before all that really
+    # arrive then.
     moved = [_moved(event, bounds[first], rules.start) for event, first in zip(events, appears, strict=True)]
     check_against_model(ours, moved, rules)
-    late = sum(rules.start <= (event.arrival or 0) < bounds[first] for event, first in zip(events, appears, strict=True))
+    late = sum(
+        rules.start <= (event.arrival or 0) < bounds[first]
+        for event, first in zip(events, appears, strict=True)
+    )
     assert ours.counts["rows_folded"] == late
 
 
@@ -146,10 +169,15 @@ def test_rows_that_appear_after_their_slice_are_folded_into_a_later_one_at_its_s
 def test_another_lateness_counts_from_its_cut_on_also_for_windows_that_are_open(replay, data):
     rules, events = replay
     cuts = data.draw(cuts_of(rules), label="cuts")
-    latenesses = data.draw(st.lists(st.sampled_from([0, 1, 30, 200]), min_size=len(cuts) + 1, max_size=len(cuts) + 1), label="latenesses")
+    latenesses = data.draw(
+        st.lists(st.sampled_from([0, 1, 30, 200]), min_size=len(cuts) + 1, max_size=len(cuts) + 1),
+        label="latenesses",
+    )
     rules = dataclasses.replace(rules, allowed_lateness=latenesses[0])
     ours = replay_slices(events, rules, cuts, [1, 3], latenesses=latenesses)
-    changes = {cut: {"allowed_lateness": lateness} for cut, lateness in zip(cuts, latenesses[1:], strict=True)}
+    changes = {
+        cut: {"allowed_lateness": lateness} for cut, lateness in zip(cuts, latenesses[1:], strict=True)
+    }
     check_against_model(ours, events, rules, changes)
 
 
@@ -164,25 +192,50 @@ def _row_of(order):
 
 
 def check_against_model(ours, events, rules, changes=None):
-    theirs = brute_force.replay([event._replace(source=event.source or "") for event in events], rules, changes)
+    theirs = brute_force.replay(
+        [event._replace(source=event.source or "") for event in events], rules, changes
+    )
     assert Counter(map(_our_pane, ours.panes)) == Counter(map(_their_pane, theirs.panes))
     assert Counter(
-        (row["row"], tuple((w["start"], w["end"]) for w in row["windows"]), row["late_by_ms"], row["watermark"]) for row in ours.late
+        (
+            row["row"],
+            tuple((w["start"], w["end"]) for w in row["windows"]),
+            row["late_by_ms"],
+            row["watermark"],
+        )
+        for row in ours.late
     ) == Counter(
-        (_row_of(row.event.order), tuple(row.windows), row.late_by_ms, None if row.watermark == brute_force.LONG_MIN else row.watermark)
+        (
+            _row_of(row.event.order),
+            tuple(row.windows),
+            row.late_by_ms,
+            None if row.watermark == brute_force.LONG_MIN else row.watermark,
+        )
         for row in theirs.late
     )
-    assert Counter(row["reason_code"] for row in ours.quarantined) == Counter(row.reason for row in theirs.quarantined)
+    assert Counter(row["reason_code"] for row in ours.quarantined) == Counter(
+        row.reason for row in theirs.quarantined
+    )
     assert Counter(map(_our_window, ours.windows)) == Counter(map(_their_window, theirs.open_windows))
     assert Counter((t["key"], t["window_start"], t["time"], t["purpose"]) for t in ours.timers) == Counter(
         (t.key, t.window.start, t.time, t.purpose) for t in theirs.timers
     )
-    assert [(p["source_partition"], p["max_event_time"], p["last_arrival"], p["idle"]) for p in ours.progress[1:]] == sorted(
-        (p.source, p.max_event_time, p.last_arrival, p.idle) for p in theirs.progress
+    assert [
+        (p["source_partition"], p["max_event_time"], p["last_arrival"], p["idle"]) for p in ours.progress[1:]
+    ] == sorted((p.source, p.max_event_time, p.last_arrival, p.idle) for p in theirs.progress)
+    assert ours.progress[0]["watermark"] == (
+        None if theirs.watermark == brute_force.LONG_MIN else theirs.watermark
     )
-    assert ours.progress[0]["watermark"] == (None if theirs.watermark == brute_force.LONG_MIN else theirs.watermark)
     counts = theirs.counts
-    names = ("rows_read", "rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined", "assignments_missed", "windows_fired")
+    names = (
+        "rows_read",
+        "rows_accepted",
+        "rows_late",
+        "rows_unassigned",
+        "rows_quarantined",
+        "assignments_missed",
+        "windows_fired",
+    )
     expected = (
         counts.read,
         counts.accepted,
@@ -215,10 +268,26 @@ def _their_pane(pane):
 
 
 def _our_window(row):
-    facts = (row["key"], row["window_start"], row["window_end"], row["elements"], row["firings"], row["first_arrival"], row["last_arrival"])
+    facts = (
+        row["key"],
+        row["window_start"],
+        row["window_end"],
+        row["elements"],
+        row["firings"],
+        row["first_arrival"],
+        row["last_arrival"],
+    )
     return (*facts, row["last_fired_at"], row["next_firing"], row["cleanup_time"])
 
 
 def _their_window(window):
-    facts = (window.key, window.window.start, window.window.end, window.elements, window.firings, window.first_arrival, window.last_arrival)
+    facts = (
+        window.key,
+        window.window.start,
+        window.window.end,
+        window.elements,
+        window.firings,
+        window.first_arrival,
+        window.last_arrival,
+    )
     return (*facts, window.last_fired_at, window.next_firing, window.cleanup_time)

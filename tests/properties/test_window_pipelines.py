@@ -1,5 +1,5 @@
-"""Every window pipeline that the core can run works slice after slice: cuts, ranges and repetitions do not show, every row is accounted
-for, and one run over the range is what the core gives key by key.
+"""Every window pipeline that the core can run works slice after slice: cuts, ranges and repetitions do not
+show, every row is accounted for, and one run over the range is what the core gives key by key.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.operator import range_work, spilling
-from jobs.engines.operator.failed_rows import FunctionRaised
-from jobs.pipelines import Pipeline
+from slackwater.jobs.engines.operator import range_work, spilling
+from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing.errors import WindowingError
 from tests.model import records as model
 from tests.properties.keyed_model import Expected, expected
 from tests.properties.slices import Replayed, replay_pipeline
 from tests.properties.test_split_and_parallelism import cuts_of, left
 from tests.properties.window_pipelines import pipelines, replays
-from windowing.errors import WindowingError
 
 RANGES = st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=3)
 
@@ -40,16 +40,25 @@ def outcome_of(replay: Callable[[], Any]) -> Any:
 @pytest.mark.slow
 @given(replays(), st.data())
 @settings(max_examples=60)
-def test_cuts_parallelism_and_where_state_lives_do_not_show(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
+def test_cuts_parallelism_and_where_state_lives_do_not_show(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
     cuts = data.draw(cuts_of(rules), label="cuts")
     ranges = data.draw(RANGES, label="ranges")
     file_rows = data.draw(st.sampled_from([1, 1000]), label="file_rows")
-    memory = data.draw(st.lists(st.sampled_from([0, 1, 2, 1024]), min_size=1, max_size=3), label="kilobytes of state in memory")
+    memory = data.draw(
+        st.lists(st.sampled_from([0, 1, 2, 1024]), min_size=1, max_size=3),
+        label="kilobytes of state in memory",
+    )
     once = outcome_of(lambda: everything(replay_pipeline(pipeline, events, rules, [], [1])))
     with spilling_soon():
-        again = outcome_of(lambda: everything(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)))
+        again = outcome_of(
+            lambda: everything(
+                replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)
+            )
+        )
     assert again == once
 
 
@@ -66,7 +75,9 @@ def spilling_soon() -> Iterator[None]:
 
 @given(replays(), st.data())
 @settings(max_examples=18)
-def test_a_run_repeated_gives_the_same_hashes(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
+def test_a_run_repeated_gives_the_same_hashes(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
     cuts = data.draw(cuts_of(rules), label="cuts")
@@ -80,7 +91,9 @@ def test_a_run_repeated_gives_the_same_hashes(replay: tuple[model.Replay, list[m
 
 @given(replays(), st.data())
 @settings(max_examples=50)
-def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
+def test_one_run_is_what_the_core_gives_key_by_key(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
     ours = outcome_of(lambda: replay_pipeline(pipeline, events, rules, [], [2]))
@@ -90,18 +103,26 @@ def test_one_run_is_what_the_core_gives_key_by_key(replay: tuple[model.Replay, l
 
 @given(replays(), st.data())
 @settings(max_examples=26)
-def test_stragglers_are_elements_of_the_slice_that_finds_them(replay: tuple[model.Replay, list[model.Event]], data: st.DataObject) -> None:
+def test_stragglers_are_elements_of_the_slice_that_finds_them(
+    replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
+) -> None:
     rules, events = replay
     pipeline = data.draw(pipelines(rules), label="pipeline")
     bounds = [rules.start, *data.draw(cuts_of(rules), label="cuts")]
-    appears = data.draw(st.lists(st.integers(0, len(bounds) - 1), min_size=len(events), max_size=len(events)), label="appears")
+    appears = data.draw(
+        st.lists(st.integers(0, len(bounds) - 1), min_size=len(events), max_size=len(events)), label="appears"
+    )
     ours = outcome_of(lambda: replay_pipeline(pipeline, events, rules, bounds[1:], [1, 3], appears=appears))
-    moved = [arriving(event, bounds[first], rules.start) for event, first in zip(events, appears, strict=True)]
+    moved = [
+        arriving(event, bounds[first], rules.start) for event, first in zip(events, appears, strict=True)
+    ]
     check_against_core(pipeline, ours, outcome_of(lambda: expected(pipeline, moved, rules)))
 
 
 def arriving(event: model.Event, from_ms: int, start: int) -> model.Event:
-    """The event as the model is told of it: a row that appears after its slice arrives at the start of the one that finds it."""
+    """The event as the model is told of it: a row that appears after its slice arrives at the start of the
+    one that finds it.
+    """
     assert event.arrival is not None
     is_folded = start <= event.arrival < from_ms
     return event._replace(arrival=from_ms if is_folded else event.arrival, order=(event.arrival, event.order))
@@ -109,7 +130,10 @@ def arriving(event: model.Event, from_ms: int, start: int) -> model.Event:
 
 def everything(replayed: Replayed) -> dict[str, Any]:
     """All that must not depend on cuts and parallelism."""
-    sides = {tag: Counter(map(repr, (sorted({**row, "run_id": ""}.items()) for row in rows))) for tag, rows in replayed.sides.items()}
+    sides = {
+        tag: Counter(map(repr, (sorted({**row, "run_id": ""}.items()) for row in rows)))
+        for tag, rows in replayed.sides.items()
+    }
     return {**left(replayed), "keyed": Counter(map(repr, replayed.keyed)), "sides": sides}
 
 
@@ -118,14 +142,19 @@ def check_against_core(pipeline: Pipeline, ours: Replayed | type, theirs: Expect
         assert ours == theirs
         return
     assert Counter(pane_of(row, pipeline) for row in ours.panes) == theirs.panes
-    assert Counter(side_of(tag, row, pipeline) for tag, rows in ours.sides.items() for row in rows) == theirs.sides
+    assert (
+        Counter(side_of(tag, row, pipeline) for tag, rows in ours.sides.items() for row in rows)
+        == theirs.sides
+    )
     assert Counter(row["row"] for row in ours.late) == theirs.late
     counts = ours.counts
     for name in ("rows_read", "rows_late", "rows_unassigned", "rows_quarantined", "assignments_missed"):
         assert counts[name] == theirs.counts[name], name
     parts = ("filtered", "accepted", "late", "unassigned", "quarantined")
     assert counts["rows_read"] == sum(counts[f"rows_{part}"] for part in parts)
-    assert counts["windows_opened"] == sum(counts[f"windows_{part}"] for part in ("merged", "cleaned", "open"))
+    assert counts["windows_opened"] == sum(
+        counts[f"windows_{part}"] for part in ("merged", "cleaned", "open")
+    )
     assert counts["windows_open"] == len(ours.windows)
 
 
@@ -137,5 +166,12 @@ def pane_of(row: dict[str, Any], pipeline: Pipeline) -> str:
 
 def side_of(tag: str, row: dict[str, Any], pipeline: Pipeline) -> str:
     values: Sequence[Any] = [row[name] for name, _ in pipeline.sides[tag] if name != "key"]
-    place = (row["key"], row["window_start"], row["window_end"], row["firing"], row["ordinal"], row["timestamp"])
+    place = (
+        row["key"],
+        row["window_start"],
+        row["window_end"],
+        row["firing"],
+        row["ordinal"],
+        row["timestamp"],
+    )
     return repr((tag, *place, *values))

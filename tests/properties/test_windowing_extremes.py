@@ -1,4 +1,6 @@
-"""At both ends of the 64-bit range nothing fails that would not fail in Flink, and what wraps in Java wraps here."""
+"""At both ends of the 64-bit range nothing fails that would not fail in Flink, and what wraps in Java wraps
+here.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.windowing_choices import Choice, evictors, triggers
-from tests.properties.windowing_replays import Emitted, Outcome, Play, Step, elements, play, windows_of
-from windowing import (
+from slackwater.windowing import (
     EventTimeSessionWindows,
     GlobalWindows,
     OrderMode,
@@ -21,19 +21,29 @@ from windowing import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
-from windowing.windows import TimeWindow, window_start
+from slackwater.windowing.windows import TimeWindow, window_start
+from tests.properties.windowing_choices import Choice, evictors, triggers
+from tests.properties.windowing_replays import Emitted, Outcome, Play, Step, elements, play, windows_of
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 EDGES = [LONG_MIN, LONG_MAX, 0, 2**62, -(2**62), 2**31]
 LONGS = st.one_of(
-    st.tuples(st.sampled_from(EDGES), st.integers(-40, 40)).map(sum).filter(lambda value: LONG_MIN <= value <= LONG_MAX),
+    st.tuples(st.sampled_from(EDGES), st.integers(-40, 40))
+    .map(sum)
+    .filter(lambda value: LONG_MIN <= value <= LONG_MAX),
     st.integers(LONG_MIN, LONG_MAX),
 )
 LENGTHS = st.sampled_from([1, 7, 10, 2**31, 2**61, 2**62, LONG_MAX - 3, LONG_MAX])
 
 # What Flink throws in the same place; nothing else may end a play.
-FLINKS_OWN = {"MissingTimestampError", "MergeIntoPastError", "TriggerStateError", "UntimedElementError", "EmptyViewError"}
+FLINKS_OWN = {
+    "MissingTimestampError",
+    "MergeIntoPastError",
+    "TriggerStateError",
+    "UntimedElementError",
+    "EmptyViewError",
+}
 
 
 @st.composite
@@ -44,7 +54,9 @@ def assigners(draw: st.DrawFn) -> WindowAssigner:
     is_event_time = draw(st.booleans())
     match draw(st.sampled_from(["tumbling", "sliding", "session", "global"])):
         case "tumbling":
-            return (TumblingEventTimeWindows if is_event_time else TumblingProcessingTimeWindows)(size_ms=size, offset_ms=offset)
+            return (TumblingEventTimeWindows if is_event_time else TumblingProcessingTimeWindows)(
+                size_ms=size, offset_ms=offset
+            )
         case "sliding":
             slide = max(size // draw(st.integers(1, 4)), 1)
             offset %= slide
@@ -57,7 +69,9 @@ def assigners(draw: st.DrawFn) -> WindowAssigner:
 
 
 def returns(assigner: WindowAssigner, time: int) -> bool:
-    """Whether Flink's loop over the windows of an element ends. Near the smallest long a start can step over the oldest one and wrap."""
+    """Whether Flink's loop over the windows of an element ends. Near the smallest long a start can step over
+    the oldest one and wrap.
+    """
     if not isinstance(assigner, SlidingEventTimeWindows | SlidingProcessingTimeWindows):
         return True
     return not LONG_MIN <= time - assigner.size_ms < LONG_MIN + assigner.slide_ms
@@ -69,7 +83,13 @@ def extreme_choices(draw: st.DrawFn) -> Choice:
     assigner = draw(assigners())
     trigger = draw(triggers(assigner).filter(lambda trigger: "Continuous" not in repr(trigger)))
     function = draw(st.sampled_from(["reduce", "aggregate, process", "process in order"]))
-    return Choice(assigner, trigger, draw(evictors()), function, lateness=draw(LONGS.map(abs).filter(lambda value: value <= LONG_MAX)))
+    return Choice(
+        assigner,
+        trigger,
+        draw(evictors()),
+        function,
+        lateness=draw(LONGS.map(abs).filter(lambda value: value <= LONG_MAX)),
+    )
 
 
 def in_range(value: int | None) -> bool:
@@ -88,14 +108,24 @@ def assert_all_longs(rows: list[Emitted], playing: Play) -> None:
 @st.composite
 def extreme_scripts(draw: st.DrawFn) -> list[Step]:
     """Elements anywhere in the range; watermarks and clock in rising order."""
-    steps: list[Step] = draw(st.lists(elements(st.none() | LONGS) | st.sampled_from([("watermark",), ("clock",)]), min_size=4, max_size=16))
-    moments = {name: sorted(draw(LONGS) for step in steps if step == (name,)) for name in ("watermark", "clock")}
+    steps: list[Step] = draw(
+        st.lists(
+            elements(st.none() | LONGS) | st.sampled_from([("watermark",), ("clock",)]),
+            min_size=4,
+            max_size=16,
+        )
+    )
+    moments = {
+        name: sorted(draw(LONGS) for step in steps if step == (name,)) for name in ("watermark", "clock")
+    }
     return [step if step[0] == "element" else (step[0], moments[step[0]].pop(0)) for step in steps]
 
 
 @settings(max_examples=250)
 @given(choice=extreme_choices(), script=extreme_scripts())
-def test_nothing_fails_at_the_ends_of_the_range_that_flink_would_not_fail(choice: Choice, script: list[Step]) -> None:
+def test_nothing_fails_at_the_ends_of_the_range_that_flink_would_not_fail(
+    choice: Choice, script: list[Step]
+) -> None:
     times = [0, *(step[-1] for step in script if step[-1] is not None)]  # 0 is what the clock reads at first
     assume(all(returns(choice.assigner, time) for time in times))
     config = choice.config()
@@ -157,7 +187,9 @@ def test_windows_of_every_assigner_wrap_as_machine_integers_do(assigner: WindowA
 
 @given(time=LONGS, lateness=LONGS.filter(lambda value: value >= 0), watermark=LONGS)
 def test_lateness_and_cleanup_add_up_as_in_flink(time: int, lateness: int, watermark: int) -> None:
-    """Windows of one millisecond, so that the last instant is the timestamp: accepted, late, or dropped without a word."""
+    """Windows of one millisecond, so that the last instant is the timestamp: accepted, late, or dropped
+    without a word.
+    """
     if time == LONG_MIN:
         return
     choice = Choice(TumblingEventTimeWindows(size_ms=1), None, None, "reduce", lateness=lateness)

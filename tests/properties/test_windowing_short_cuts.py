@@ -1,5 +1,5 @@
-"""What the runtime leaves out does not show: a trigger that has armed itself, an element that has been taken back, and an element's place
-among those that it is taken together with.
+"""What the runtime leaves out does not show: a trigger that has armed itself, an element that has been taken
+back, and an element's place among those that it is taken together with.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.windowing_choices import COMMUTATIVE, Choice, choices
-from tests.properties.windowing_replays import KEYS, Outcome, Play, Step, elements, play, scripts, windows_of
-from windowing import (
+from slackwater.windowing import (
     EventTimeTrigger,
     OrderMode,
     PurgingTrigger,
@@ -24,10 +22,12 @@ from windowing import (
     TriggerResult,
     TumblingEventTimeWindows,
 )
-from windowing.columnar.fixed_windows import FixedWindows
-from windowing.columnar.shared_windows import steps_of
-from windowing.runtime.shared_windows import takes_together
-from windowing.windows import Window
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.shared_windows import steps_of
+from slackwater.windowing.runtime.shared_windows import takes_together
+from slackwater.windowing.windows import Window
+from tests.properties.windowing_choices import COMMUTATIVE, Choice, choices
+from tests.properties.windowing_replays import KEYS, Outcome, Play, Step, elements, play, scripts, windows_of
 
 SCRIPTS = scripts(elements(st.integers(-5, 60)))
 CUTS = st.dictionaries(st.integers(1, 25), st.integers(1, 4), max_size=2)
@@ -90,7 +90,11 @@ def test_elements_that_are_taken_together_might_have_come_one_by_one(
     data: st.DataObject, assigner: tuple[int, int], trigger: Trigger | None, script: list[Step]
 ) -> None:
     size, slide = assigner
-    windows: Any = TumblingEventTimeWindows(size_ms=size) if size == slide else SlidingEventTimeWindows(size_ms=size, slide_ms=slide)
+    windows: Any = (
+        TumblingEventTimeWindows(size_ms=size)
+        if size == slide
+        else SlidingEventTimeWindows(size_ms=size, slide_ms=slide)
+    )
     choice = replace(data.draw(choices(), label="the rest"), assigner=windows, trigger=trigger)
     assert takes_together(windows, choice.config().trigger, OrderMode.ROCKSDB)
     one_by_one, at_once = (Play(windows_of(choice.config(), OrderMode.ROCKSDB)) for _ in range(2))
@@ -98,7 +102,9 @@ def test_elements_that_are_taken_together_might_have_come_one_by_one(
     keeps_order = choice.function not in COMMUTATIVE or choice.evictor is not None
     steps = taken_together(FixedWindows(size, slide, 0, choice.lateness), script, keeps_order)
     found = [together(at_once, step) if isinstance(step, Together) else at_once.step(step) for step in steps]
-    emitting = [[outcome.by_key_group() for outcome in outcomes if outcome.emitted] for outcomes in (expected, found)]
+    emitting = [
+        [outcome.by_key_group() for outcome in outcomes if outcome.emitted] for outcomes in (expected, found)
+    ]
     assert emitting[0] == emitting[1]
     assert expected[-1].held == found[-1].held
 
@@ -106,7 +112,10 @@ def test_elements_that_are_taken_together_might_have_come_one_by_one(
 def together(play: Play, step: Together) -> Outcome:
     [operator] = play.operators
     operator.shared.process_elements(
-        step.elements[0][1], [element[2] for element in step.elements], [element[3] for element in step.elements], 0
+        step.elements[0][1],
+        [element[2] for element in step.elements],
+        [element[3] for element in step.elements],
+        0,
     )
     return Outcome([], play.held())
 
@@ -170,4 +179,6 @@ def test_a_quarantined_element_has_never_been(choice: Choice, script: list[Step]
     assume(len(good) < len(script))
     without = play(windows_of(config, OrderMode.ROCKSDB), good)
     assert [outcome.by_key_group() for outcome in outcomes] == [outcome.by_key_group() for outcome in without]
-    assert [(outcome.held, outcome.error) for outcome in outcomes] == [(outcome.held, outcome.error) for outcome in without]
+    assert [(outcome.held, outcome.error) for outcome in outcomes] == [
+        (outcome.held, outcome.error) for outcome in without
+    ]

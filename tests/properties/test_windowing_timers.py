@@ -9,23 +9,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.windowing import KeyedProcessFunction, OrderMode
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from tests.properties.windowing_replays import KEYS, MAX_PARALLELISM, Play, Step, elements, scripts
-from windowing import KeyedProcessFunction, OrderMode
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import STRING
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
 
 Domain = str
 Event = tuple[str, Domain, int, Any]  # (register, delete or fired; domain; time; key)
 
 DOMAINS = ["event", "processing"]
 TIMES = st.integers(-3, 70)
-COMMANDS = st.lists(st.tuples(st.sampled_from(["register", "register", "delete"]), st.sampled_from(DOMAINS), TIMES), max_size=4)
+COMMANDS = st.lists(
+    st.tuples(st.sampled_from(["register", "register", "delete"]), st.sampled_from(DOMAINS), TIMES),
+    max_size=4,
+)
 
 
 class Commanded(KeyedProcessFunction):
-    """Runs an element's commands, and at each timer those of the next entry of `at_timers`, until they are used up.
+    """Runs an element's commands, and at each timer those of the next entry of `at_timers`, until they are
+    used up.
 
     Attributes:
         log: every command and every timer, in order. All operators share it.
@@ -62,8 +66,13 @@ class Commanded(KeyedProcessFunction):
 def timers_of(playing: Play) -> dict[Domain, set[tuple[int, Any]]]:
     """(time, key) of every timer of every operator, after a check that each is there once."""
     services = [service for operator in playing.operators for _, service in operator.time_services.services()]
-    found = {"event": [list(service.event_timers) for service in services], "processing": [list(s.processing_timers) for s in services]}
-    flat = {domain: [(time, key) for part in parts for time, key, _ in part] for domain, parts in found.items()}
+    found = {
+        "event": [list(service.event_timers) for service in services],
+        "processing": [list(s.processing_timers) for s in services],
+    }
+    flat = {
+        domain: [(time, key) for part in parts for time, key, _ in part] for domain, parts in found.items()
+    }
     assert all(len(set(timers)) == len(timers) for timers in flat.values())
     return {domain: set(timers) for domain, timers in flat.items()}
 
@@ -82,7 +91,13 @@ def test_every_timer_fires_once_at_the_first_step_that_reaches_it(
 
     def make(output: Any, clock: Any, owned: KeyGroupRange) -> Any:
         return KeyedProcessOperator(
-            function, STRING, output, clock, key_groups=owned, max_parallelism=MAX_PARALLELISM, order_mode=order_mode
+            function,
+            STRING,
+            output,
+            clock,
+            key_groups=owned,
+            max_parallelism=MAX_PARALLELISM,
+            order_mode=order_mode,
         )
 
     playing = Play(make)
@@ -102,14 +117,18 @@ def test_every_timer_fires_once_at_the_first_step_that_reaches_it(
             elif name == "delete":
                 model[of].discard((time, key))
             else:
-                assert of == domain, "an element fires nothing, a clock no event timer, a watermark no clock timer"
+                assert of == domain, (
+                    "an element fires nothing, a clock no event timer, a watermark no clock timer"
+                )
                 assert (time, key) in model[of], "not registered, deleted meanwhile, or fired before"
                 assert time <= now[of]
                 if len(playing.operators) == 1:
                     assert time == min(model[of])[0], "an earlier one was due"
                 model[of].remove((time, key))
         if domain is not None:
-            assert all(time > now[domain] for time, _ in model[domain]), "a timer that was reached has not fired"
+            assert all(time > now[domain] for time, _ in model[domain]), (
+                "a timer that was reached has not fired"
+            )
         assert timers_of(playing) == model
     playing.close()
 
@@ -117,13 +136,17 @@ def test_every_timer_fires_once_at_the_first_step_that_reaches_it(
 @settings(max_examples=120)
 @given(
     registrations=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(KEYS), TIMES), max_size=12),
-    at_timers=st.lists(st.lists(st.tuples(st.just("register"), st.just("processing"), TIMES), max_size=2), max_size=6),
+    at_timers=st.lists(
+        st.lists(st.tuples(st.just("register"), st.just("processing"), TIMES), max_size=2), max_size=6
+    ),
     order_mode=st.sampled_from(OrderMode),
 )
 def test_in_a_replay_each_timer_sees_the_millisecond_after_its_time_or_registration(
     registrations: Any, at_timers: Any, order_mode: OrderMode
 ) -> None:
-    """A timer for t that an element registers at clock c fires at max(t, c) + 1; one that a timer registers at c, at max(t + 1, c)."""
+    """A timer for t that an element registers at clock c fires at max(t, c) + 1; one that a timer registers
+    at c, at max(t + 1, c).
+    """
     function, clock = Commanded(at_timers), ReplayProcessingTimeService(0)
     operator = KeyedProcessOperator(function, STRING, None, clock, order_mode=order_mode)  # type: ignore[arg-type]
     operator.open()

@@ -1,4 +1,5 @@
-"""Random pipelines: any assigner, trigger and evictor with a select or a function of the user's own, over events of a few columns.
+"""Random pipelines: any assigner, trigger and evictor with a select or a function of the user's own, over
+events of a few columns.
 
 Strategies and the functions that they draw from; what is run with them is others' business.
 """
@@ -12,11 +13,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from jobs.pipelines import Pipeline
-from tests.model import records as model
-from tests.properties import windowing_choices
-from tests.properties.slices import SELECT, declared
-from windowing import (
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing import (
     AggregateFunction,
     MergingWindowAssigner,
     ProcessWindowFunction,
@@ -28,6 +26,9 @@ from windowing import (
     WindowAssigner,
     WindowFunction,
 )
+from tests.model import records as model
+from tests.properties import windowing_choices
+from tests.properties.slices import SELECT, declared
 
 START = 1_000_000
 KEYS = ["a", "b", "key1", "ключ"]
@@ -51,7 +52,10 @@ class ByValue(WindowAssigner):
         if element.x is None:
             return []
         start = timestamp - timestamp % self.length_ms
-        return [TimeWindow(start, start + self.length_ms), TimeWindow(start, start + (2 + element.x % 2) * self.length_ms)]
+        return [
+            TimeWindow(start, start + self.length_ms),
+            TimeWindow(start, start + (2 + element.x % 2) * self.length_ms),
+        ]
 
 
 ODD = ReducingStateDescriptor("odd-seen", operator.add, sql_type="long")
@@ -120,7 +124,9 @@ class Rows(WindowFunction):
 
 
 class Remembering(ProcessWindowFunction):
-    """Chains what the key has seen in its state, and counts firings in the window's state, where there is any: order shows."""
+    """Chains what the key has seen in its state, and counts firings in the window's state, where there is
+    any: order shows.
+    """
 
     def __init__(self, has_window_state: bool) -> None:
         self.has_window_state = has_window_state
@@ -191,7 +197,10 @@ def pipelines(draw: st.DrawFn, rules: model.Replay) -> Pipeline:
     if name == "process with state":
         function = {**function, "process": Remembering(has_window_state=not merges)}
     if "columns" in function and name in ("apply", "reduce"):
-        function = {**function, "columns": [*function["columns"], "x"]}  # which dynamic gaps, triggers and evictors read
+        function = {
+            **function,
+            "columns": [*function["columns"], "x"],
+        }  # which dynamic gaps, triggers and evictors read
     return declared(
         rules,
         window=assigner,
@@ -204,7 +213,9 @@ def pipelines(draw: st.DrawFn, rules: model.Replay) -> Pipeline:
 
 @st.composite
 def replays(draw: st.DrawFn) -> tuple[model.Replay, list[model.Event]]:
-    """A range of some windows, and events out of order, with ties, idle source partitions and a few unusable rows."""
+    """A range of some windows, and events out of order, with ties, idle source partitions and a few unusable
+    rows.
+    """
     length = draw(st.sampled_from([100, 60, 30, 7]))
     rules = model.Replay(
         start=START,
@@ -216,7 +227,9 @@ def replays(draw: st.DrawFn) -> tuple[model.Replay, list[model.Event]]:
         idle_timeout=draw(st.sampled_from([None, 12])),
     )
     row = st.tuples(
-        st.one_of(st.integers(-15, 5), st.integers(-40, 30), st.integers(-15, 5) | st.none()),  # event time after arrival
+        st.one_of(
+            st.integers(-15, 5), st.integers(-40, 30), st.integers(-15, 5) | st.none()
+        ),  # event time after arrival
         st.integers(-5, length + 5),
         st.sampled_from(["s", "s", "t"]),
         st.sampled_from(["a", "a", "a", *KEYS, None]),
@@ -226,6 +239,13 @@ def replays(draw: st.DrawFn) -> tuple[model.Replay, list[model.Event]]:
     size = draw(st.sampled_from([20, 12, 30, 3]))
     rows = draw(st.lists(row, min_size=size, max_size=size))
     return rules, [
-        model.Event(None if ahead is None else START + arrival + ahead, START + arrival, source, number, key, {"x": x, "y": y})
+        model.Event(
+            None if ahead is None else START + arrival + ahead,
+            START + arrival,
+            source,
+            number,
+            key,
+            {"x": x, "y": y},
+        )
         for number, (ahead, arrival, source, key, x, y) in enumerate(rows)
     ]

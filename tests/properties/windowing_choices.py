@@ -1,4 +1,5 @@
-"""Random declarations: any assigner with any trigger that goes with it, any evictor, any kind of function, some lateness.
+"""Random declarations: any assigner with any trigger that goes with it, any evictor, any kind of function,
+some lateness.
 
 Strategies only; what is run with them is windowing_replays.py's.
 """
@@ -11,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -44,9 +45,9 @@ from windowing import (
     WindowAssigner,
     WindowFunction,
 )
-from windowing.key_types import STRING
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 
 Finish = Callable[[WindowOperatorBuilder], WindowOperatorConfig]
 
@@ -116,7 +117,9 @@ class Older(WindowFunction):
 
 
 class Remembering(ProcessWindowFunction):
-    """Counts firings in per-window state, where there is any, and chains all that the key has seen in global state: order shows."""
+    """Counts firings in per-window state, where there is any, and chains all that the key has seen in global
+    state: order shows.
+    """
 
     def __init__(self, has_window_state: bool) -> None:
         self.has_window_state = has_window_state
@@ -201,8 +204,16 @@ def assigners(gap_of: Callable[[Any], int] = gap_of) -> st.SearchStrategy[Window
     return st.one_of(
         st.builds(TumblingEventTimeWindows, size_ms=sizes, offset_ms=offsets),
         st.builds(TumblingProcessingTimeWindows, size_ms=sizes, offset_ms=offsets),
-        sliding.map(lambda size_and_slide: SlidingEventTimeWindows(size_ms=size_and_slide[0], slide_ms=size_and_slide[1])),
-        sliding.map(lambda size_and_slide: SlidingProcessingTimeWindows(size_ms=size_and_slide[0], slide_ms=size_and_slide[1])),
+        sliding.map(
+            lambda size_and_slide: SlidingEventTimeWindows(
+                size_ms=size_and_slide[0], slide_ms=size_and_slide[1]
+            )
+        ),
+        sliding.map(
+            lambda size_and_slide: SlidingProcessingTimeWindows(
+                size_ms=size_and_slide[0], slide_ms=size_and_slide[1]
+            )
+        ),
         st.builds(EventTimeSessionWindows, gap_ms=st.sampled_from([5, 12])),
         st.builds(ProcessingTimeSessionWindows, gap_ms=st.sampled_from([5, 12])),
         st.just(DynamicEventTimeSessionWindows(gap_ms_of=gap_of)),
@@ -211,7 +222,9 @@ def assigners(gap_of: Callable[[Any], int] = gap_of) -> st.SearchStrategy[Window
     )
 
 
-def triggers(assigner: WindowAssigner, distance: Callable[[Any, Any], float] = distance) -> st.SearchStrategy[Trigger | None]:
+def triggers(
+    assigner: WindowAssigner, distance: Callable[[Any, Any], float] = distance
+) -> st.SearchStrategy[Trigger | None]:
     """None, and every trigger that goes with the assigner; `distance` is that of two elements."""
     intervals = st.sampled_from([3, 8])
     plain: st.SearchStrategy[Trigger] = st.one_of(

@@ -1,6 +1,8 @@
-"""Plays one script on parallel operators, cut and rescaled wherever a test says, and hands out what each step did.
+"""Plays one script on parallel operators, cut and rescaled wherever a test says, and hands out what each step
+did.
 
-Two plays are compared by key group in exact order, or as multisets; what must be equal is the tests' business.
+Two plays are compared by key group in exact order, or as multisets; what must be equal is the tests'
+business.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ from typing import Any, NamedTuple, Protocol
 
 from hypothesis import strategies as st
 
-from windowing import OrderMode
-from windowing.errors import WindowingError
-from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
-from windowing.key_types import STRING
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.operator_snapshot import OperatorSnapshot, SnapshotOperator, restore_snapshots, take_snapshot
-from windowing.runtime.window_operator import window_operator
-from windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing import OrderMode
+from slackwater.windowing.errors import WindowingError
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of, operator_index
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.operator_snapshot import (
+    OperatorSnapshot,
+    SnapshotOperator,
+    restore_snapshots,
+    take_snapshot,
+)
+from slackwater.windowing.runtime.window_operator import window_operator
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 
 MAX_PARALLELISM = 8
 KEYS = ["", "a", "b", "bb", "key1", "ключ"]  # of five key groups
@@ -27,12 +34,19 @@ KEYS = ["", "a", "b", "bb", "key1", "ключ"]  # of five key groups
 Step = tuple[Any, ...]  # ("element", key, value, timestamp or None), ("watermark", time) or ("clock", time)
 
 
-def elements(times: st.SearchStrategy[int | None], values: st.SearchStrategy[Any] = st.integers(0, 9)) -> st.SearchStrategy[Step]:  # noqa: B008
+def elements(
+    times: st.SearchStrategy[int | None],
+    values: st.SearchStrategy[Any] = st.integers(0, 9),  # noqa: B008
+) -> st.SearchStrategy[Step]:
     return st.tuples(st.just("element"), st.sampled_from(KEYS), values, times)
 
 
-def scripts(element: st.SearchStrategy[Step], min_size: int = 6, max_size: int = 24) -> st.SearchStrategy[list[Step]]:
-    """Elements with a watermark or a clock step after some, and both far ahead in the end; both only go forward, as windows of ten feel."""
+def scripts(
+    element: st.SearchStrategy[Step], min_size: int = 6, max_size: int = 24
+) -> st.SearchStrategy[list[Step]]:
+    """Elements with a watermark or a clock step after some, and both far ahead in the end; both only go
+    forward, as windows of ten feel.
+    """
     moves = st.tuples(st.sampled_from(["watermark", "clock"]), st.sampled_from([1, 2, 5, 9, 14, 40]))
 
     def accumulate(steps: list[Step]) -> list[Step]:
@@ -46,7 +60,9 @@ def scripts(element: st.SearchStrategy[Step], min_size: int = 6, max_size: int =
         return script
 
     sizes = st.integers(min_size, max_size)
-    return sizes.flatmap(lambda size: st.lists(element | element | moves, min_size=size, max_size=size)).map(accumulate)
+    return sizes.flatmap(lambda size: st.lists(element | element | moves, min_size=size, max_size=size)).map(
+        accumulate
+    )
 
 
 class Emitted(NamedTuple):
@@ -118,7 +134,15 @@ def windows_of(config: WindowOperatorConfig, order_mode: OrderMode, **options: A
     """Makes window operators of one configuration."""
 
     def make(output: Any, clock: HarnessProcessingTimeService, owned: KeyGroupRange) -> Any:
-        return window_operator(config, output, clock, key_groups=owned, max_parallelism=MAX_PARALLELISM, order_mode=order_mode, **options)
+        return window_operator(
+            config,
+            output,
+            clock,
+            key_groups=owned,
+            max_parallelism=MAX_PARALLELISM,
+            order_mode=order_mode,
+            **options,
+        )
 
     return make
 
@@ -155,9 +179,16 @@ class Play:
         return Outcome(emitted, self.held())
 
     def cut(self, parallelism: int) -> None:
-        """Snapshot all, throw them away, and restore, watermark and clock included, into `parallelism` operators."""
+        """Snapshot all, throw them away, and restore, watermark and clock included, into `parallelism`
+        operators.
+        """
         snapshots: list[OperatorSnapshot] = pickle.loads(
-            pickle.dumps([take_snapshot(operator, owned) for operator, owned in zip(self.operators, self._ranges, strict=True)])
+            pickle.dumps(
+                [
+                    take_snapshot(operator, owned)
+                    for operator, owned in zip(self.operators, self._ranges, strict=True)
+                ]
+            )
         )
         watermarks = {snapshot.watermark for snapshot in snapshots}
         assert len(watermarks) == 1
@@ -181,12 +212,17 @@ class Play:
             operator.close()
 
     def _owner(self, key: Any) -> int:
-        return operator_index(key_group_of(key, STRING, MAX_PARALLELISM), len(self.operators), MAX_PARALLELISM)
+        return operator_index(
+            key_group_of(key, STRING, MAX_PARALLELISM), len(self.operators), MAX_PARALLELISM
+        )
 
     def _start(self, parallelism: int, now: int, snapshots: Sequence[OperatorSnapshot]) -> None:
         self._ranges = KeyGroupRange.ranges(parallelism, MAX_PARALLELISM)
         self._clocks = [HarnessProcessingTimeService(now) for _ in self._ranges]
-        self.operators = [self._make(self._output, clock, owned) for clock, owned in zip(self._clocks, self._ranges, strict=True)]
+        self.operators = [
+            self._make(self._output, clock, owned)
+            for clock, owned in zip(self._clocks, self._ranges, strict=True)
+        ]
         for operator, owned in zip(self.operators, self._ranges, strict=True):
             if snapshots:
                 restore_snapshots(operator, snapshots, owned)
@@ -194,7 +230,9 @@ class Play:
 
 
 def play(make: MakeOperator, script: Sequence[Step], cuts: Mapping[int, int] | None = None) -> list[Outcome]:
-    """The outcome of each step up to the first that fails; before step i the operators are replaced by cuts[i] new ones."""
+    """The outcome of each step up to the first that fails; before step i the operators are replaced by
+    cuts[i] new ones.
+    """
     playing = Play(make)
     outcomes = []
     for number, step in enumerate(script):

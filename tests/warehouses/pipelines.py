@@ -1,4 +1,5 @@
-"""The pipelines of the stored warehouses. A change of theirs would be a change of settings between two runs: leave them as they are.
+"""The pipelines of the stored warehouses. A change of theirs would be a change of settings between two runs:
+leave them as they are.
 
 Given to commands with --pipelines; imports nothing of the tests.
 """
@@ -7,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
-import jobs.pipelines as agg
-from jobs.pipelines import DeltaSource, Pipeline, expect
-from windowing import (
+import slackwater.jobs.pipelines as agg
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, expect
+from slackwater.windowing import (
     CountEvictor,
     KeyedProcessFunction,
     ProcessWindowFunction,
@@ -19,9 +20,17 @@ from windowing import (
     WatermarkStrategy,
 )
 
-SOURCE = DeltaSource("sources/readings", event_time="event_time", arrival_time="arrival_time", source_partition="line", order_by="row")
+SOURCE = DeltaSource(
+    "sources/readings",
+    event_time="event_time",
+    arrival_time="arrival_time",
+    source_partition="line",
+    order_by="row",
+)
 WATERMARKS = (
-    WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=20)).with_idleness(timedelta(hours=2)).with_interval(timedelta(minutes=30))
+    WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=20))
+    .with_idleness(timedelta(hours=2))
+    .with_interval(timedelta(minutes=30))
 )
 
 
@@ -36,14 +45,21 @@ readings = Pipeline(
     key_by="site",
     window=TumblingEventTimeWindows.of(timedelta(hours=2)),
     allowed_lateness=timedelta(hours=1),
-    select={"n": agg.count(), "total": agg.sum("value"), "mean": agg.mean("value"), "lines": agg.count_distinct("line")},
+    select={
+        "n": agg.count(),
+        "total": agg.sum("value"),
+        "mean": agg.mean("value"),
+        "lines": agg.count_distinct("line"),
+    },
     expect=[expect.between("n", min=1), expect.between("total", max=-1, severity="warn")],
     start="2024-03-01",
 )
 
 
 class Peaks(ProcessWindowFunction):
-    """The greatest value of the last readings of a window, and that of the window so far; records of a site go aside."""
+    """The greatest value of the last readings of a window, and that of the window so far; records of a site
+    go aside.
+    """
 
     def process(self, key: str, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
         values = [element.value for element in elements]
@@ -76,9 +92,14 @@ peaks = Pipeline(
 
 
 class Totals(KeyedProcessFunction):
-    """What a site has read between two timers; a timer comes at the end of the hour of the first reading after the one before."""
+    """What a site has read between two timers; a timer comes at the end of the hour of the first reading
+    after the one before.
+    """
 
-    states = (ReducingStateDescriptor("total", _add, sql_type="long"), ValueStateDescriptor("hour", sql_type="long"))
+    states = (
+        ReducingStateDescriptor("total", _add, sql_type="long"),
+        ValueStateDescriptor("hour", sql_type="long"),
+    )
 
     def open(self, runtime_context: Any) -> None:
         self.total = runtime_context.get_reducing_state(self.states[0])

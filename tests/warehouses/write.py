@@ -1,7 +1,9 @@
-"""Writes a small warehouse with the checkout's code, as `format_<number>.tar.gz`: what later formats must still read.
+"""Writes a small warehouse with the checkout's code, as `format_<number>.tar.gz`: what later formats must
+still read.
 
-`python -m tests.warehouses.write`. Three pipelines over one source; stragglers, late rows, quarantine, a redrive, a restatement, a branch
-and a staged run that nobody has published. Which commit wrote a file stands in PROVENANCE.
+`python -m tests.warehouses.write`. Three pipelines over one source; stragglers, late rows, quarantine, a
+redrive, a restatement, a branch and a staged run that nobody has published. Which commit wrote a file stands
+in PROVENANCE.
 """
 
 import sys
@@ -14,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from jobs.engines.transport import InProcess
-from jobs.protocol import catch_up
-from jobs.tables.schemas import FORMAT_VERSION
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol import catch_up
+from slackwater.jobs.tables.schemas import FORMAT_VERSION
 from tests.integration.command import here
 
 FOLDER = Path(__file__).parent
@@ -36,12 +38,20 @@ SCHEMA = pa.schema(
 
 
 def rows_of(day: int) -> list[dict[str, Any]]:
-    """A day's readings: one in nine is five hours old and one in thirteen two, when it arrives; a few have no time or no site."""
+    """A day's readings: one in nine is five hours old and one in thirteen two, when it arrives; a few have no
+    time or no site.
+    """
     rows = []
     for number in range(60):
         row = 1000 * day + number
         arrival = START + timedelta(days=day, minutes=24 * number)
-        delay = timedelta(hours=5) if row % 9 == 4 else timedelta(hours=2) if row % 13 == 5 else timedelta(minutes=row * 7 % 15)
+        delay = (
+            timedelta(hours=5)
+            if row % 9 == 4
+            else timedelta(hours=2)
+            if row % 13 == 5
+            else timedelta(minutes=row * 7 % 15)
+        )
         rows.append(
             {
                 "event_time": None if row % 29 == 3 else arrival - delay,
@@ -56,11 +66,15 @@ def rows_of(day: int) -> list[dict[str, Any]]:
 
 
 def write(warehouse: Path) -> None:
-    """The source, one commit a day, of which the third brings some rows of the second; then the runs of three days."""
+    """The source, one commit a day, of which the third brings some rows of the second; then the runs of three
+    days.
+    """
     held_back = [row for row in rows_of(1) if row["row"] % 10 == 6]
     for day in range(DAYS):
         rows = [row for row in rows_of(day) if row not in held_back] + (held_back if day == 2 else [])
-        write_deltalake(str(warehouse / "sources" / "readings"), pa.Table.from_pylist(rows, SCHEMA), mode="append")
+        write_deltalake(
+            str(warehouse / "sources" / "readings"), pa.Table.from_pylist(rows, SCHEMA), mode="append"
+        )
         if day == 1:
             for pipeline in ("readings", "peaks", "totals"):
                 _done("run", pipeline, "--to", "2024-03-03", warehouse=warehouse)
@@ -69,7 +83,9 @@ def write(warehouse: Path) -> None:
     _done("late", "redrive", "readings", "--run", 2, "--reason", "taken in after all", warehouse=warehouse)
     _done("backfill", "readings", "--from", "2024-03-02", "--to", "2024-03-03", warehouse=warehouse)
     _done("state", "fork", "readings", "trial", "--run", 1, warehouse=warehouse)
-    _done("backfill", "peaks", "--from", "2024-03-02", "--to", "2024-03-03", "--no-publish", warehouse=warehouse)
+    _done(
+        "backfill", "peaks", "--from", "2024-03-02", "--to", "2024-03-03", "--no-publish", warehouse=warehouse
+    )
     _done("run", "totals", "--to", "2024-03-05", "--no-publish", warehouse=warehouse)
 
 
@@ -83,7 +99,10 @@ def main() -> None:
     """Refuses to replace a file that is there."""
     file = FOLDER / f"format_{FORMAT_VERSION}.tar.gz"
     if file.exists():
-        sys.exit(f"{file.name} is there already, and what is there is test data; raise FORMAT_VERSION when the format changes")
+        sys.exit(
+            f"{file.name} is there already, and what is there is test data; raise FORMAT_VERSION when the "
+            "format changes"
+        )
     catch_up.spark_transport = lambda app: InProcess  # type: ignore[assignment,return-value]
     with tempfile.TemporaryDirectory() as folder:
         warehouse = Path(folder) / "warehouse"

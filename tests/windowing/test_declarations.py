@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import windowing
-from windowing.errors import (
+from slackwater import windowing
+from slackwater.windowing.errors import (
     ConfigurationError,
     EmptyViewError,
     MissingTimestampError,
@@ -16,11 +16,11 @@ from windowing.errors import (
     UnsupportedCombinationError,
     UntimedElementError,
 )
-from windowing.evictors import TimestampedValue
-from windowing.java import LONG_MIN
-from windowing.key_types import STRING
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.windows import TimeWindow
+from slackwater.windowing.evictors import TimestampedValue
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.windows import TimeWindow
 
 SECOND = timedelta(seconds=1)
 
@@ -68,8 +68,15 @@ def test_a_declaration_is_a_value(declaration: Any) -> None:
 
 def test_every_public_declaration_is_tested_as_a_value() -> None:
     bases = (windowing.WindowAssigner, windowing.Trigger, windowing.Evictor)
-    public = {value for name in windowing.__all__ if isinstance(value := getattr(windowing, name), type) and issubclass(value, bases)}
-    assert public - {type(declaration) for declaration in DECLARATIONS} == {*bases, windowing.MergingWindowAssigner}
+    public = {
+        value
+        for name in windowing.__all__
+        if isinstance(value := getattr(windowing, name), type) and issubclass(value, bases)
+    }
+    assert public - {type(declaration) for declaration in DECLARATIONS} == {
+        *bases,
+        windowing.MergingWindowAssigner,
+    }
 
 
 @pytest.mark.parametrize(
@@ -77,12 +84,23 @@ def test_every_public_declaration_is_tested_as_a_value() -> None:
     [
         (lambda: windowing.TumblingEventTimeWindows.of(10), "must be a timedelta"),
         (lambda: windowing.TumblingEventTimeWindows.of(timedelta(microseconds=1500)), "whole milliseconds"),
-        (lambda: windowing.TumblingEventTimeWindows.of(SECOND, offset=SECOND), r"TumblingEventTimeWindows needs abs\(offset\) < size"),
-        (lambda: windowing.TumblingProcessingTimeWindows.of(SECOND, offset=-SECOND), "TumblingProcessingTimeWindows needs"),
+        (
+            lambda: windowing.TumblingEventTimeWindows.of(SECOND, offset=SECOND),
+            r"TumblingEventTimeWindows needs abs\(offset\) < size",
+        ),
+        (
+            lambda: windowing.TumblingProcessingTimeWindows.of(SECOND, offset=-SECOND),
+            "TumblingProcessingTimeWindows needs",
+        ),
         (lambda: windowing.TumblingEventTimeWindows.of(timedelta(0)), "size > 0, got size 0"),
         (lambda: windowing.SlidingEventTimeWindows.of(SECOND, timedelta(0)), "slide 0"),
         (lambda: windowing.SlidingEventTimeWindows.of(timedelta(0), SECOND), "size 0"),
-        (lambda: windowing.SlidingEventTimeWindows.of(timedelta(milliseconds=10_000_001), timedelta(milliseconds=1)), "10000001 ms / 1 ms"),
+        (
+            lambda: windowing.SlidingEventTimeWindows.of(
+                timedelta(milliseconds=10_000_001), timedelta(milliseconds=1)
+            ),
+            "10000001 ms / 1 ms",
+        ),
         (lambda: windowing.EventTimeSessionWindows.with_gap(timedelta(0)), "needs gap > 0, got 0 ms"),
         (lambda: windowing.ContinuousEventTimeTrigger.of(timedelta(0)), "needs interval > 0"),
         (
@@ -90,8 +108,14 @@ def test_every_public_declaration_is_tested_as_a_value() -> None:
             "cannot be negative, got -1000",
         ),
         (lambda: WindowOperatorBuilder(STRING, "tumbling"), "must be a WindowAssigner, got 'tumbling'"),
-        (lambda: WindowOperatorBuilder(STRING, windowing.GlobalWindows.create()).aggregate(sum), "needs an AggregateFunction"),
-        (lambda: WindowOperatorBuilder(STRING, windowing.GlobalWindows.create()).process(len), "process needs a ProcessWindowFunction"),
+        (
+            lambda: WindowOperatorBuilder(STRING, windowing.GlobalWindows.create()).aggregate(sum),
+            "needs an AggregateFunction",
+        ),
+        (
+            lambda: WindowOperatorBuilder(STRING, windowing.GlobalWindows.create()).process(len),
+            "process needs a ProcessWindowFunction",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_with_class_value_and_rule(make: Any, message: str) -> None:
@@ -107,7 +131,12 @@ def test_ten_million_windows_are_allowed_by_event_time_and_more_by_processing_ti
 
 
 @pytest.mark.parametrize(
-    "trigger", [windowing.DeltaTrigger.of(1, operator.sub), windowing.NeverTrigger(), windowing.PurgingTrigger.of(windowing.NeverTrigger())]
+    "trigger",
+    [
+        windowing.DeltaTrigger.of(1, operator.sub),
+        windowing.NeverTrigger(),
+        windowing.PurgingTrigger.of(windowing.NeverTrigger()),
+    ],
 )
 def test_sessions_refuse_a_trigger_that_cannot_merge(trigger: windowing.Trigger) -> None:
     builder = WindowOperatorBuilder(STRING, windowing.EventTimeSessionWindows.with_gap(SECOND))
@@ -134,7 +163,11 @@ class Clock:
         (windowing.TumblingEventTimeWindows(size_ms=10, offset_ms=3), 2, [(-7, 3)]),
         (windowing.TumblingProcessingTimeWindows(size_ms=10), None, [(20, 30)]),
         (windowing.SlidingEventTimeWindows(size_ms=30, slide_ms=20), 5, [(0, 30), (-20, 10)]),
-        (windowing.SlidingEventTimeWindows(size_ms=10, slide_ms=3, offset_ms=-2), -7, [(-8, 2), (-11, -1), (-14, -4)]),
+        (
+            windowing.SlidingEventTimeWindows(size_ms=10, slide_ms=3, offset_ms=-2),
+            -7,
+            [(-8, 2), (-11, -1), (-14, -4)],
+        ),
         (windowing.SlidingEventTimeWindows(size_ms=10, slide_ms=20), 15, []),
         (windowing.SlidingProcessingTimeWindows(size_ms=10, slide_ms=5), None, [(25, 35), (20, 30)]),
         (windowing.EventTimeSessionWindows(gap_ms=10), 5, [(5, 15)]),
@@ -144,7 +177,9 @@ class Clock:
         (windowing.DynamicProcessingTimeSessionWindows(gap_ms_of=len), 5, [(25, 28)]),
     ],
 )
-def test_windows_of_an_element(assigner: windowing.WindowAssigner, timestamp: int | None, windows: list[tuple[int, int]]) -> None:
+def test_windows_of_an_element(
+    assigner: windowing.WindowAssigner, timestamp: int | None, windows: list[tuple[int, int]]
+) -> None:
     time = LONG_MIN if timestamp is None else timestamp
     assert list(assigner.assign_windows("abc", time, Clock())) == [TimeWindow(*window) for window in windows]
     assign = assigner.bind(Clock())
@@ -152,10 +187,17 @@ def test_windows_of_an_element(assigner: windowing.WindowAssigner, timestamp: in
 
 
 @pytest.mark.parametrize(
-    "assigner", [windowing.TumblingEventTimeWindows(size_ms=10), windowing.SlidingEventTimeWindows(size_ms=10, slide_ms=5)]
+    "assigner",
+    [
+        windowing.TumblingEventTimeWindows(size_ms=10),
+        windowing.SlidingEventTimeWindows(size_ms=10, slide_ms=5),
+    ],
 )
 def test_aligned_windows_of_event_time_need_a_timestamp(assigner: windowing.WindowAssigner) -> None:
-    for assign in (assigner.bind(Clock()), lambda element, time: assigner.assign_windows(element, time, Clock())):
+    for assign in (
+        assigner.bind(Clock()),
+        lambda element, time: assigner.assign_windows(element, time, Clock()),
+    ):
         with pytest.raises(MissingTimestampError, match="needs a timestamp"):
             assign("x", LONG_MIN)
 
@@ -175,7 +217,11 @@ def test_what_a_planner_asks_of_assigners_and_triggers() -> None:
     assert windowing.TumblingEventTimeWindows(size_ms=30).slide_ms == 30
     assert not windowing.TumblingProcessingTimeWindows(size_ms=30).is_event_time
     assert not windowing.GlobalWindows.create().is_event_time
-    defaults = [declaration.get_default_trigger() for declaration in DECLARATIONS if isinstance(declaration, windowing.WindowAssigner)]
+    defaults = [
+        declaration.get_default_trigger()
+        for declaration in DECLARATIONS
+        if isinstance(declaration, windowing.WindowAssigner)
+    ]
     event, processing = windowing.EventTimeTrigger(), windowing.ProcessingTimeTrigger()
     assert defaults == [
         event,
@@ -195,11 +241,19 @@ def test_what_a_planner_asks_of_assigners_and_triggers() -> None:
 
 def test_trigger_results_are_two_flags() -> None:
     results = list(windowing.TriggerResult)
-    assert [(result.is_fire, result.is_purge) for result in results] == [(False, False), (True, False), (False, True), (True, True)]
+    assert [(result.is_fire, result.is_purge) for result in results] == [
+        (False, False),
+        (True, False),
+        (False, True),
+        (True, True),
+    ]
     for first in results:
         for second in results:
             merged = first.merge(second)
-            assert (merged.is_fire, merged.is_purge) == (first.is_fire or second.is_fire, first.is_purge or second.is_purge)
+            assert (merged.is_fire, merged.is_purge) == (
+                first.is_fire or second.is_fire,
+                first.is_purge or second.is_purge,
+            )
 
 
 def values(*pairs: tuple[int, int | None]) -> list[TimestampedValue]:
@@ -215,7 +269,11 @@ def values(*pairs: tuple[int, int | None]) -> list[TimestampedValue]:
         (windowing.TimeEvictor(size_ms=10), values((1, 20), (2, 10), (3, 11)), [1, 3]),
         (windowing.TimeEvictor(size_ms=10), values((1, None), (2, 100), (3, 0)), [1, 2, 3]),
         (windowing.TimeEvictor(size_ms=10), [], []),
-        (windowing.DeltaEvictor.of(5, lambda old, last: last - old), values((1, 0), (6, 0), (2, 0), (7, 0)), [6, 7]),
+        (
+            windowing.DeltaEvictor.of(5, lambda old, last: last - old),
+            values((1, 0), (6, 0), (2, 0), (7, 0)),
+            [6, 7],
+        ),
     ],
 )
 def test_evictors_keep(evictor: windowing.Evictor, elements: list[TimestampedValue], left: list[int]) -> None:

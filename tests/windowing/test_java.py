@@ -2,7 +2,7 @@
 
 import pytest
 
-from windowing.java import (
+from slackwater.windowing.java import (
     LONG_MAX,
     LONG_MIN,
     absolute,
@@ -26,7 +26,9 @@ def test_sums_wrap_at_both_ends() -> None:
     assert absolute(LONG_MIN) == LONG_MIN
 
 
-@pytest.mark.parametrize(("a", "b", "expected"), [(7, 5, 2), (-7, 5, -2), (7, -5, 2), (-7, -5, -2), (LONG_MIN, 10, -8)])
+@pytest.mark.parametrize(
+    ("a", "b", "expected"), [(7, 5, 2), (-7, 5, -2), (7, -5, 2), (-7, -5, -2), (LONG_MIN, 10, -8)]
+)
 def test_remainder_has_the_sign_of_the_dividend(a: int, b: int, expected: int) -> None:
     assert remainder(a, b) == expected
     assert wrap_long(quotient(a, b) * b + expected) == a
@@ -38,7 +40,8 @@ def test_division_by_zero_fails_as_in_java() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("", 0), ("key1", 3288498), ("ключ", 33309882), ("user-42", -147182656), ("Aa", 2112), ("BB", 2112)]
+    ("text", "expected"),
+    [("", 0), ("key1", 3288498), ("ключ", 33309882), ("user-42", -147182656), ("Aa", 2112), ("BB", 2112)],
 )
 def test_strings_hash_over_utf16_units(text: str, expected: int) -> None:
     assert string_hash(text) == expected
@@ -63,5 +66,10 @@ def test_a_table_doubles_above_three_quarters() -> None:
 
 
 def test_hash_order_is_by_bucket_then_by_insertion() -> None:
-    assert hash_order([33, 17, 2, 1], lambda item: item) == [33, 17, 1, 2]  # 33, 17 and 1 share bucket 1 of 16
+    assert hash_order([33, 17, 2, 1], lambda item: item) == [
+        33,
+        17,
+        1,
+        2,
+    ]  # 33, 17 and 1 share bucket 1 of 16
     assert hash_order([33, 17, 2, 1], lambda item: item, 64) == [1, 2, 17, 33]

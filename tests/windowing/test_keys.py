@@ -8,18 +8,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.errors import KeyGroupError, KeyTypeError
-from windowing.key_groups import KeyGroupRange, default_max_parallelism, key_group_of, operator_index
-from windowing.key_types import BOOLEAN, BYTE, DATE, DOUBLE, INT, LONG, SHORT, STRING, TupleKey, key_type
-from windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.errors import KeyGroupError, KeyTypeError
+from slackwater.windowing.key_groups import (
+    KeyGroupRange,
+    default_max_parallelism,
+    key_group_of,
+    operator_index,
+)
+from slackwater.windowing.key_types import (
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    SHORT,
+    STRING,
+    TupleKey,
+    key_type,
+)
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 
 
-@pytest.mark.parametrize(("key", "group"), [("a", 81), ("b", 22), ("key1", 41), ("flink", 98), ("ключ", 67), ("", 94)])
+@pytest.mark.parametrize(
+    ("key", "group"), [("a", 81), ("b", 22), ("key1", 41), ("flink", 98), ("ключ", 67), ("", 94)]
+)
 def test_strings_have_flinks_key_group(key: str, group: int) -> None:
     assert key_group_of(key, STRING, 128) == group
 
 
-@pytest.mark.parametrize(("key", "group"), [(1, 86), (2, 127), (42, 29), (-1, 80), (-(2**31), 108), (2**31 - 1, 62)])
+@pytest.mark.parametrize(
+    ("key", "group"), [(1, 86), (2, 127), (42, 29), (-1, 80), (-(2**31), 108), (2**31 - 1, 62)]
+)
 def test_ints_have_flinks_key_group(key: int, group: int) -> None:
     assert key_group_of(key, INT, 128) == group
 
@@ -57,7 +77,16 @@ def test_the_short_way_for_ascii_strings_is_the_long_way(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "key"),
-    [(INT, 2**31), (LONG, True), (LONG, "1"), (STRING, 1), (BOOLEAN, 1), (DOUBLE, 1), (DATE, datetime(2013, 1, 1)), (BYTE, 128)],  # noqa: DTZ001
+    [
+        (INT, 2**31),
+        (LONG, True),
+        (LONG, "1"),
+        (STRING, 1),
+        (BOOLEAN, 1),
+        (DOUBLE, 1),
+        (DATE, datetime(2013, 1, 1)),  # noqa: DTZ001
+        (BYTE, 128),
+    ],
 )
 def test_a_key_of_another_type_is_refused(kind: Any, key: Any) -> None:
     with pytest.raises(KeyTypeError, match=kind.name):
@@ -78,14 +107,18 @@ def test_an_unknown_key_type_names_the_known_ones() -> None:
         key_type("float")
 
 
-@pytest.mark.parametrize("kind", [BOOLEAN, BYTE, DATE, DOUBLE, INT, LONG, SHORT, STRING, TupleKey((INT, STRING))])
+@pytest.mark.parametrize(
+    "kind", [BOOLEAN, BYTE, DATE, DOUBLE, INT, LONG, SHORT, STRING, TupleKey((INT, STRING))]
+)
 def test_key_types_are_values(kind: Any) -> None:
     assert pickle.loads(pickle.dumps(kind)) == kind
     assert kind != key_type("tuple(int,int)")
 
 
 @given(st.integers(1, 300), st.data())
-def test_ranges_divide_all_key_groups_and_agree_with_the_owner(max_parallelism: int, data: st.DataObject) -> None:
+def test_ranges_divide_all_key_groups_and_agree_with_the_owner(
+    max_parallelism: int, data: st.DataObject
+) -> None:
     parallelism = data.draw(st.integers(1, max_parallelism))
     ranges = KeyGroupRange.ranges(parallelism, max_parallelism)
     assert [group for owned in ranges for group in owned] == list(range(max_parallelism))
@@ -94,7 +127,8 @@ def test_ranges_divide_all_key_groups_and_agree_with_the_owner(max_parallelism: 
 
 
 @pytest.mark.parametrize(
-    ("parallelism", "expected"), [(1, 128), (85, 128), (86, 256), (171, 256), (172, 512), (21846, 32768), (32768, 32768)]
+    ("parallelism", "expected"),
+    [(1, 128), (85, 128), (86, 256), (171, 256), (172, 512), (21846, 32768), (32768, 32768)],
 )
 def test_default_max_parallelism(parallelism: int, expected: int) -> None:
     assert default_max_parallelism(parallelism) == expected

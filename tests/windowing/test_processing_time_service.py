@@ -1,9 +1,15 @@
-"""The two clocks that are moved by hand: what is due when, where they stand meanwhile, and who hears of a callback that raises."""
+"""The two clocks that are moved by hand: what is due when, where they stand meanwhile, and who hears of a
+callback that raises.
+"""
 
 import pytest
 
-from windowing.errors import ConfigurationError
-from windowing.processing_time_service import ClockStoppedError, HarnessProcessingTimeService, ReplayProcessingTimeService
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.processing_time_service import (
+    ClockStoppedError,
+    HarnessProcessingTimeService,
+    ReplayProcessingTimeService,
+)
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
@@ -156,4 +162,8 @@ def test_a_stopped_clock_says_whose_fault_a_registration_is_and_what_flink_throw
     clock.shutdown()
     with pytest.raises(ClockStoppedError) as raised:
         clock.register_timer(7, lambda time: None)
-    assert (raised.value.fault, raised.value.flink, raised.value.retryable) == ("bug", "IllegalStateException", False)
+    assert (raised.value.fault, raised.value.flink, raised.value.retryable) == (
+        "bug",
+        "IllegalStateException",
+        False,
+    )

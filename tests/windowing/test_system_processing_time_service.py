@@ -1,4 +1,5 @@
-"""The live clock: whose thread calls back, what becomes of errors, busy operators, threads; and that nothing else knows what time it is.
+"""The live clock: whose thread calls back, what becomes of errors, busy operators, threads; and that nothing
+else knows what time it is.
 
 Only the tests of threads use the wall clock, for some milliseconds each.
 """
@@ -13,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import windowing
+from slackwater import windowing
+from slackwater.windowing.system_processing_time_service import Mail, SystemProcessingTimeService, WallClock
 from tests.contracts.clocks import ManualTimeSource, SystemClock
-from windowing.system_processing_time_service import Mail, SystemProcessingTimeService, WallClock
 
 LONG_MAX = 2**63 - 1
 SOON_S = 5.0  # a test waits no longer for what takes milliseconds
@@ -104,7 +105,9 @@ def test_the_clocks_thread_ends_with_the_clock_even_while_it_waits_for_timers() 
 
 
 @pytest.mark.parametrize("end", [SystemProcessingTimeService.quiesce, SystemProcessingTimeService.shutdown])
-def test_ending_waits_for_a_callback_that_another_thread_is_running(end: Callable[[SystemProcessingTimeService], None]) -> None:
+def test_ending_waits_for_a_callback_that_another_thread_is_running(
+    end: Callable[[SystemProcessingTimeService], None],
+) -> None:
     source = ManualTimeSource(0)
     began, may_end, news = threading.Event(), threading.Event(), list[str]()
 
@@ -135,7 +138,9 @@ def test_a_callback_may_quiesce_its_clock_without_waiting_for_itself() -> None:
 
 
 @pytest.mark.parametrize("stop, pending", [("cancel", 0), ("quiesce", 1), ("shutdown", 0)])
-def test_a_mail_that_was_handed_over_does_nothing_after_cancelling_or_the_end(stop: str, pending: int) -> None:
+def test_a_mail_that_was_handed_over_does_nothing_after_cancelling_or_the_end(
+    stop: str, pending: int
+) -> None:
     clock, calls = SystemClock(0), list[int]()
     timer = clock.service.register_timer(5, calls.append)
     clock.mailbox.is_busy = True
@@ -202,7 +207,9 @@ def test_what_a_callback_raises_reaches_the_handler_and_a_periodic_task_goes_on(
 
 def test_the_handler_may_shut_the_clock_down() -> None:
     errors, source = list[Exception](), ManualTimeSource(0)
-    service = SystemProcessingTimeService(lambda mail: mail(), lambda error: (errors.append(error), service.shutdown()), source)
+    service = SystemProcessingTimeService(
+        lambda mail: mail(), lambda error: (errors.append(error), service.shutdown()), source
+    )
     service.schedule_at_fixed_rate(lambda _: 1 // 0, 1, 1)  # type: ignore[arg-type, return-value]
     source.advance_to(10)
     assert [type(error) for error in errors] == [ZeroDivisionError]
@@ -266,7 +273,11 @@ def reads_a_clock(tree: ast.AST) -> bool:
             return True
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"now", "utcnow", "today"}:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in {"now", "utcnow", "today"}
+        ):
             return True
     return False
 

@@ -1,4 +1,5 @@
-"""The test kit itself: what it feeds, what it shows, and that runs which follow each other, crash and rescale are as one.
+"""The test kit itself: what it feeds, what it shows, and that runs which follow each other, crash and rescale
+are as one.
 
 Expected values are computed by hand from Flink's rules, or come from a run that was never cut.
 """
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing import (
+from slackwater.windowing import (
     EventTimeSessionWindows,
     KeyedProcessFunction,
     ProcessAllWindowFunction,
@@ -18,12 +19,12 @@ from windowing import (
     TumblingProcessingTimeWindows,
     ValueStateDescriptor,
 )
-from windowing.errors import ConfigurationError, KeyTypeError, UserCodeError
-from windowing.java import LONG_MIN
-from windowing.key_types import STRING
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.testing import (
+from slackwater.windowing.errors import ConfigurationError, KeyTypeError, UserCodeError
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.testing import (
     HarnessProcessingTimeService,
     KeyedProcess,
     LateElement,
@@ -58,7 +59,9 @@ class Alarm(KeyedProcessFunction):
         if value == "event":
             context.timer_service.register_event_time_timer(context.timestamp + 5)
         else:
-            context.timer_service.register_processing_time_timer(context.timer_service.current_processing_time + 5)
+            context.timer_service.register_processing_time_timer(
+                context.timer_service.current_processing_time + 5
+            )
         context.output("seen", value)
 
     def on_timer(self, timestamp, context):
@@ -96,7 +99,11 @@ def test_state_entries_and_timers_are_counted_over_all_subtasks():
     harness = OperatorHarness(tumbling(5).reduce(added), parallelism=4)
     for key in ("a", "b", "c"):
         harness.process_element(key, 1, 4)
-    assert (harness.state_entries, harness.event_timers, harness.processing_timers) == ({"window-contents": 3}, 6, 0)
+    assert (harness.state_entries, harness.event_timers, harness.processing_timers) == (
+        {"window-contents": 3},
+        6,
+        0,
+    )
     harness.process_watermark(9)
     assert (harness.state_entries, harness.event_timers) == ({"window-contents": 3}, 3)
     harness.process_watermark(14)
@@ -124,7 +131,9 @@ def test_the_harness_clock_fires_on_the_dot():
 
 
 def test_a_process_function_is_driven_too():
-    harness = OperatorHarness(KeyedProcess(Alarm(), STRING), Runtime(clock=HarnessProcessingTimeService), clock_ms=100)
+    harness = OperatorHarness(
+        KeyedProcess(Alarm(), STRING), Runtime(clock=HarnessProcessingTimeService), clock_ms=100
+    )
     harness.process_element("a", "event", 1)
     harness.process_element("a", "clock", 2)
     assert (harness.event_timers, harness.processing_timers, harness.state_entries) == (1, 1, {"n": 1})
@@ -240,7 +249,8 @@ def test_runs_share_no_object():
 def test_state_and_timers_may_live_in_rocksdb(tmp_path):
     pytest.importorskip("rocksdict")
     runs = RunSequence(
-        tumbling(5).reduce(added), Runtime(storage=lambda: OperatorStorage(state="rocksdb", timers="rocksdb", parent=tmp_path))
+        tumbling(5).reduce(added),
+        Runtime(storage=lambda: OperatorStorage(state="rocksdb", timers="rocksdb", parent=tmp_path)),
     )
     with runs.run() as run:
         run.process_element("a", 1, 3)
@@ -295,7 +305,9 @@ actions = st.one_of(
     st.tuples(st.just("process_element"), st.sampled_from("abcdefg"), st.integers(1, 9), st.integers(0, 60)),
     st.tuples(st.just("process_watermark"), st.integers(0, 60)),
 )
-slices = st.lists(st.tuples(st.integers(1, 9), st.booleans(), st.lists(actions, max_size=12)), min_size=1, max_size=5)
+slices = st.lists(
+    st.tuples(st.integers(1, 9), st.booleans(), st.lists(actions, max_size=12)), min_size=1, max_size=5
+)
 
 
 def feed(run, slice_actions):
@@ -338,7 +350,10 @@ def by_watermark(output):
     "config",
     [
         tumbling(7).side_output_late_data().reduce(added),
-        WindowOperatorBuilder(STRING, EventTimeSessionWindows.with_gap(TEN)).allowed_lateness_ms(7).side_output_late_data().reduce(added),
+        WindowOperatorBuilder(STRING, EventTimeSessionWindows.with_gap(TEN))
+        .allowed_lateness_ms(7)
+        .side_output_late_data()
+        .reduce(added),
     ],
     ids=["tumbling", "sessions"],
 )

@@ -1,4 +1,6 @@
-"""The README of windowing keeps its word: its test runs, its recipes are the tested ones, its names and test names exist."""
+"""The README of windowing keeps its word: its test runs, its recipes are the tested ones, its names and test
+names exist.
+"""
 
 import importlib
 import re
@@ -48,7 +50,9 @@ def test_the_test_of_three_runs_has_under_twenty_lines_and_passes():
 
 def test_every_recipe_is_shown_as_it_is_tested():
     shown = code_blocks("Recipes for large windows")
-    sources = [(ROOT / (recipe.__name__.replace(".", "/") + ".py")).read_text(encoding="utf-8") for recipe in RECIPES]
+    sources = [
+        (ROOT / (recipe.__name__.replace(".", "/") + ".py")).read_text(encoding="utf-8") for recipe in RECIPES
+    ]
     assert len(shown) == len(sources)
     for block, source, recipe in zip(shown, sources, RECIPES, strict=True):
         assert block in source

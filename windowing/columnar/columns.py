@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from windowing.errors import TimelineError
+from slackwater.windowing.errors import TimelineError
 
 Longs = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
 def longs(values: ArrayLike) -> Longs:
-    """int64[n] from integers of any width that fits; raises TimelineError for anything else, so that nothing is rounded in silence."""
+    """int64[n] from integers of any width that fits; raises TimelineError for anything else, so that nothing
+    is rounded in silence.
+    """
     array = np.asarray(values)
     if array.size and (array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64)):
         raise TimelineError(f"Expected 64-bit integers (milliseconds or partition codes), got {array.dtype}.")
@@ -25,9 +27,13 @@ def longs(values: ArrayLike) -> Longs:
 
 
 def freeze_columns(owner: Any, *names: str) -> None:
-    """Make these attributes of a frozen dataclass read-only views; raises TimelineError unless they are columns of one length."""
+    """Make these attributes of a frozen dataclass read-only views; raises TimelineError unless they are
+    columns of one length.
+    """
     columns = {name: getattr(owner, name).view() for name in names}
-    if len({column.shape for column in columns.values()}) != 1 or any(column.ndim != 1 for column in columns.values()):
+    if len({column.shape for column in columns.values()}) != 1 or any(
+        column.ndim != 1 for column in columns.values()
+    ):
         shapes = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
         raise TimelineError(f"{type(owner).__name__} needs columns of one length: {shapes}.")
     for name, column in columns.items():

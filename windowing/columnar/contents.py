@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups
 
 
 class Contents(NamedTuple):
     """Contents 0 to m - 1, each the accumulators of some rows combined; the same row may be part of several.
 
-    The first `groups.size` are combinations of the rows of a group. The others are running totals: of `running_rows`, which stand in
-    runs, combine each row with those before it in its run, and take those at `picks`.
+    The first `groups.size` are combinations of the rows of a group. The others are running totals: of
+    `running_rows`, which stand in runs, combine each row with those before it in its run, and take those at
+    `picks`.
 
     Attributes:
         rows: int64[n], the rows to combine; row i belongs to group `groups.codes[i]`.

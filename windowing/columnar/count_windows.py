@@ -1,6 +1,7 @@
 """The global window with a count trigger, on whole columns: every n-th element of a key fires it.
 
-Arrays of integers in, firings and the rows that make them up out. Order is everything here, so elements come in order of arrival.
+Arrays of integers in, firings and the rows that make them up out. Order is everything here, so elements come
+in order of arrival.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Longs
-from windowing.columnar.contents import Contents
-from windowing.columnar.groups import Groups, group_pairs, run_numbers, run_starts
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.contents import Contents
+from slackwater.windowing.columnar.groups import Groups, group_pairs, run_numbers, run_starts
 
 _NOTHING: Final = -1
 
@@ -61,8 +62,8 @@ def replay_counts(
     """Replay the elements of one slice.
 
     Args:
-        before: the windows at its start. What stands in `contents` is not read: row i of `before` is row i of what makes up contents,
-            element j row len(before) + j.
+        before: the windows at its start. What stands in `contents` is not read: row i of `before` is row i of
+            what makes up contents, element j row len(before) + j.
         keys, clocks: int64[m], of the elements in order of arrival.
         max_count: elements a firing.
         accumulates: whether a firing leaves contents where they are; otherwise it purges them.
@@ -87,7 +88,11 @@ def replay_counts(
 
     came = np.bincount(owners, minlength=len(everyone))
     last_fired, first, last = np.full((3, len(everyone)), never)
-    last_fired[known], first[known], last[known] = before.last_fired_at, before.first_arrivals, before.last_arrivals
+    last_fired[known], first[known], last[known] = (
+        before.last_fired_at,
+        before.first_arrivals,
+        before.last_arrivals,
+    )
     last_fired[fired_by] = clocks[fired]  # of several firings of a key the last one counts
     last[owners] = clocks[order]
     is_new = np.ones(len(everyone), np.bool_)
@@ -101,7 +106,9 @@ def replay_counts(
     if accumulates:
         contents, held = _running(rows, rows_of, np.append(np.zeros(len(holds), np.bool_), fires))
     else:
-        contents, held = _batches(rows, rows_of, np.append(np.zeros(len(holds), np.int64), passed // max_count))
+        contents, held = _batches(
+            rows, rows_of, np.append(np.zeros(len(holds), np.int64), passed // max_count)
+        )
     newest = np.full(len(everyone), _NOTHING)
     newest[rows_of] = held
     left = (count + came) % max_count
@@ -116,7 +123,9 @@ def replay_counts(
         newest if accumulates else np.where(left > 0, newest, _NOTHING),
     )
     firing_numbers = firings[owners] + (passed + 1) // max_count
-    panes = CountFirings(fired, firing_numbers[fires], (elements[owners] + places + 1)[fires], held[len(holds) :][fires])
+    panes = CountFirings(
+        fired, firing_numbers[fires], (elements[owners] + places + 1)[fires], held[len(holds) :][fires]
+    )
     return panes, after, contents
 
 

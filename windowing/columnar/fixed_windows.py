@@ -1,4 +1,5 @@
-"""Tumbling and sliding windows of event time on whole columns: slices, the windows that they make up, and what a watermark says of them.
+"""Tumbling and sliding windows of event time on whole columns: slices, the windows that they make up, and
+what a watermark says of them.
 
 Arrays of integer milliseconds and of numbers of slices and windows; no key and no aggregate is known here.
 """
@@ -10,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.spans import Spans
-from windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.spans import Spans
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
 
 
 class Exploded(NamedTuple):
@@ -29,11 +30,13 @@ class Exploded(NamedTuple):
 
 @dataclass(frozen=True)
 class FixedWindows:
-    """Windows [offset + w·slide, offset + w·slide + size), w any integer, each collected `lateness_ms` after its last instant; those whose
-    last instant is at or before `collected_ms` were collected before (see `Timeline.collected`).
+    """Windows [offset + w·slide, offset + w·slide + size), w any integer, each collected `lateness_ms` after
+    its last instant; those whose last instant is at or before `collected_ms` were collected before (see
+    `Timeline.collected`).
 
-    A slice is a longest span of time that no window divides: elements of one slice share all of their windows. Where size is a multiple
-    of slide, slice p is [offset + p·slide, … + slide); else that span is cut in two, 2p and 2p + 1, at its first size mod slide ms.
+    A slice is a longest span of time that no window divides: elements of one slice share all of their
+    windows. Where size is a multiple of slide, slice p is [offset + p·slide, … + slide); else that span is
+    cut in two, 2p and 2p + 1, at its first size mod slide ms.
     """
 
     size_ms: int
@@ -65,11 +68,15 @@ class FixedWindows:
         return 2 * periods + (since - periods * self.slide_ms >= self._rest)
 
     def newest_windows(self, slices: Longs) -> Longs:
-        """int64[n]: the window that starts last among those of each slice; its number is that of the slice's period."""
+        """int64[n]: the window that starts last among those of each slice; its number is that of the slice's
+        period.
+        """
         return slices >> 1 if self._rest else slices
 
     def windows_per_slice(self, slices: Longs) -> Longs:
-        """int64[n]: how many windows hold each slice; 0 in a gap between windows that are shorter than the slide."""
+        """int64[n]: how many windows hold each slice; 0 in a gap between windows that are shorter than the
+        slide.
+        """
         whole = np.full(len(slices), self.size_ms // self.slide_ms)
         return whole + 1 - (slices & 1) if self._rest else whole
 
@@ -79,7 +86,9 @@ class FixedWindows:
         return whole + int(np.count_nonzero(slices & 1 == 0)) if self._rest else whole
 
     def earliest_last_instants(self, slices: Longs) -> Longs:
-        """int64[n]: the last instant of the window that ends first among those of each slice; of none, the slice's own greatest bound."""
+        """int64[n]: the last instant of the window that ends first among those of each slice; of none, the
+        slice's own greatest bound.
+        """
         oldest = self.newest_windows(slices) - np.maximum(self.windows_per_slice(slices), 1) + 1
         return self.last_instants(oldest)
 
@@ -104,8 +113,12 @@ class FixedWindows:
         return self.last_instants(windows) + self.lateness_ms
 
     def are_late(self, windows: Longs, watermarks: Longs) -> Booleans:
-        """bool[n]: whether each window is collected when its watermark is in force, and takes no element any more."""
-        return (self.cleanup_times(windows) <= watermarks) | (self.last_instants(windows) <= self.collected_ms)
+        """bool[n]: whether each window is collected when its watermark is in force, and takes no element any
+        more.
+        """
+        return (self.cleanup_times(windows) <= watermarks) | (
+            self.last_instants(windows) <= self.collected_ms
+        )
 
     def are_late_elements(self, times_ms: Longs, watermarks: Longs) -> Booleans:
         """bool[n]: whether elements are late by their own timestamps when their watermarks are in force."""
@@ -116,11 +129,14 @@ class FixedWindows:
         return self.newest_passed(max(watermark - self.lateness_ms, self.collected_ms))
 
     def spanned(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:
-        """The windows that hold rows of slices which ascend within each run (run i begins at row starts[i]), run after run and ascending
-        within it, and the rows that each of them holds."""
+        """The windows that hold rows of slices which ascend within each run (run i begins at row starts[i]),
+        run after run and ascending within it, and the rows that each of them holds."""
         newest, ends = self.newest_windows(slices), np.append(starts[1:], len(slices)) - 1
         oldest = newest - self.windows_per_slice(slices) + 1
-        first_held, last_held = oldest.copy(), newest.copy()  # those that the row before, and the row after, do not have
+        first_held, last_held = (
+            oldest.copy(),
+            newest.copy(),
+        )  # those that the row before, and the row after, do not have
         first_held[1:] = np.maximum(oldest[1:], newest[:-1] + 1)
         last_held[:-1] = np.minimum(newest[:-1], oldest[1:] - 1)
         first_held[starts], last_held[ends] = oldest[starts], newest[ends]

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.columns import Longs
 
-# A table of group numbers by value may have so many entries, beside so many for each row; beyond that values are sorted, and hashed where
-# they lie so far apart that there may be few of them.
+# A table of group numbers by value may have so many entries, beside so many for each row; beyond that values
+# are sorted, and hashed where they lie so far apart that there may be few of them.
 _FREE_ENTRIES: Final = 1 << 16
 _ENTRIES_PER_ROW: Final = 4
 _SORTED_PER_ROW: Final = 16
@@ -69,13 +69,19 @@ class Coded(NamedTuple):
 
     def numbered(self, numbers: Longs) -> Longs:
         """int64[n]: what stands in `numbers` at the place that each row's code has in `there`."""
-        table = np.empty(self.size, np.int32 if self.size < 1 << 31 else np.int64)  # half of a table is nearer to the processor
+        table = np.empty(
+            self.size, np.int32 if self.size < 1 << 31 else np.int64
+        )  # half of a table is nearer to the processor
         table[self.there] = numbers
-        return table.take(self.codes, mode="clip").astype(np.int64)  # all of them are there: no bound is checked
+        return table.take(self.codes, mode="clip").astype(
+            np.int64
+        )  # all of them are there: no bound is checked
 
 
 def code_values(values: Longs) -> tuple[Coded, Longs]:
-    """Codes of values, and the value of each that is there: ascending where the values lie close together, else in order of appearance."""
+    """Codes of values, and the value of each that is there: ascending where the values lie close together,
+    else in order of appearance.
+    """
     if not len(values):
         return Coded(values, 0, values), values
     least = int(values.min())
@@ -83,7 +89,9 @@ def code_values(values: Longs) -> tuple[Coded, Longs]:
     if span > _SORTED_PER_ROW * len(values) + _FREE_ENTRIES:
         encoded = pa.array(values).dictionary_encode()
         distinct: Longs = encoded.dictionary.to_numpy()
-        return Coded(encoded.indices.to_numpy().astype(np.int64), len(distinct), np.arange(len(distinct))), distinct
+        return Coded(
+            encoded.indices.to_numpy().astype(np.int64), len(distinct), np.arange(len(distinct))
+        ), distinct
     if span > _ENTRIES_PER_ROW * len(values) + _FREE_ENTRIES:
         order, ascending = in_order(values)
         starts = run_starts(ascending)
@@ -101,7 +109,9 @@ def in_order(values: Longs) -> tuple[Longs, Longs]:
     if len(values) and int(values.max()) - least >= 1 << (63 - bits):
         order = np.argsort(values, kind="stable")
         return order, values[order]
-    packed = values - least  # each with its place behind it: numbers are sorted in a third of the time that their places take
+    packed = (
+        values - least
+    )  # each with its place behind it: numbers are sorted in a third of the time that their places take
     packed <<= bits
     packed |= np.arange(len(values))
     packed.sort()
@@ -109,7 +119,9 @@ def in_order(values: Longs) -> tuple[Longs, Longs]:
 
 
 def order_of_pairs(first: Longs, second: Longs) -> Longs:
-    """The places of pairs in ascending order, equal ones as they come. Runs of pairs that ascend already are only merged."""
+    """The places of pairs in ascending order, equal ones as they come. Runs of pairs that ascend already are
+    only merged.
+    """
     if not len(first):
         return first
     least, low = int(first.min()), int(second.min())
@@ -122,15 +134,17 @@ def order_of_pairs(first: Longs, second: Longs) -> Longs:
 
 
 def group_values(values: Longs) -> tuple[Groups, Longs]:
-    """Groups of equal values, and each group's value: ascending where the values lie close together, else in order of appearance."""
+    """Groups of equal values, and each group's value: ascending where the values lie close together, else in
+    order of appearance.
+    """
     coded, distinct = code_values(values)
     size = len(coded.there)
     return Groups(coded.codes if size == coded.size else coded.numbered(np.arange(size)), size), distinct
 
 
 def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tuple[Groups, Longs, Longs]:
-    """Groups of rows equal in both columns, and each group's two values. Rows at `outside`, if there are any, make one more group together,
-    the last; it has no values."""
+    """Groups of rows equal in both columns, and each group's two values. Rows at `outside`, if there are any,
+    make one more group together, the last; it has no values."""
     if outside is not None and len(outside):
         return _group_inside(first, second, outside)
     if not len(first):

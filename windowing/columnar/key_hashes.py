@@ -1,6 +1,8 @@
-"""Key groups of whole key columns: Java's hash codes and Flink's scrambling of them, as `key_types` and `key_groups` give them one by one.
+"""Key groups of whole key columns: Java's hash codes and Flink's scrambling of them, as `key_types` and
+`key_groups` give them one by one.
 
-Arrow columns in, arrays out. This file knows no window and no state; the column's Arrow type decides which Java type hashes.
+Arrow columns in, arrays out. This file knows no window and no state; the column's Arrow type decides which
+Java type hashes.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windowing.columnar.texts import text_offsets
-from windowing.errors import KeyTypeError
+from slackwater.windowing.columnar.texts import text_offsets
+from slackwater.windowing.errors import KeyTypeError
 
 Codes = NDArray[np.uint32]
 
@@ -22,7 +24,9 @@ _TUPLE: Final = np.uint32(31)
 _TRUE, _FALSE = np.uint32(1231), np.uint32(1237)
 _FEW_UNITS: Final = 64
 _HASHED_AT_ONCE: Final = 1 << 14  # integers, likewise
-_CHUNK_BYTES: Final = 1 << 18  # texts are hashed piece by piece, so that what is computed of a piece stays in the processor's cache
+_CHUNK_BYTES: Final = (
+    1 << 18
+)  # texts are hashed piece by piece, so that what is computed of a piece stays in the processor's cache
 
 
 def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: int) -> NDArray[np.int32]:
@@ -44,7 +48,9 @@ def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
 
 
 def hash_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Codes:
-    """uint32[n]: the bits of Java's `hashCode` of each key. Integers up to 32 bits hash as Integer, 64 bits as Long, dates as LocalDate."""
+    """uint32[n]: the bits of Java's `hashCode` of each key. Integers up to 32 bits hash as Integer, 64 bits
+    as Long, dates as LocalDate.
+    """
     total: Codes = _column_codes(columns[0])
     for column in columns[1:]:
         total = total * _TUPLE + _column_codes(column)
@@ -105,7 +111,9 @@ def _pieces(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Runs of texts of about `_CHUNK_BYTES` together; a longer one stands alone."""
     rows, first = len(offsets) - 1, 0
     while first < rows:
-        beyond = max(int(np.searchsorted(offsets, offsets[first] + _CHUNK_BYTES, side="right")) - 1, first + 1)
+        beyond = max(
+            int(np.searchsorted(offsets, offsets[first] + _CHUNK_BYTES, side="right")) - 1, first + 1
+        )
         yield first, beyond
         first = beyond
 
@@ -115,19 +123,24 @@ def _units(text: Any, offsets: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray
     octets = np.frombuffer(text, np.uint8)
     if not len(octets) or octets.max() < 0x80:
         return octets, offsets
-    units = np.frombuffer(text.to_pybytes().decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass"), "<u2")
-    # A sequence's first byte says how many units it makes: two beyond the basic plane, one below; those after it make none.
+    units = np.frombuffer(
+        text.to_pybytes().decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass"), "<u2"
+    )
+    # A sequence's first byte says how many units it makes: two beyond the basic plane, one below; those after
+    # it make none.
     made = np.where(octets >= 0xF0, 2, (octets & 0xC0) != 0x80)
     return units, np.concatenate([[0], np.cumsum(made)])[offsets]
 
 
 def _polynomials(units: NDArray[Any], offsets: NDArray[np.int64]) -> Codes:
-    """Σ unit[i] · 31^(length - 1 - i) of each text, mod 2^32: 31 is odd, so it has an inverse, and differences of one running sum of
-    unit[i] · 31^-i over all texts do for every one of them.
+    """Σ unit[i] · 31^(length - 1 - i) of each text, mod 2^32: 31 is odd, so it has an inverse, and
+    differences of one running sum of unit[i] · 31^-i over all texts do for every one of them.
     """
     lengths = np.diff(offsets)
     length = int(lengths[0]) if len(lengths) else 0
-    if 0 < length <= _FEW_UNITS and bool(np.all(lengths == length)):  # as most identifiers: unit by unit for all texts at once
+    if 0 < length <= _FEW_UNITS and bool(
+        np.all(lengths == length)
+    ):  # as most identifiers: unit by unit for all texts at once
         codes = np.zeros(len(lengths), np.uint32)
         for column in units.reshape(-1, length).T:
             codes *= _TUPLE

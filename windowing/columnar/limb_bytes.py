@@ -1,4 +1,5 @@
-"""Integers of many limbs as bytes of least length, and what that takes: bit lengths, and shifts by another number of bits in each row.
+"""Integers of many limbs as bytes of least length, and what that takes: bit lengths, and shifts by another
+number of bits in each row.
 
 Limbs are those of `limbs`, normalised. What the bytes stand for is not known here.
 """
@@ -10,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from windowing.columnar.columns import Longs
-from windowing.columnar.limbs import BITS, normalise
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.limbs import BITS, normalise
 
 Bytes = NDArray[np.uint8]
 
@@ -31,7 +32,9 @@ def trailing_zeros(limbs: Longs) -> Longs:
     """int64[n]: how many bits below the lowest one that is set; 0 for 0."""
     lowest = np.argmax(limbs != 0, axis=1)
     limb = limbs[np.arange(len(limbs)), lowest]
-    return np.where(limb == 0, 0, np.frexp((limb & -limb).astype(np.float64))[1].astype(np.int64) - 1 + BITS * lowest)
+    return np.where(
+        limb == 0, 0, np.frexp((limb & -limb).astype(np.float64))[1].astype(np.int64) - 1 + BITS * lowest
+    )
 
 
 def shifted_down(limbs: Longs, bits: Longs) -> Longs:
@@ -63,7 +66,9 @@ def shifted_up(limbs: Longs, bits: Longs) -> tuple[Longs, int]:
 
 
 def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) -> tuple[Longs, int]:
-    """(limbs, exponent) of limbs · 2^exponent - others · 2^other_exponent; each is normalised but for limbs of 63 bits in `limbs`."""
+    """(limbs, exponent) of limbs · 2^exponent - others · 2^other_exponent; each is normalised but for limbs
+    of 63 bits in `limbs`.
+    """
     words, inside = divmod(other_exponent - exponent, BITS)
     others, _ = shifted_up(others, np.full(len(others), inside))
     lead, lag = max(0, -words), max(0, words)
@@ -74,7 +79,8 @@ def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) 
 
 
 def to_bytes(limbs: Longs, heads: Bytes) -> tuple[Bytes, NDArray[np.int32]]:
-    """(data, offsets int32[n + 1]) of rows, each its head, then its integer, big-endian in two's complement of bit length // 8 + 1 bytes.
+    """(data, offsets int32[n + 1]) of rows, each its head, then its integer, big-endian in two's complement
+    of bit length // 8 + 1 bytes.
 
     `heads` is uint8[n, h].
     """

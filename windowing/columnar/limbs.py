@@ -1,7 +1,7 @@
 """Exact sums on whole columns: integers of any width as columns of 32-bit limbs, doubles among them.
 
-Row i of an array int64[n, k] is the integer Σ limb[i, j] · 2^(32 j). Normalised, all limbs but the last lie in [0, 2^32), the last in
-[-2^31, 2^31). Arithmetic only; no aggregate and no encoding is known here.
+Row i of an array int64[n, k] is the integer Σ limb[i, j] · 2^(32 j). Normalised, all limbs but the last lie
+in [0, 2^32), the last in [-2^31, 2^31). Arithmetic only; no aggregate and no encoding is known here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.groups import Groups, sum_of_groups
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.groups import Groups, sum_of_groups
 
 BITS: Final = 32
 UNIT_BITS: Final = 1074  # the least positive double is 2^-1074, the unit of a double's limbs
@@ -30,7 +30,9 @@ def of_longs(values: Longs) -> Longs:
 
 
 def of_doubles(values: Doubles) -> tuple[Longs, int]:
-    """(limbs, base): finite doubles as limbs in units of 2^-1074 · 2^(32 base). Not normalised: negative numbers have negative limbs."""
+    """(limbs, base): finite doubles as limbs in units of 2^-1074 · 2^(32 base). Not normalised: negative
+    numbers have negative limbs.
+    """
     fractions, exponents = np.frexp(np.abs(values))
     mantissas = (fractions * 2.0**53).astype(np.int64)
     shifts = exponents.astype(np.int64) - 53 + UNIT_BITS
@@ -70,7 +72,9 @@ def running_limbs(limbs: Longs, starts: Longs) -> Longs:
 
 
 def normalise(limbs: Longs) -> Longs:
-    """The same integers with normalised limbs; a limb is added where the last one overflows. Changes its argument."""
+    """The same integers with normalised limbs; a limb is added where the last one overflows. Changes its
+    argument.
+    """
     for column in range(limbs.shape[1] - 1):
         limbs[:, column + 1] += limbs[:, column] >> BITS
         limbs[:, column] &= _MASK
@@ -104,7 +108,8 @@ def to_integers(limbs: Longs) -> list[int]:
 
 
 def to_doubles(limbs: Longs, exponent: int, divisors: Sequence[Longs | int] = ()) -> Doubles:
-    """limbs · 2^exponent / divisors, each the nearest double (ties to even), infinite beyond the greatest; no zero is negative.
+    """limbs · 2^exponent / divisors, each the nearest double (ties to even), infinite beyond the greatest; no
+    zero is negative.
 
     Args:
         limbs: normalised.
@@ -139,7 +144,9 @@ def _divide(digits: Longs, divisors: Longs | int) -> tuple[Longs, Booleans]:
 
 
 def _nearest(digits: Longs, exponent: int, is_inexact: Booleans) -> Doubles:
-    """Non-negative digits · 2^exponent, rounded once: the leading 64 bits, the last of which says whether anything follows."""
+    """Non-negative digits · 2^exponent, rounded once: the leading 64 bits, the last of which says whether
+    anything follows.
+    """
     rows, width = np.arange(len(digits)), digits.shape[1]
     top = np.maximum(width - 1 - np.argmax(digits[:, ::-1] != 0, axis=1), 2)
     first, second, third = (digits[rows, top - number].astype(np.uint64) for number in range(3))
@@ -151,12 +158,16 @@ def _nearest(digits: Longs, exponent: int, is_inexact: Booleans) -> Doubles:
     follows |= (top > 2) & (below[rows, np.maximum(top - 3, 0)] > 0)
     leading |= (follows | is_inexact).astype(np.uint64)
     with np.errstate(over="ignore"):
-        nearest: Doubles = np.ldexp(leading.astype(np.float64), exponent + BITS * (top - 2) + lengths.astype(np.int64))
+        nearest: Doubles = np.ldexp(
+            leading.astype(np.float64), exponent + BITS * (top - 2) + lengths.astype(np.int64)
+        )
     return nearest
 
 
 def _magnitudes(limbs: Longs) -> tuple[Longs, int]:
-    """Absolute values, without columns that are zero everywhere at either end, and how many low ones were dropped; one is left."""
+    """Absolute values, without columns that are zero everywhere at either end, and how many low ones were
+    dropped; one is left.
+    """
     digits = normalise(limbs * np.where(limbs[:, -1] < 0, -1, 1)[:, None])
     used = np.flatnonzero(digits.any(axis=0))
     first, last = (int(used[0]), int(used[-1])) if len(used) else (0, 0)

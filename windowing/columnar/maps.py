@@ -1,4 +1,5 @@
-"""Maps from integers to integers, one for each of many rows: all their entries in three columns, and what summing and running make of them.
+"""Maps from integers to integers, one for each of many rows: all their entries in three columns, and what
+summing and running make of them.
 
 Arrays of 64-bit integers in, the same out; what keys and values mean is not known here.
 """
@@ -10,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import run_numbers, run_starts
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import run_numbers, run_starts
 
 
 class Fold(Enum):
@@ -45,7 +46,9 @@ def folded(rows: Longs, keys: Longs, values: Longs, fold: Fold) -> Entries:
 
 
 def running(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries:
-    """Each row's map folded with those of the rows before it in its run; run i of the `rows` rows begins at row starts[i]."""
+    """Each row's map folded with those of the rows before it in its run; run i of the `rows` rows begins at
+    row starts[i].
+    """
     if not len(entries.rows):
         return entries
     run = run_numbers(starts, rows)

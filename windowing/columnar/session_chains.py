@@ -1,6 +1,8 @@
-"""Chains of sessions and tardy elements that touch: which there are, what a walk is given of them, and what it leaves.
+"""Chains of sessions and tardy elements that touch: which there are, what a walk is given of them, and what
+it leaves.
 
-How a chain is walked, element by element or many chains abreast, stands in `session_walk` and `session_rounds`.
+How a chain is walked, element by element or many chains abreast, stands in `session_walk` and
+`session_rounds`.
 """
 
 from __future__ import annotations
@@ -10,12 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.groups import run_starts
-from windowing.columnar.session_intervals import Chains, chain_intervals, sort_with_order
-from windowing.columnar.session_paths import Running
-from windowing.columnar.session_rows import NO_CONTENTS, SessionColumns, SessionPanes, renumbered, rows_of, together
-from windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.groups import run_starts
+from slackwater.windowing.columnar.session_intervals import Chains, chain_intervals, sort_with_order
+from slackwater.windowing.columnar.session_paths import Running
+from slackwater.windowing.columnar.session_rows import (
+    NO_CONTENTS,
+    SessionColumns,
+    SessionPanes,
+    renumbered,
+    rows_of,
+    together,
+)
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,8 @@ class SessionRules:
         gap_ms: the sessions' gap.
         lateness_ms: how long after its last instant a session is collected.
         accumulates: whether a firing leaves contents where they are; otherwise it purges them.
-        collected_ms: sessions whose last instant is at or before it were collected before; see `Timeline.collected`.
+        collected_ms: sessions whose last instant is at or before it were collected before; see
+            `Timeline.collected`.
     """
 
     gap_ms: int
@@ -64,8 +74,8 @@ class ConcernedChains(NamedTuple):
 
     Attributes:
         keys: int64[c], the key of each chain.
-        sessions: those of a chain in order of start. Instead of the key they have the number of their chain; `contents` is the number of a
-            list of rows, or NO_CONTENTS.
+        sessions: those of a chain in order of start. Instead of the key they have the number of their chain;
+            `contents` is the number of a list of rows, or NO_CONTENTS.
         rows, lengths: these lists, one after the other, and how long each is.
         elements: the tardy elements by chain and arrival, but for those that nothing could accept.
         positions: the place of each in order of arrival.
@@ -94,7 +104,9 @@ class ConcernedChains(NamedTuple):
         sessions = rows_of(self.sessions, chosen)
         lists = np.zeros(len(self.lengths), np.bool_)
         lists[sessions.contents[sessions.contents != NO_CONTENTS]] = True
-        numbers = np.append(np.cumsum(lists) - 1, NO_CONTENTS)[sessions.contents]  # NO_CONTENTS is the last place, too
+        numbers = np.append(np.cumsum(lists) - 1, NO_CONTENTS)[
+            sessions.contents
+        ]  # NO_CONTENTS is the last place, too
         return self._replace(
             keys=self.keys[first:beyond],
             sessions=sessions._replace(keys=sessions.keys - first, contents=numbers),
@@ -146,20 +158,24 @@ class Walked(NamedTuple):
 def concerned_chains(
     whole: SessionColumns, pieces: Chains, tardy: TardyElements, rules: SessionRules
 ) -> tuple[Booleans, Longs, ConcernedChains]:
-    """(bool[s], the sessions whose chain holds a tardy element; positions of tardy elements that nothing could accept; the chains).
+    """(bool[s], the sessions whose chain holds a tardy element; positions of tardy elements that nothing
+    could accept; the chains).
 
     Args:
-        whole: sessions that do not touch each other; row i is put together of the rows of chain i of `pieces`. The rows of tardy elements
-            come behind these.
+        whole: sessions that do not touch each other; row i is put together of the rows of chain i of
+            `pieces`. The rows of tardy elements come behind these.
         tardy: in order of arrival.
     """
     is_concerned = np.zeros(len(whole.keys), np.bool_)
     near = np.flatnonzero(np.isin(whole.keys, tardy.keys))
     firsts = np.concatenate([whole.starts[near], tardy.times])
     lasts = np.concatenate([whole.ends[near] - rules.gap_ms, tardy.times])
-    numbers = chain_intervals(np.concatenate([whole.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms).numbers()
+    numbers = chain_intervals(
+        np.concatenate([whole.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms
+    ).numbers()
     of_near, of_tardy = numbers[: len(near)], numbers[len(near) :]
-    # An element that is late by its own window is accepted only by a session, and such elements alone make none.
+    # An element that is late by its own window is accepted only by a session, and such elements alone make
+    # none.
     is_late = rules.are_late(tardy.times + (rules.gap_ms - 1), tardy.watermarks)
     is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
     left = np.flatnonzero(~is_dropped)

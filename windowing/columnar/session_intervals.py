@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.groups import run_numbers
-from windowing.columnar.source_progress import running_maximum
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.groups import run_numbers
+from slackwater.windowing.columnar.source_progress import running_maximum
 
 
 class Chains(NamedTuple):
-    """Rows of one key whose spans [first, last + gap] overlap or touch, directly or through others, make a chain.
+    """Rows of one key whose spans [first, last + gap] overlap or touch, directly or through others, make a
+    chain.
 
     Attributes:
         order: int64[n], the rows sorted by key and first instant.
@@ -37,8 +38,8 @@ class Chains(NamedTuple):
 def sort_with_order(values: Longs) -> tuple[Longs, Longs]:
     """(values ascending, the rows in this order) of values none of which is negative.
 
-    Rows of equal values keep their order. Where there is room for the row's number beside the value, both are sorted as one integer, in a
-    third of the time.
+    Rows of equal values keep their order. Where there is room for the row's number beside the value, both are
+    sorted as one integer, in a third of the time.
     """
     room = len(values).bit_length()
     if int(values.max(initial=0)).bit_length() + room > 63:
@@ -49,9 +50,11 @@ def sort_with_order(values: Longs) -> tuple[Longs, Longs]:
 
 
 def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
-    """The chains of spans [first, last + gap], both ends included, as Flink merges windows that touch. O(n log n).
+    """The chains of spans [first, last + gap], both ends included, as Flink merges windows that touch. O(n
+    log n).
 
-    With single elements (lasts is firsts) the chains are the sessions of these elements, whatever their order of arrival.
+    With single elements (lasts is firsts) the chains are the sessions of these elements, whatever their order
+    of arrival.
     """
     if not len(keys):
         return Chains(keys, keys, keys)
@@ -77,7 +80,9 @@ def _chain_apart(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chain
 
 
 def _starts(is_apart: Booleans) -> Longs:
-    """Where chains begin, when `is_apart` says of each row but the first whether it is not of the chain before it."""
+    """Where chains begin, when `is_apart` says of each row but the first whether it is not of the chain
+    before it.
+    """
     return np.concatenate([[0], np.flatnonzero(is_apart) + 1])
 
 

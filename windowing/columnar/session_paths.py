@@ -1,4 +1,5 @@
-"""Lists of rows that grow while sessions take elements in and absorb one another; what a firing shows is the beginning of one.
+"""Lists of rows that grow while sessions take elements in and absorb one another; what a firing shows is the
+beginning of one.
 
 Row numbers only, and many lists at once; what a row holds is not known here.
 """
@@ -9,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Longs
-from windowing.columnar.session_rows import NO_CONTENTS, concatenated
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.session_rows import NO_CONTENTS, concatenated
 
 
 class Running(NamedTuple):
@@ -29,15 +30,19 @@ class Running(NamedTuple):
     def then(self, other: Running) -> Running:
         """The lists of both; picks of `other` are numbered after one's own."""
         before = len(self.rows)
-        columns = ((self.rows, other.rows), (self.starts, other.starts + before), (self.picks, other.picks + before))
+        columns = (
+            (self.rows, other.rows),
+            (self.starts, other.starts + before),
+            (self.picks, other.picks + before),
+        )
         return Running(*(np.concatenate(pair) for pair in columns))
 
 
 class Paths:
     """Numbered lists of rows. NO_CONTENTS stands for no list: its size is 0, and nothing is added to it.
 
-    A list that was absorbed is not changed any more, so a list's level (one above the levels of those that it has absorbed) says when it
-    can be written out.
+    A list that was absorbed is not changed any more, so a list's level (one above the levels of those that it
+    has absorbed) says when it can be written out.
 
     Attributes:
         sizes: int64, the length of each list now; the last place is that of NO_CONTENTS.

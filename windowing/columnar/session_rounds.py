@@ -1,16 +1,18 @@
-"""The sessions that tardy elements concern, many chains abreast: a round takes the next element of every chain.
+"""The sessions that tardy elements concern, many chains abreast: a round takes the next element of every
+chain.
 
-The same rules as `session_walk`, which walks few long chains one by one; whole columns here, of which a row is a session in flight.
+The same rules as `session_walk`, which walks few long chains one by one; whole columns here, of which a row
+is a session in flight.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from windowing.columnar.columns import Longs
-from windowing.columnar.session_chains import ConcernedChains, SessionRules, TardyElements, Walked
-from windowing.columnar.session_paths import Paths
-from windowing.columnar.session_rows import (
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.session_chains import ConcernedChains, SessionRules, TardyElements, Walked
+from slackwater.windowing.columnar.session_paths import Paths
+from slackwater.windowing.columnar.session_rows import (
     LATE,
     NO_CONTENTS,
     NO_TIME,
@@ -22,7 +24,7 @@ from windowing.columnar.session_rows import (
     rows_of,
     together,
 )
-from windowing.columnar.timeline import Timeline
+from slackwater.windowing.columnar.timeline import Timeline
 
 
 class Rounds:
@@ -44,14 +46,22 @@ class Rounds:
         self._paths = Paths(chains.rows, chains.lengths, len(chains.lengths) + int(chains.counts.sum()))
         over = [columns_of(SessionColumns, [])]
         for number in range(int(chains.counts.max(initial=0))):
-            left = int(np.searchsorted(-chains.counts, -number))  # the first chains have an element in this round
+            left = int(
+                np.searchsorted(-chains.counts, -number)
+            )  # the first chains have an element in this round
             is_over = self._live.keys >= left
             over.append(rows_of(self._live, is_over))
             self._live = rows_of(self._live, ~is_over)
             at = chains.firsts[:left] + number
-            self._round(TardyElements(*(column[at] for column in chains.elements)), chains.row_numbers[at], chains.positions[at])
+            self._round(
+                TardyElements(*(column[at] for column in chains.elements)),
+                chains.row_numbers[at],
+                chains.positions[at],
+            )
         panes, in_flight = together(self._panes), together([*over, self._live])
-        in_flight = in_flight._replace(keys=chains.keys[in_flight.keys], contents=self._paths.pick(in_flight.contents))
+        in_flight = in_flight._replace(
+            keys=chains.keys[in_flight.keys], contents=self._paths.pick(in_flight.contents)
+        )
         return Walked(
             panes._replace(keys=chains.keys[panes.keys]),
             in_flight,
@@ -64,7 +74,9 @@ class Rounds:
         )
 
     def _round(self, elements: TardyElements, rows: Longs, positions: Longs) -> None:
-        """One element for each chain. At most two sessions touch it: they don't touch each other, and none is shorter than the gap."""
+        """One element for each chain. At most two sessions touch it: they don't touch each other, and none is
+        shorter than the gap.
+        """
         gap = self.rules.gap_ms
         times, clocks, watermarks = elements.times, elements.clocks, elements.watermarks
         live = self._live
@@ -83,7 +95,11 @@ class Rounds:
         is_late = self.rules.are_late(ends - 1, watermarks)
         self._late.append(positions[is_late])
         slots = one[joins]
-        is_same = (slots == other[joins]) & (live.starts[slots] == starts[joins]) & (live.ends[slots] == ends[joins])
+        is_same = (
+            (slots == other[joins])
+            & (live.starts[slots] == starts[joins])
+            & (live.ends[slots] == ends[joins])
+        )
         merging = joins[~is_same]
         self._merge(merging, one[merging], other[merging], starts[merging], ends[merging], elements)
         is_gone[other[merging]] = True
@@ -91,8 +107,14 @@ class Rounds:
         begun = np.flatnonzero((one < 0) & ~is_late)
         one[begun] = len(live.keys) + np.arange(len(begun))
         self._opened += len(begun)
-        none, never, nothing = np.zeros(len(begun), np.int64), np.full(len(begun), NO_TIME), np.full(len(begun), NO_CONTENTS)
-        new = SessionColumns(begun, times[begun], ends[begun], none, none, never, clocks[begun], clocks[begun], nothing)
+        none, never, nothing = (
+            np.zeros(len(begun), np.int64),
+            np.full(len(begun), NO_TIME),
+            np.full(len(begun), NO_CONTENTS),
+        )
+        new = SessionColumns(
+            begun, times[begun], ends[begun], none, none, never, clocks[begun], clocks[begun], nothing
+        )
         self._live = together([live, new])
         taken = np.flatnonzero(~is_late)
         self._add(taken, one[taken], rows[taken], elements)
@@ -100,7 +122,9 @@ class Rounds:
             self._live = rows_of(self._live, np.append(~is_gone, np.ones(len(begun), np.bool_)))
 
     def _rise(self, touched: Longs, watermarks: Longs) -> np.ndarray:
-        """Fire what the watermarks have reached of the touched sessions; bool for each live session: it is collected."""
+        """Fire what the watermarks have reached of the touched sessions; bool for each live session: it is
+        collected.
+        """
         live = self._live
         last_instants, reached = live.ends[touched] - 1, watermarks[live.keys[touched]]
         fires = (last_instants <= reached) & (live.firings[touched] == 0)
@@ -115,8 +139,12 @@ class Rounds:
         self._elements_cleaned += int(live.elements[is_gone].sum())
         return is_gone
 
-    def _merge(self, chains: Longs, ones: Longs, others: Longs, starts: Longs, ends: Longs, elements: TardyElements) -> None:
-        """The session that an element makes of one or of two takes the place of the one; its element is yet to be added."""
+    def _merge(
+        self, chains: Longs, ones: Longs, others: Longs, starts: Longs, ends: Longs, elements: TardyElements
+    ) -> None:
+        """The session that an element makes of one or of two takes the place of the one; its element is yet
+        to be added.
+        """
         live, clocks = self._live, elements.clocks[chains]
         is_pair = ones != others
         absorbed, by = np.append(ones, others[is_pair]), np.append(chains, chains[is_pair])
@@ -124,11 +152,15 @@ class Rounds:
         self._merged += int(has_fired.sum())
         self._opened += int(has_fired.sum()) + len(ones) - len(absorbed)
         if self.rules.accumulates:
-            self._withdraw(absorbed[has_fired], elements.watermarks[by[has_fired]], elements.clocks[by[has_fired]])
+            self._withdraw(
+                absorbed[has_fired], elements.watermarks[by[has_fired]], elements.clocks[by[has_fired]]
+            )
         live.elements[ones] += np.where(is_pair, live.elements[others], 0)
         live.firings[ones] = 0
         live.last_fired_at[ones] = NO_TIME
-        live.first_arrivals[ones] = np.minimum(np.minimum(live.first_arrivals[ones], live.first_arrivals[others]), clocks)
+        live.first_arrivals[ones] = np.minimum(
+            np.minimum(live.first_arrivals[ones], live.first_arrivals[others]), clocks
+        )
         live.last_arrivals[ones] = np.maximum(live.last_arrivals[ones], live.last_arrivals[others])
         live.starts[ones], live.ends[ones] = starts, ends
         paths, second = live.contents[ones], live.contents[others]
@@ -158,7 +190,18 @@ class Rounds:
         shown = self._paths.pick(own.contents)
         kinds = np.full(len(slots), kind)
         self._panes.append(
-            SessionPanes(own.keys, own.starts, own.ends, own.firings, kinds, own.elements, watermarks, tick_ends, causes, shown)
+            SessionPanes(
+                own.keys,
+                own.starts,
+                own.ends,
+                own.firings,
+                kinds,
+                own.elements,
+                watermarks,
+                tick_ends,
+                causes,
+                shown,
+            )
         )
         if not self.rules.accumulates:
             live.contents[slots] = NO_CONTENTS
@@ -168,4 +211,17 @@ class Rounds:
         count = len(slots)
         kinds, nobody = np.full(count, WITHDRAWN), np.zeros(count, np.int64)
         never, nothing = np.full(count, NO_TIME), np.full(count, NO_CONTENTS)
-        self._panes.append(SessionPanes(own.keys, own.starts, own.ends, own.firings + 1, kinds, nobody, watermarks, never, clocks, nothing))
+        self._panes.append(
+            SessionPanes(
+                own.keys,
+                own.starts,
+                own.ends,
+                own.firings + 1,
+                kinds,
+                nobody,
+                watermarks,
+                never,
+                clocks,
+                nothing,
+            )
+        )

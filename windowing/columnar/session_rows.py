@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.columns import Longs
 
 ON_TIME, LATE, WITHDRAWN = 0, 1, 2  # kinds of panes
 NO_TIME: Final = int(np.iinfo(np.int64).min)  # in a column of times: none

@@ -1,6 +1,8 @@
-"""The sessions that tardy elements concern, element by element: small loops over sessions, not over the elements that they hold.
+"""The sessions that tardy elements concern, element by element: small loops over sessions, not over the
+elements that they hold.
 
-Flink's rules for one key: fire at the watermark, merge what touches, drop what is late. No column is read or written row by row elsewhere.
+Flink's rules for one key: fire at the watermark, merge what touches, drop what is late. No column is read or
+written row by row elsewhere.
 """
 
 from __future__ import annotations
@@ -12,18 +14,30 @@ from typing import TypeAlias
 
 import numpy as np
 
-from windowing.columnar.session_chains import ConcernedChains, SessionRules, Walked
-from windowing.columnar.session_paths import Running
-from windowing.columnar.session_rows import LATE, NO_CONTENTS, NO_TIME, ON_TIME, WITHDRAWN, SessionColumns, SessionPanes, columns_of
-from windowing.columnar.timeline import Timeline
+from slackwater.windowing.columnar.session_chains import ConcernedChains, SessionRules, Walked
+from slackwater.windowing.columnar.session_paths import Running
+from slackwater.windowing.columnar.session_rows import (
+    LATE,
+    NO_CONTENTS,
+    NO_TIME,
+    ON_TIME,
+    WITHDRAWN,
+    SessionColumns,
+    SessionPanes,
+    columns_of,
+)
+from slackwater.windowing.columnar.timeline import Timeline
 
-# One of them: time, clock, watermark, its row among those that make up contents, its place in order of arrival.
+# One of them: time, clock, watermark, its row among those that make up contents, its place in order of
+# arrival.
 TardyElement: TypeAlias = tuple[int, int, int, int, int]
 
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One session in flight; see SessionColumns. `path` are the rows that make up its contents, oldest first; None after a purge."""
+    """One session in flight; see SessionColumns. `path` are the rows that make up its contents, oldest first;
+    None after a purge.
+    """
 
     start: int
     end: int
@@ -56,7 +70,9 @@ class Walk:
         for chain, start, end, elements, firings, fired_at, first, last, number in zip(*columns, strict=True):
             path = None if number == NO_CONTENTS else lists[number]
             there[chain].append(Session(start, end, elements, firings, fired_at, first, last, path))
-        for key, sessions, first, count in zip(chains.keys.tolist(), there, chains.firsts.tolist(), chains.counts.tolist(), strict=True):
+        for key, sessions, first, count in zip(
+            chains.keys.tolist(), there, chains.firsts.tolist(), chains.counts.tolist(), strict=True
+        ):
             own = slice(first, first + count)
             facts = (*chains.elements[1:], chains.row_numbers, chains.positions)
             self._chain(key, sessions, zip(*(column[own].tolist() for column in facts), strict=True))
@@ -74,10 +90,12 @@ class Walk:
     def _chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
         """Walk one chain of a key.
 
-        A session's timers matter to others only when an element touches it, so it fires and is collected then, or after the walk.
+        A session's timers matter to others only when an element touches it, so it fires and is collected
+        then, or after the walk.
 
         Args:
-            sessions: those that do not touch each other, in order; what harmless elements belong to them is there already. Changed.
+            sessions: those that do not touch each other, in order; what harmless elements belong to them is
+                there already. Changed.
             elements: in order of arrival.
         """
         gap, is_late = self.rules.gap_ms, self.rules.is_late
@@ -119,8 +137,12 @@ class Walk:
             self._elements_cleaned += session.elements
         return is_collected
 
-    def _merge(self, key: int, absorbed: Sequence[Session], start: int, end: int, clock: int, watermark: int) -> Session:
-        """The session that begins where an element joins no session, or makes one of several, or of one a longer one."""
+    def _merge(
+        self, key: int, absorbed: Sequence[Session], start: int, end: int, clock: int, watermark: int
+    ) -> Session:
+        """The session that begins where an element joins no session, or makes one of several, or of one a
+        longer one.
+        """
         whole = Session(start, end, 0, 0, NO_TIME, clock, clock, None)
         for session in absorbed:
             whole.elements += session.elements
@@ -132,7 +154,9 @@ class Walk:
                 if self.rules.accumulates:
                     withdrawn = (session.firings + 1, WITHDRAWN, 0, watermark, NO_TIME, clock, NO_CONTENTS)
                     self._panes.append((key, session.start, session.end, *withdrawn))
-        paths = sorted((session.path for session in absorbed if session.path is not None), key=len, reverse=True)
+        paths = sorted(
+            (session.path for session in absorbed if session.path is not None), key=len, reverse=True
+        )
         if paths:
             whole.path = paths[0]
             for path in paths[1:]:
@@ -167,7 +191,13 @@ class Walk:
         return len(self._picks) - 1
 
     def _leave(self, key: int, session: Session) -> None:
-        facts = (session.elements, session.firings, session.fired_at, session.first_arrival, session.last_arrival)
+        facts = (
+            session.elements,
+            session.firings,
+            session.fired_at,
+            session.first_arrival,
+            session.last_arrival,
+        )
         self._in_flight.append((key, session.start, session.end, *facts, self._pick(session)))
 
     def _written(self) -> Running:

@@ -1,11 +1,14 @@
-"""Sessions of event time with one gap, on whole columns: what a slice's elements make of the sessions that were open before it.
+"""Sessions of event time with one gap, on whole columns: what a slice's elements make of the sessions that
+were open before it.
 
-Arrays of integers in; panes, sessions and the rows that make them up out. No aggregate, no key's value and no engine is known here.
+Arrays of integers in; panes, sessions and the rows that make them up out. No aggregate, no key's value and no
+engine is known here.
 
-An element is *harmless* when its timestamp > W + 1, W the watermark in force when it comes: nothing that has fired can reach it. Sessions
-of harmless elements do not depend on the elements' order, so they are merged as intervals. For the others, the *tardy* elements, order
-matters, but for them such sessions may stand there whole from the start: what has not come yet of one lies beyond W + 1, where it decides
-neither whether the tardy element is late nor whether its session fires now. So only chains that hold a tardy element are walked.
+An element is *harmless* when its timestamp > W + 1, W the watermark in force when it comes: nothing that has
+fired can reach it. Sessions of harmless elements do not depend on the elements' order, so they are merged as
+intervals. For the others, the *tardy* elements, order matters, but for them such sessions may stand there
+whole from the start: what has not come yet of one lies beyond W + 1, where it decides neither whether the
+tardy element is late nor whether its session fires now. So only chains that hold a tardy element are walked.
 """
 
 from __future__ import annotations
@@ -14,16 +17,25 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.contents import Contents
-from windowing.columnar.groups import Groups
-from windowing.columnar.session_chains import SessionRules, TardyElements, concerned_chains
-from windowing.columnar.session_intervals import Chains, chain_intervals
-from windowing.columnar.session_paths import Running
-from windowing.columnar.session_rounds import Rounds
-from windowing.columnar.session_rows import NO_CONTENTS, NO_TIME, ON_TIME, SessionColumns, SessionPanes, renumbered, rows_of, together
-from windowing.columnar.session_walk import Walk
-from windowing.columnar.timeline import Timeline
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.contents import Contents
+from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.session_chains import SessionRules, TardyElements, concerned_chains
+from slackwater.windowing.columnar.session_intervals import Chains, chain_intervals
+from slackwater.windowing.columnar.session_paths import Running
+from slackwater.windowing.columnar.session_rounds import Rounds
+from slackwater.windowing.columnar.session_rows import (
+    NO_CONTENTS,
+    NO_TIME,
+    ON_TIME,
+    SessionColumns,
+    SessionPanes,
+    renumbered,
+    rows_of,
+    together,
+)
+from slackwater.windowing.columnar.session_walk import Walk
+from slackwater.windowing.columnar.timeline import Timeline
 
 FEW_CHAINS: Final = 32  # a round over so many costs about what walking them one by one does
 
@@ -34,8 +46,8 @@ class ReplayedSessions(NamedTuple):
     Attributes:
         panes: every firing and withdrawal, in no order.
         open: the sessions in flight at the slice's end.
-        contents: which rows make up what `panes` and `open` hold: row i is row i of the sessions that were given, then come the tardy
-            elements.
+        contents: which rows make up what `panes` and `open` hold: row i is row i of the sessions that were
+            given, then come the tardy elements.
         late: int64[k], positions of the tardy elements that were dropped, ascending.
         opened, merged, cleaned: numbers of sessions, as the ledger counts them.
         elements_cleaned: elements of the sessions that were collected.
@@ -52,7 +64,9 @@ class ReplayedSessions(NamedTuple):
 
 
 def is_harmless(times_ms: Longs, watermarks: Longs) -> Booleans:
-    """bool[n]: whether an element's place among the others can't show. `watermarks` are those in force when the elements come."""
+    """bool[n]: whether an element's place among the others can't show. `watermarks` are those in force when
+    the elements come.
+    """
     return times_ms > watermarks + 1
 
 
@@ -67,13 +81,15 @@ def replay_sessions(
     """Replay one slice.
 
     Args:
-        sessions: first those that are open at the slice's start, then sessions of harmless elements, in any pieces: a session that was
-            split over several rows is put together here. What stands in `contents` is not read.
+        sessions: first those that are open at the slice's start, then sessions of harmless elements, in any
+            pieces: a session that was split over several rows is put together here. What stands in `contents`
+            is not read.
         restored: how many of them were open at the slice's start.
         tardy: the other elements, in order of arrival.
         rules: what the user chose.
         timeline: the slice's watermarks.
-        few_chains: rounds are for so many chains at least; of longer chains there are fewer, and they are walked one by one.
+        few_chains: rounds are for so many chains at least; of longer chains there are fewer, and they are
+            walked one by one.
     """
     pieces = chain_intervals(sessions.keys, sessions.starts, sessions.ends - rules.gap_ms, rules.gap_ms)
     whole = _merged(sessions, pieces, rules.gap_ms)
@@ -85,7 +101,9 @@ def replay_sessions(
     holds_contents = (whole.firings[quiet] == 0) | rules.accumulates
     contents = np.where(holds_contents, np.cumsum(holds_contents) - 1, NO_CONTENTS)
     combined = quiet[holds_contents]
-    in_flight = together([rows_of(whole, quiet)._replace(contents=contents), renumbered(walked.in_flight, len(combined))])
+    in_flight = together(
+        [rows_of(whole, quiet)._replace(contents=contents), renumbered(walked.in_flight, len(combined))]
+    )
     panes, still_open = _rise(in_flight, rules, timeline)
     known = np.bincount(pieces.numbers()[:restored], minlength=len(whole.keys))
     return ReplayedSessions(
@@ -101,7 +119,9 @@ def replay_sessions(
 
 
 def _merged(sessions: SessionColumns, pieces: Chains, gap_ms: int) -> SessionColumns:
-    """One row a chain. Only a row that is a chain of its own has fired: nothing harmless reaches a session that has."""
+    """One row a chain. Only a row that is a chain of its own has fired: nothing harmless reaches a session
+    that has.
+    """
     if not len(pieces.starts):
         return sessions
     ordered, at = rows_of(sessions, pieces.order), pieces.starts
@@ -118,8 +138,12 @@ def _merged(sessions: SessionColumns, pieces: Chains, gap_ms: int) -> SessionCol
     )
 
 
-def _rise(sessions: SessionColumns, rules: SessionRules, timeline: Timeline) -> tuple[SessionPanes, SessionColumns]:
-    """What the slice's watermarks fire, and what they leave open, of sessions that no tardy element concerns any more."""
+def _rise(
+    sessions: SessionColumns, rules: SessionRules, timeline: Timeline
+) -> tuple[SessionPanes, SessionColumns]:
+    """What the slice's watermarks fire, and what they leave open, of sessions that no tardy element concerns
+    any more.
+    """
     last_instants = sessions.ends - 1
     fires = (sessions.firings == 0) & (last_instants <= timeline.final)
     fired = rows_of(sessions, fires)

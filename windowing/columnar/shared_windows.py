@@ -1,6 +1,8 @@
-"""Which elements an operator may take together: those of one key that share windows, none of which the watermark has reached.
+"""Which elements an operator may take together: those of one key that share windows, none of which the
+watermark has reached.
 
-Until it does, nothing looks at these windows, so only the order of what goes into each can matter. Pure functions on arrays.
+Until it does, nothing looks at these windows, so only the order of what goes into each can matter. Pure
+functions on arrays.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.fixed_windows import FixedWindows
-from windowing.columnar.groups import group_pairs, group_values
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.groups import group_pairs, group_values
 
 
 class Steps(NamedTuple):
@@ -20,7 +22,8 @@ class Steps(NamedTuple):
     Attributes:
         order: int64[n], the elements' positions, in the order in which they are taken.
         starts: int64[m + 1]; step i takes order[starts[i] : starts[i + 1]].
-        are_together: bool[m], whether the elements of step i share windows that are yet to fire. Others are alone in their step.
+        are_together: bool[m], whether the elements of step i share windows that are yet to fire. Others are
+            alone in their step.
     """
 
     order: Longs
@@ -28,7 +31,9 @@ class Steps(NamedTuple):
     are_together: Booleans
 
 
-def steps_of(keys: Longs, times_ms: Longs, watermarks: Longs, windows: FixedWindows, *, keeps_order: bool) -> Steps:
+def steps_of(
+    keys: Longs, times_ms: Longs, watermarks: Longs, windows: FixedWindows, *, keeps_order: bool
+) -> Steps:
     """The steps of elements in order of arrival.
 
     Elements that are alone keep their order; those that are together come where the first of them stands.
@@ -41,15 +46,24 @@ def steps_of(keys: Longs, times_ms: Longs, watermarks: Longs, windows: FixedWind
         keeps_order: whether the order of the elements of one key and window matters.
     """
     slices = windows.slices(times_ms)
-    are_ahead = (windows.windows_per_slice(slices) > 0) & (windows.earliest_last_instants(slices) > watermarks)
-    if keeps_order and windows.size_ms > windows.slide_ms:  # elements of other slices have windows in common with these
+    are_ahead = (windows.windows_per_slice(slices) > 0) & (
+        windows.earliest_last_instants(slices) > watermarks
+    )
+    if (
+        keeps_order and windows.size_ms > windows.slide_ms
+    ):  # elements of other slices have windows in common with these
         groups, _ = group_values(keys)
     else:
         groups, _, _ = group_pairs(keys, slices)
     order = _stable_order(groups.codes, groups.size)
     ahead, sliced = are_ahead[order], slices[order]
     is_start = np.ones(len(order), np.bool_)
-    is_start[1:] = (groups.codes[order[1:]] != groups.codes[order[:-1]]) | (sliced[1:] != sliced[:-1]) | ~ahead[1:] | ~ahead[:-1]
+    is_start[1:] = (
+        (groups.codes[order[1:]] != groups.codes[order[:-1]])
+        | (sliced[1:] != sliced[:-1])
+        | ~ahead[1:]
+        | ~ahead[:-1]
+    )
     return _in_order(order, np.flatnonzero(is_start), ahead)
 
 

@@ -12,23 +12,26 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from windowing.columnar.columns import Booleans, Longs, freeze_columns, longs, same_columns
-from windowing.columnar.groups import greatest_of_groups, group_pairs, run_starts
-from windowing.errors import TimelineError
+from slackwater.windowing.columnar.columns import Booleans, Longs, freeze_columns, longs, same_columns
+from slackwater.windowing.columnar.groups import greatest_of_groups, group_pairs, run_starts
+from slackwater.windowing.errors import TimelineError
 
-# Runs of elements of one partition and tick are worth aggregating before all that are equal when they are this long on average.
+# Runs of elements of one partition and tick are worth aggregating before all that are equal when they are
+# this long on average.
 _ROWS_PER_RUN: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
 class TickAggregates:
-    """What the elements of one slice say about event time: one row for each (source partition, tick) that has elements.
+    """What the elements of one slice say about event time: one row for each (source partition, tick) that has
+    elements.
 
-    Rows stand in any order, and a (partition, tick) may have several rows (partial aggregates of several tasks). The tick is that of
-    `last_arrival_ms`.
+    Rows stand in any order, and a (partition, tick) may have several rows (partial aggregates of several
+    tasks). The tick is that of `last_arrival_ms`.
 
     Attributes:
-        partitions: int64[n], the code of the source partition; the caller keeps codes and names apart, also between runs.
+        partitions: int64[n], the code of the source partition; the caller keeps codes and names apart, also
+            between runs.
         max_event_ms: int64[n], greatest event time in the tick.
         last_arrival_ms: int64[n], greatest arrival in the tick.
     """
@@ -45,13 +48,21 @@ class TickAggregates:
 
     @classmethod
     def of_elements(
-        cls, partitions: ArrayLike, arrivals: ArrayLike, event_times: ArrayLike, *, interval_ms: int, per_ms: int = 1
+        cls,
+        partitions: ArrayLike,
+        arrivals: ArrayLike,
+        event_times: ArrayLike,
+        *,
+        interval_ms: int,
+        per_ms: int = 1,
     ) -> TickAggregates:
-        """Aggregate the usable elements of one task, in any order. Called where the elements are, so that only this travels.
+        """Aggregate the usable elements of one task, in any order. Called where the elements are, so that
+        only this travels.
 
         Args:
             partitions: int64[n], or the one code that all elements have.
-            arrivals, event_times: int64[n], in units of which `per_ms` make a millisecond; what comes out is floored to milliseconds.
+            arrivals, event_times: int64[n], in units of which `per_ms` make a millisecond; what comes out is
+                floored to milliseconds.
         """
         check_interval(interval_ms)
         codes, events, latest = longs(partitions), longs(event_times), longs(arrivals)
@@ -60,7 +71,9 @@ class TickAggregates:
             starts = run_starts(codes, numbers)
         else:
             codes, starts = np.broadcast_to(codes, events.shape), run_starts(numbers)
-        if len(starts) * _ROWS_PER_RUN <= len(events) == len(latest):  # elements in order of arrival, or nearly so
+        if (
+            len(starts) * _ROWS_PER_RUN <= len(events) == len(latest)
+        ):  # elements in order of arrival, or nearly so
             codes, numbers = codes[starts], numbers[starts]
             events, latest = np.maximum.reduceat(events, starts), np.maximum.reduceat(latest, starts)
         elements = cls(codes, events, latest)
@@ -92,8 +105,10 @@ class SourceProgress:
         partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
         max_event_ms: int64[n], greatest event time so far, the unfinished tick included.
         last_arrival_ms: int64[n], greatest arrival so far, the unfinished tick included.
-        idle: bool[n], whether the partition was idle at the newest finished tick end; False for one that was not seen before it.
-        unfinished_tick_start_ms: start of the tick that the slice's end cuts; None when the slice ends with a tick.
+        idle: bool[n], whether the partition was idle at the newest finished tick end; False for one that was
+            not seen before it.
+        unfinished_tick_start_ms: start of the tick that the slice's end cuts; None when the slice ends with a
+            tick.
     """
 
     partitions: Longs
@@ -105,7 +120,9 @@ class SourceProgress:
     def __post_init__(self) -> None:
         freeze_columns(self, "partitions", "max_event_ms", "last_arrival_ms", "idle")
         if not bool(np.all(self.partitions[1:] > self.partitions[:-1])):
-            raise TimelineError("Source progress needs one row for each source partition, in ascending order of its code.")
+            raise TimelineError(
+                "Source progress needs one row for each source partition, in ascending order of its code."
+            )
 
     def __len__(self) -> int:
         return len(self.partitions)
@@ -131,12 +148,23 @@ class TickSteps(NamedTuple):
 
     def is_last_of_partition(self) -> Booleans:
         """bool[n]: the row is the newest of its partition."""
-        return np.concatenate([self.partitions[1:] != self.partitions[:-1], np.ones(min(1, len(self.partitions)), dtype=np.bool_)])
+        return np.concatenate(
+            [
+                self.partitions[1:] != self.partitions[:-1],
+                np.ones(min(1, len(self.partitions)), dtype=np.bool_),
+            ]
+        )
 
 
-def combine_ticks(partitions: Longs, tick_ends: Longs, max_event_ms: Longs, last_arrival_ms: Longs) -> TickSteps:
-    """The maxima of each (partition, tick), whatever the order of the rows: O(n log n), O(n) for rows in order."""
-    rises = (partitions[1:] > partitions[:-1]) | ((partitions[1:] == partitions[:-1]) & (tick_ends[1:] >= tick_ends[:-1]))
+def combine_ticks(
+    partitions: Longs, tick_ends: Longs, max_event_ms: Longs, last_arrival_ms: Longs
+) -> TickSteps:
+    """The maxima of each (partition, tick), whatever the order of the rows: O(n log n), O(n) for rows in
+    order.
+    """
+    rises = (partitions[1:] > partitions[:-1]) | (
+        (partitions[1:] == partitions[:-1]) & (tick_ends[1:] >= tick_ends[:-1])
+    )
     if not rises.all():
         order = np.lexsort((tick_ends, partitions))
         partitions, tick_ends = partitions[order], tick_ends[order]
@@ -155,7 +183,9 @@ def combine_ticks(partitions: Longs, tick_ends: Longs, max_event_ms: Longs, last
 
 
 def running_maximum(partitions: Longs, values: Longs) -> Longs:
-    """The running maximum of `values` within each run of equal partitions. By ranks: the values may fill the whole 64-bit range."""
+    """The running maximum of `values` within each run of equal partitions. By ranks: the values may fill the
+    whole 64-bit range.
+    """
     distinct, ranks = np.unique(values, return_inverse=True)
     is_next = np.zeros(len(values), dtype=np.int64)
     is_next[1:] = partitions[1:] != partitions[:-1]
@@ -167,4 +197,6 @@ def running_maximum(partitions: Longs, values: Longs) -> Longs:
 def check_interval(interval_ms: int) -> None:
     """Raises TimelineError for an interval that makes no ticks."""
     if interval_ms <= 0:
-        raise TimelineError(f"A replay needs ticks: the watermark interval must be above 0, but is {interval_ms} ms.")
+        raise TimelineError(
+            f"A replay needs ticks: the watermark interval must be above 0, but is {interval_ms} ms."
+        )

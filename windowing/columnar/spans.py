@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.groups import Groups
 
 
 class Spans(NamedTuple):
@@ -31,7 +31,9 @@ class Spans(NamedTuple):
         return np.arange(len(owners)) + (self.firsts - before)[owners], Groups(owners, len(counts))
 
     def sum(self, values: Longs) -> Longs:
-        """The sum of each span, exact as long as it fits 64 bits: a running total may wrap, its differences do not."""
+        """The sum of each span, exact as long as it fits 64 bits: a running total may wrap, its differences
+        do not.
+        """
         totals = np.zeros(len(values) + 1, np.int64)
         np.cumsum(values, out=totals[1:])
         return totals[self.beyonds] - totals[self.firsts]
@@ -47,5 +49,7 @@ class Spans(NamedTuple):
     def _reduced(self, function: np.ufunc, values: Longs) -> Longs:
         bounds = np.empty(2 * len(self.firsts), np.int64)
         bounds[::2], bounds[1::2] = self.firsts, self.beyonds
-        reduced: Longs = function.reduceat(np.append(values, 0), bounds)[::2]  # what lies between two spans is reduced, too
+        reduced: Longs = function.reduceat(np.append(values, 0), bounds)[
+            ::2
+        ]  # what lies between two spans is reduced, too
         return reduced

@@ -1,7 +1,8 @@
 """Short texts as numbers that say the same: equal where they are equal, ascending as they do.
 
-A text of n bytes is a number of n digits, of which each place counts from its least byte to its greatest one, so that identifiers such as
-`user-00042`, `N14228` or `EWR` become small integers, which are grouped and sorted much sooner than texts are.
+A text of n bytes is a number of n digits, of which each place counts from its least byte to its greatest one,
+so that identifiers such as `user-00042`, `N14228` or `EWR` become small integers, which are grouped and
+sorted much sooner than texts are.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.columns import Longs
 
 Octets = NDArray[np.uint8]
 
@@ -28,9 +29,11 @@ def are_short(texts: Sequence[pa.Array]) -> bool:
 
 
 def text_numbers(texts: pa.Array) -> Longs | None:
-    """int64[n] from 0 on for `texts`, strings without nulls: less for a text that is less in the order of UTF-8, equal for an equal one.
+    """int64[n] from 0 on for `texts`, strings without nulls: less for a text that is less in the order of
+    UTF-8, equal for an equal one.
 
-    None where there are no such numbers: a text is too long, texts differ in too many places, or have other lengths and a byte of zero.
+    None where there are no such numbers: a text is too long, texts differ in too many places, or have other
+    lengths and a byte of zero.
     """
     offsets, octets = _bytes_of(texts)
     lengths = np.diff(offsets)
@@ -48,17 +51,23 @@ def text_numbers(texts: pa.Array) -> Longs | None:
         np.minimum(least, (piece if is_even else piece - np.uint8(1)).min(axis=1), out=least)
         np.maximum(greatest, piece.max(axis=1), out=greatest)
         pieces.append(piece)
-        spans = np.maximum(greatest.astype(int) - least + 1, 1).tolist()  # a place that no text has had yet counts as one
+        spans = np.maximum(
+            greatest.astype(int) - least + 1, 1
+        ).tolist()  # a place that no text has had yet counts as one
         if prod(spans) >= _NUMBERS:
             return None
     numbers = np.zeros(len(lengths), np.int64)
     for number, piece in enumerate(pieces):
-        numbers[number * _ROWS_AT_ONCE : number * _ROWS_AT_ONCE + piece.shape[1]] = _numbers(piece, least, spans)
+        numbers[number * _ROWS_AT_ONCE : number * _ROWS_AT_ONCE + piece.shape[1]] = _numbers(
+            piece, least, spans
+        )
     return numbers
 
 
 def text_offsets(texts: pa.Array) -> NDArray[Any]:
-    """int32 or int64[n + 1]: where each text begins among the bytes of its array, and where the last one ends; not a copy."""
+    """int32 or int64[n + 1]: where each text begins among the bytes of its array, and where the last one
+    ends; not a copy.
+    """
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     if not len(texts):
         return np.zeros(1, width)
@@ -69,7 +78,9 @@ def _bytes_of(texts: pa.Array) -> tuple[Longs, Octets]:
     """Where each text begins and the last one ends, and the bytes of all of them."""
     offsets = text_offsets(texts).astype(np.int64)
     data = texts.buffers()[2]
-    octets = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    octets = (
+        np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    )
     return offsets - offsets[0], octets
 
 

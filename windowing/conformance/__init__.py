@@ -3,8 +3,8 @@
 One module a group of families; this file only opens the door.
 """
 
-from windowing.conformance.player import PlayReport, play, play_case
-from windowing.conformance.storages import BACK_ENDS, BackEnd
-from windowing.conformance.trace import Case, read_cases
+from slackwater.windowing.conformance.player import PlayReport, play, play_case
+from slackwater.windowing.conformance.storages import BACK_ENDS, BackEnd
+from slackwater.windowing.conformance.trace import Case, read_cases
 
 __all__ = ["BACK_ENDS", "BackEnd", "Case", "PlayReport", "play", "play_case", "read_cases"]

@@ -1,4 +1,5 @@
-"""`python -m windowing.conformance [--back-end B] [--snapshots S] FILE...`: exits 1 when a case fails, 2 for wrong arguments.
+"""`python -m slackwater.windowing.conformance [--back-end B] [--snapshots S] FILE...`: exits 1 when a case
+fails, 2 for wrong arguments.
 
 Argument handling only.
 """
@@ -7,14 +8,21 @@ import argparse
 import sys
 from pathlib import Path
 
-from windowing.conformance.carrying import CARRIERS
-from windowing.conformance.player import play
-from windowing.conformance.storages import BACK_ENDS
+from slackwater.windowing.conformance.carrying import CARRIERS
+from slackwater.windowing.conformance.player import play
+from slackwater.windowing.conformance.storages import BACK_ENDS
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m windowing.conformance")
+    parser = argparse.ArgumentParser(prog="python -m slackwater.windowing.conformance")
     parser.add_argument("--back-end", choices=BACK_ENDS, help="where operators keep state and timers")
-    parser.add_argument("--snapshots", choices=CARRIERS, default="memory", help="what snapshots are between operators (default: memory)")
+    parser.add_argument(
+        "--snapshots",
+        choices=CARRIERS,
+        default="memory",
+        help="what snapshots are between operators (default: memory)",
+    )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    sys.exit(1 if play(arguments.files, back_end=arguments.back_end, carry=CARRIERS[arguments.snapshots]) else 0)
+    sys.exit(
+        1 if play(arguments.files, back_end=arguments.back_end, carry=CARRIERS[arguments.snapshots]) else 0
+    )

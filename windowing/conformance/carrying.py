@@ -1,27 +1,34 @@
-"""Ways to carry snapshots through a restore of a case: as the rows of the snapshot tables, or as files of them.
+"""Ways to carry snapshots through a restore of a case: as the rows of the snapshot tables, or as files of
+them.
 
 What engines do between two runs, so that the codec is held by the recorded traces too. No comparison here.
 """
 
 from __future__ import annotations
 
-from windowing.conformance.harness import CarrySnapshots, Subject, in_memory
-from windowing.key_types import KeyType
-from windowing.order_modes import OrderMode
-from windowing.runtime.operator_snapshot import OperatorSnapshot
-from windowing.state.snapshot import SnapshotCodec, SnapshotLayout, read_tables, write_tables
+from slackwater.windowing.conformance.harness import CarrySnapshots, Subject, in_memory
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
+from slackwater.windowing.state.snapshot import SnapshotCodec, SnapshotLayout, read_tables, write_tables
 
 
-def as_rows(subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]) -> list[OperatorSnapshot]:
+def as_rows(
+    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+) -> list[OperatorSnapshot]:
     """Through Arrow rows."""
     codec = _codec(subject, order_mode)
     return [codec.from_tables(codec.to_tables(snapshot)) for snapshot in snapshots]
 
 
-def as_files(subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]) -> list[OperatorSnapshot]:
+def as_files(
+    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+) -> list[OperatorSnapshot]:
     """Through the bytes of Parquet files."""
     codec = _codec(subject, order_mode)
-    return [codec.from_tables(*read_tables(write_tables(codec.to_tables(snapshot)))) for snapshot in snapshots]
+    return [
+        codec.from_tables(*read_tables(write_tables(codec.to_tables(snapshot)))) for snapshot in snapshots
+    ]
 
 
 def _codec(subject: Subject, order_mode: OrderMode) -> SnapshotCodec:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from windowing.assigners import (
+from slackwater.windowing.assigners import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
@@ -21,11 +21,11 @@ from windowing.assigners import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
-from windowing.conformance.trace import Json
-from windowing.errors import TraceError
-from windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
-from windowing.java import wrap_long
-from windowing.triggers import (
+from slackwater.windowing.conformance.trace import Json
+from slackwater.windowing.errors import TraceError
+from slackwater.windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from slackwater.windowing.java import wrap_long
+from slackwater.windowing.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
@@ -38,7 +38,7 @@ from windowing.triggers import (
     PurgingTrigger,
     Trigger,
 )
-from windowing.windows import TimeWindow
+from slackwater.windowing.windows import TimeWindow
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class PointSessionWindows(EventTimeSessionWindows):
 
 
 def assigner_from_json(config: Json) -> WindowAssigner:
-    """The assigner of a config. Count windows are GlobalWindows; their trigger and evictor are made elsewhere."""
+    """The assigner of a config. Count windows are GlobalWindows; their trigger and evictor are made
+    elsewhere.
+    """
     kind, is_event_time = config["type"], config.get("time", "event") == "event"
     match kind:
         case "tumbling":

@@ -9,14 +9,21 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from windowing.conformance.trace import Json
-from windowing.errors import TraceError
-from windowing.functions import AggregateFunction, ProcessWindowFunction, Results, RuntimeContext, WindowContext, WindowFunction
-from windowing.java import wrap_long
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from windowing.windows import Window
+from slackwater.windowing.conformance.trace import Json
+from slackwater.windowing.errors import TraceError
+from slackwater.windowing.functions import (
+    AggregateFunction,
+    ProcessWindowFunction,
+    Results,
+    RuntimeContext,
+    WindowContext,
+    WindowFunction,
+)
+from slackwater.windowing.java import wrap_long
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from slackwater.windowing.windows import Window
 
 FIRINGS = ValueStateDescriptor("firings")
 TOTAL = ValueStateDescriptor("total")
@@ -134,7 +141,10 @@ class WithState(ProcessWindowFunction):
 
     def clear(self, context: WindowContext) -> None:
         firings, total = context.window_state().get_state(FIRINGS), context.global_state().get_state(TOTAL)
-        context.output("cleared", {"firings": firings.value(), "total": total.value(), "watermark": context.current_watermark})
+        context.output(
+            "cleared",
+            {"firings": firings.value(), "total": total.value(), "watermark": context.current_watermark},
+        )
         if self.clears:
             firings.clear()
 

@@ -1,4 +1,5 @@
-"""Several parallel operators driven by the steps of a trace: elements by key group, watermarks and clock to each in turn.
+"""Several parallel operators driven by the steps of a trace: elements by key group, watermarks and clock to
+each in turn.
 
 What the operators run is the family's business; here is what all operator families share.
 """
@@ -8,17 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from windowing.conformance.keys import error_to_json, key_from_json, key_to_json, key_type_from_json, window_to_json
-from windowing.conformance.storages import Storages
-from windowing.conformance.trace import Json
-from windowing.errors import TraceError
-from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
-from windowing.key_types import KeyType
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.operator_snapshot import OperatorSnapshot, SnapshotOperator, restore_snapshots, take_snapshot
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.conformance.keys import (
+    error_to_json,
+    key_from_json,
+    key_to_json,
+    key_type_from_json,
+    window_to_json,
+)
+from slackwater.windowing.conformance.storages import Storages
+from slackwater.windowing.conformance.trace import Json
+from slackwater.windowing.errors import TraceError
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of, operator_index
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.operator_snapshot import (
+    OperatorSnapshot,
+    SnapshotOperator,
+    restore_snapshots,
+    take_snapshot,
+)
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 
 ORDER_MODES = {
     "hashmap": OrderMode.HEAP,
@@ -62,16 +74,22 @@ class RecordingOutput:
         return {"window": window_to_json(window)} if self._has_windows else {}
 
 
-Subject = WindowOperatorConfig | KeyType  # what the operators of a case run: windows, or a process function on keys of a type
+Subject = (
+    WindowOperatorConfig | KeyType
+)  # what the operators of a case run: windows, or a process function on keys of a type
 CarrySnapshots = Callable[[Subject, OrderMode, list[OperatorSnapshot]], list[OperatorSnapshot]]
 
 
-def in_memory(subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]) -> list[OperatorSnapshot]:
+def in_memory(
+    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+) -> list[OperatorSnapshot]:
     """Hand snapshots over as they are."""
     return snapshots
 
 
-MakeOperator = Callable[[RecordingOutput, HarnessProcessingTimeService, KeyGroupRange, OrderMode, OperatorStorage], PlayedOperator]
+MakeOperator = Callable[
+    [RecordingOutput, HarnessProcessingTimeService, KeyGroupRange, OrderMode, OperatorStorage], PlayedOperator
+]
 
 
 class OperatorHarness:
@@ -89,7 +107,9 @@ class OperatorHarness:
         operators: one a subtask.
     """
 
-    def __init__(self, config: Json, make: MakeOperator, subject: Subject, storages: Storages, carry: CarrySnapshots) -> None:
+    def __init__(
+        self, config: Json, make: MakeOperator, subject: Subject, storages: Storages, carry: CarrySnapshots
+    ) -> None:
         self._make, self._subject, self._storages, self._carry = make, subject, storages, carry
         self._has_windows = isinstance(subject, WindowOperatorConfig)
         self._key_type = key_type_from_json(config["key_type"])
@@ -115,16 +135,25 @@ class OperatorHarness:
             clock.advance_to(timestamp)
 
     def snapshot_restore(self, request: Json) -> None:
-        """Replace all subtasks by new ones that know what the old ones knew, but for the watermark and the clock."""
+        """Replace all subtasks by new ones that know what the old ones knew, but for the watermark and the
+        clock.
+        """
         is_canonical = request.get("format", "checkpoint") == "canonical"
         is_legacy = self._backend == "rocksdb_heap_timers" and not is_canonical
-        snapshots = [take_snapshot(operator, owned, is_legacy) for operator, owned in zip(self.operators, self._ranges, strict=True)]
+        snapshots = [
+            take_snapshot(operator, owned, is_legacy)
+            for operator, owned in zip(self.operators, self._ranges, strict=True)
+        ]
         snapshots = self._carry(self._subject, ORDER_MODES[self._backend], snapshots)
         for operator in self.operators:
             operator.close()
         if request.get("backend") is not None:
             self._backend = self._known(request["backend"])
-        self._start(request["parallelism"], request.get("processing_time", self._clocks[0].current_processing_time), snapshots)
+        self._start(
+            request["parallelism"],
+            request.get("processing_time", self._clocks[0].current_processing_time),
+            snapshots,
+        )
 
     def inspect(self) -> Json:
         """Timers and state of all subtasks."""
@@ -136,13 +165,20 @@ class OperatorHarness:
             for entry in operator.backend.entries():
                 key = key_to_json(entry.key)
                 if entry.state_name == "merging-window-set":
-                    sessions += [{"key": key, "window": list(window), "state_window": list(state)} for window, state in entry.value]
-                entries.append({"state": entry.state_name, "key": key, "window": window_to_json(entry.namespace)})
+                    sessions += [
+                        {"key": key, "window": list(window), "state_window": list(state)}
+                        for window, state in entry.value
+                    ]
+                entries.append(
+                    {"state": entry.state_name, "key": key, "window": window_to_json(entry.namespace)}
+                )
         return {"event": event, "processing": processing, "entries": entries, "sessions": sessions}
 
     def counts(self) -> Json:
         """Timers and state entries over all subtasks, as each step's result has them."""
-        services = [service for operator in self.operators for _, service in operator.time_services.services()]
+        services = [
+            service for operator in self.operators for _, service in operator.time_services.services()
+        ]
         state: dict[str, int] = {}
         for operator in self.operators:
             for entry in operator.backend.entries():
@@ -187,7 +223,8 @@ class OperatorHarness:
         self._ranges = KeyGroupRange.ranges(parallelism, self._max_parallelism)
         self._clocks = [HarnessProcessingTimeService(processing_time) for _ in self._ranges]
         self._outputs = [
-            RecordingOutput(self.out, self._has_windows, subtask if parallelism > 1 else None) for subtask in range(parallelism)
+            RecordingOutput(self.out, self._has_windows, subtask if parallelism > 1 else None)
+            for subtask in range(parallelism)
         ]
         self.operators = [
             self._make(output, clock, owned, ORDER_MODES[self._backend], self._storages.open(self._backend))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowing.errors import KeyTypeError, TraceError, WindowingError
-from windowing.key_types import KeyType, key_type
-from windowing.windows import GlobalWindow, TimeWindow
+from slackwater.windowing.errors import KeyTypeError, TraceError, WindowingError
+from slackwater.windowing.key_types import KeyType, key_type
+from slackwater.windowing.windows import GlobalWindow, TimeWindow
 
 
 def key_type_from_json(name: str) -> KeyType:
@@ -40,7 +40,9 @@ def window_to_json(window: Any) -> Any:
 
 
 def error_to_json(error: Exception) -> dict[str, str]:
-    """As a recorded error: the class that Flink throws in this place, and our message. Raises a TraceError again: it is no result."""
+    """As a recorded error: the class that Flink throws in this place, and our message. Raises a TraceError
+    again: it is no result.
+    """
     if isinstance(error, TraceError):
         raise error
     name = error.flink if isinstance(error, WindowingError) and error.flink else type(error).__name__

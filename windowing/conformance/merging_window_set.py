@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowing.assigners import EventTimeSessionWindows
-from windowing.conformance.keys import error_to_json, window_from_json
-from windowing.conformance.trace import Json
-from windowing.errors import TraceError, WindowingError
-from windowing.runtime.merging_window_set import MergingWindowSet
-from windowing.windows import Window
+from slackwater.windowing.assigners import EventTimeSessionWindows
+from slackwater.windowing.conformance.keys import error_to_json, window_from_json
+from slackwater.windowing.conformance.trace import Json
+from slackwater.windowing.errors import TraceError, WindowingError
+from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
+from slackwater.windowing.windows import Window
 
 
 class MergingWindowSetPlayer:
@@ -28,13 +28,18 @@ class MergingWindowSetPlayer:
             answer = self._answer(kind, question)
         except WindowingError as error:
             return error_to_json(error)
-        return {**answer, "mapping": [[list(window), list(state_window)] for window, state_window in self._set.pairs()]}
+        return {
+            **answer,
+            "mapping": [[list(window), list(state_window)] for window, state_window in self._set.pairs()],
+        }
 
     def _answer(self, kind: str, question: Any) -> Json:
         if kind == "add":
             merges: list[Json] = []
 
-            def on_merge(result: Window, absorbed: list[Window], target: Window, sources: list[Window]) -> None:
+            def on_merge(
+                result: Window, absorbed: list[Window], target: Window, sources: list[Window]
+            ) -> None:
                 merges.append(
                     {
                         "result": list(result),
@@ -45,7 +50,11 @@ class MergingWindowSetPlayer:
                 )
 
             result = self._set.add_window(window_from_json(question), on_merge)
-            return {"result": list(result), "state_window": list(self._set.state_window(result) or ()), "merges": merges}
+            return {
+                "result": list(result),
+                "state_window": list(self._set.state_window(result) or ()),
+                "merges": merges,
+            }
         if kind == "retire":
             self._set.retire_window(window_from_json(question))
             return {}

@@ -11,26 +11,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from windowing.conformance.harness import CarrySnapshots, in_memory
-from windowing.conformance.merging_window_set import MergingWindowSetPlayer
-from windowing.conformance.storages import BackEnd, Storages, default_back_end
-from windowing.conformance.timers import TimersPlayer
-from windowing.conformance.trace import Case, Json, read_cases
-from windowing.conformance.vectors import KeyGroupsPlayer, WindowStartPlayer
-from windowing.conformance.watermark import WatermarkGeneratorPlayer, WatermarkInputsPlayer
-from windowing.conformance.window import WindowPlayer
-from windowing.errors import TraceError, UserCodeError
+from slackwater.windowing.conformance.harness import CarrySnapshots, in_memory
+from slackwater.windowing.conformance.merging_window_set import MergingWindowSetPlayer
+from slackwater.windowing.conformance.storages import BackEnd, Storages, default_back_end
+from slackwater.windowing.conformance.timers import TimersPlayer
+from slackwater.windowing.conformance.trace import Case, Json, read_cases
+from slackwater.windowing.conformance.vectors import KeyGroupsPlayer, WindowStartPlayer
+from slackwater.windowing.conformance.watermark import WatermarkGeneratorPlayer, WatermarkInputsPlayer
+from slackwater.windowing.conformance.window import WindowPlayer
+from slackwater.windowing.errors import TraceError, UserCodeError
 
 
 class FamilyPlayer(Protocol):
-    """Plays one case. Made with the case's config; raises TraceError for a config or step that it does not know."""
+    """Plays one case. Made with the case's config; raises TraceError for a config or step that it does not
+    know.
+    """
 
     def play(self, step: Json) -> Json:
-        """What the step caused, in the shape of the recorded result. A refusal is an entry `{"error": …}`, not an exception."""
+        """What the step caused, in the shape of the recorded result. A refusal is an entry `{"error": …}`,
+        not an exception.
+        """
 
 
 # Families of operators, which keep state somewhere, and of vectors.
-OPERATOR_FAMILIES: dict[str, Callable[[Json, Storages, CarrySnapshots], FamilyPlayer]] = {"window": WindowPlayer, "timers": TimersPlayer}
+OPERATOR_FAMILIES: dict[str, Callable[[Json, Storages, CarrySnapshots], FamilyPlayer]] = {
+    "window": WindowPlayer,
+    "timers": TimersPlayer,
+}
 VECTOR_FAMILIES: dict[str, Callable[[Json], FamilyPlayer]] = {
     "key_groups": KeyGroupsPlayer,
     "window_start": WindowStartPlayer,
@@ -70,12 +77,15 @@ class PlayReport:
         return f"{self.passed} passed, {self.failed} failed, {self.unplayable} unplayable"
 
 
-def play_case(case: Case, back_end: BackEnd | None = None, carry: CarrySnapshots = in_memory) -> Mismatch | None:
+def play_case(
+    case: Case, back_end: BackEnd | None = None, carry: CarrySnapshots = in_memory
+) -> Mismatch | None:
     """Play one case to its end or to the first difference. Raises TraceError when it cannot be played.
 
     Args:
         case: from `read_cases`.
-        back_end: where operators keep state and timers, see Storages; None for "case" where rocksdict is installed, else "heap".
+        back_end: where operators keep state and timers, see Storages; None for "case" where rocksdict is
+            installed, else "heap".
         carry: takes snapshots from the operators before a restore to those after it; carrying.py has ways.
     """
     try:
@@ -90,7 +100,9 @@ def _player(case: Case, storages: Storages, carry: CarrySnapshots) -> FamilyPlay
         return OPERATOR_FAMILIES[case.family](case.config, storages, carry)
     if case.family in VECTOR_FAMILIES:
         return VECTOR_FAMILIES[case.family](case.config)
-    raise TraceError(f"no player for family {case.family!r}; there are {', '.join([*OPERATOR_FAMILIES, *VECTOR_FAMILIES])}")
+    raise TraceError(
+        f"no player for family {case.family!r}; there are {', '.join([*OPERATOR_FAMILIES, *VECTOR_FAMILIES])}"
+    )
 
 
 def _play(case: Case, player: FamilyPlayer) -> Mismatch | None:
@@ -101,7 +113,12 @@ def _play(case: Case, player: FamilyPlayer) -> Mismatch | None:
     return None
 
 
-def play(files: Iterable[Path], out: TextIO | None = None, back_end: BackEnd | None = None, carry: CarrySnapshots = in_memory) -> int:
+def play(
+    files: Iterable[Path],
+    out: TextIO | None = None,
+    back_end: BackEnd | None = None,
+    carry: CarrySnapshots = in_memory,
+) -> int:
     """Play every case of the files, print what fails or cannot be played, and last the counts.
 
     Args:
@@ -130,7 +147,8 @@ def play(files: Iterable[Path], out: TextIO | None = None, back_end: BackEnd | N
     return report.failed + report.unplayable
 
 
-# What a user function raises in Java has no counterpart in Python, and Flink's back ends wrap it differently: that it failed is compared.
+# What a user function raises in Java has no counterpart in Python, and Flink's back ends wrap it differently:
+# that it failed is compared.
 USER_CODE = UserCodeError.__name__
 
 
@@ -147,7 +165,9 @@ def _agree_field(name: str, expected: object, got: object) -> bool:
     if name == "out" and isinstance(expected, list) and isinstance(got, list):
         return len(expected) == len(got) and all(map(_agree_entry, expected, got))
     if name == "inspect" and isinstance(expected, dict) and isinstance(got, dict):
-        return expected.keys() == got.keys() and all(_as_set(expected[part]) == _as_set(got[part]) for part in expected)
+        return expected.keys() == got.keys() and all(
+            _as_set(expected[part]) == _as_set(got[part]) for part in expected
+        )
     return canonical(expected) == canonical(got)
 
 

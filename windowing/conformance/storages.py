@@ -1,4 +1,5 @@
-"""Where the operators of a case keep state and timers: as the case says, in memory, or just the other way round.
+"""Where the operators of a case keep state and timers: as the case says, in memory, or just the other way
+round.
 
 The order of timers and merges is always the case's own, wherever they live.
 """
@@ -12,16 +13,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeAlias, get_args
 
-from windowing.runtime.operator_storage import OperatorStorage, Place
+from slackwater.windowing.runtime.operator_storage import OperatorStorage, Place
 
 BackEnd: TypeAlias = Literal["case", "heap", "swapped"]
 BACK_ENDS: tuple[str, ...] = get_args(BackEnd)
 
 # A case's back end → where state and timers live. Timers in the order of a heap can live in memory alone.
 _PLACES: dict[str, dict[str, tuple[Place, Place]]] = {
-    "case": {"hashmap": ("memory", "memory"), "rocksdb": ("rocksdb", "rocksdb"), "rocksdb_heap_timers": ("rocksdb", "memory")},
+    "case": {
+        "hashmap": ("memory", "memory"),
+        "rocksdb": ("rocksdb", "rocksdb"),
+        "rocksdb_heap_timers": ("rocksdb", "memory"),
+    },
     "heap": dict.fromkeys(("hashmap", "rocksdb", "rocksdb_heap_timers"), ("memory", "memory")),
-    "swapped": {"hashmap": ("rocksdb", "memory"), "rocksdb": ("memory", "memory"), "rocksdb_heap_timers": ("memory", "memory")},
+    "swapped": {
+        "hashmap": ("rocksdb", "memory"),
+        "rocksdb": ("memory", "memory"),
+        "rocksdb_heap_timers": ("memory", "memory"),
+    },
 }
 _MEMORY_MB = 16
 _IN_MEMORY = Path("/dev/shm")  # thousands of small databases would wait for a disk most of the time
@@ -36,8 +45,8 @@ class Storages:
     """The storages of one case, closed together.
 
     Args:
-        back_end: "case": as the case says, timers in RocksDB when its are; "heap": all in memory; "swapped": state in RocksDB when the
-            case's is in memory, and the other way round.
+        back_end: "case": as the case says, timers in RocksDB when its are; "heap": all in memory; "swapped":
+            state in RocksDB when the case's is in memory, and the other way round.
     """
 
     def __init__(self, back_end: BackEnd) -> None:
@@ -49,7 +58,11 @@ class Storages:
         """The storage of one operator of a case or, after a restore, part of a case with that back end."""
         state, timers = self._places[case_back_end]
         if self._folder is None and "rocksdb" in (state, timers):
-            self._folder = Path(tempfile.mkdtemp(prefix="slackwater-conformance-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
+            self._folder = Path(
+                tempfile.mkdtemp(
+                    prefix="slackwater-conformance-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None
+                )
+            )
         storage = OperatorStorage(state=state, timers=timers, parent=self._folder, memory_mb=_MEMORY_MB)
         self._opened.append(storage)
         return storage
@@ -57,7 +70,9 @@ class Storages:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for storage in self._opened:
             storage.close()
         if self._folder is not None:

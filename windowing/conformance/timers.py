@@ -8,19 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from windowing.conformance.harness import CarrySnapshots, MakeOperator, OperatorHarness, PlayedOperator, RecordingOutput, StepFailed
-from windowing.conformance.keys import key_type_from_json
-from windowing.conformance.storages import Storages
-from windowing.conformance.trace import Json
-from windowing.errors import TraceError
-from windowing.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, RuntimeContext
-from windowing.java import wrap_long
-from windowing.key_groups import KeyGroupRange
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.state.descriptors import ValueStateDescriptor
+from slackwater.windowing.conformance.harness import (
+    CarrySnapshots,
+    MakeOperator,
+    OperatorHarness,
+    PlayedOperator,
+    RecordingOutput,
+    StepFailed,
+)
+from slackwater.windowing.conformance.keys import key_type_from_json
+from slackwater.windowing.conformance.storages import Storages
+from slackwater.windowing.conformance.trace import Json
+from slackwater.windowing.errors import TraceError
+from slackwater.windowing.functions import (
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    OnTimerContext,
+    RuntimeContext,
+)
+from slackwater.windowing.java import wrap_long
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.state.descriptors import ValueStateDescriptor
 
 Command = list[Any]
 Plans = dict[tuple[str, int, Any], list[Command]]
@@ -29,7 +41,8 @@ Plans = dict[tuple[str, int, Any], list[Command]]
 class RunCommands(KeyedProcessFunction):
     """Runs an element's commands; a timer runs those that were registered with it.
 
-    `plans` maps (domain, timestamp, key) to the commands of a timer; all subtasks of a case share it, also after a restore.
+    `plans` maps (domain, timestamp, key) to the commands of a timer; all subtasks of a case share it, also
+    after a restore.
     """
 
     def __init__(self, plans: Plans) -> None:
@@ -59,7 +72,11 @@ class RunCommands(KeyedProcessFunction):
                 timers.register_event_time_timer(due)
                 self._plan("event", due, context, arguments)
             case "register_processing" | "register_processing_in":
-                due = arguments[0] if name == "register_processing" else wrap_long(timers.current_processing_time + arguments[0])
+                due = (
+                    arguments[0]
+                    if name == "register_processing"
+                    else wrap_long(timers.current_processing_time + arguments[0])
+                )
                 timers.register_processing_time_timer(due)
                 self._plan("processing", due, context, arguments)
             case "delete_event":
@@ -67,7 +84,10 @@ class RunCommands(KeyedProcessFunction):
             case "delete_processing":
                 timers.delete_processing_time_timer(arguments[0])
             case "emit":
-                now = {"watermark": timers.current_watermark, "processing_time": timers.current_processing_time}
+                now = {
+                    "watermark": timers.current_watermark,
+                    "processing_time": timers.current_processing_time,
+                }
                 yield {"timestamp": context.timestamp, **now}
             case "add":
                 self._sum.update((self._sum.value() or 0) + arguments[0])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windowing.errors import TraceError
+from slackwater.windowing.errors import TraceError
 
 Json = dict[str, Any]
 
@@ -39,8 +39,14 @@ class Case:
 
 
 def read_cases(path: Path) -> Iterator[Case]:
-    """The cases of a .jsonl or .jsonl.gz file. Raises TraceError, with file and line, for anything that is not one."""
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+    """The cases of a .jsonl or .jsonl.gz file. Raises TraceError, with file and line, for anything that is
+    not one.
+    """
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield _case(line, f"{path}:{number}")
@@ -49,9 +55,15 @@ def read_cases(path: Path) -> Iterator[Case]:
 def _case(line: str, where: str) -> Case:
     try:
         read = json.loads(line)
-        case = Case(read["id"], read["family"], read.get("about", ""), read["config"], read["steps"], read["expected"])
+        case = Case(
+            read["id"], read["family"], read.get("about", ""), read["config"], read["steps"], read["expected"]
+        )
     except (ValueError, KeyError, TypeError) as error:
-        raise TraceError(f"{where} is not a recorded case ({type(error).__name__}: {error}); record it again.") from error
+        raise TraceError(
+            f"{where} is not a recorded case ({type(error).__name__}: {error}); record it again."
+        ) from error
     if len(case.steps) != len(case.expected):
-        raise TraceError(f"{where}: case {case.id} has {len(case.steps)} steps and {len(case.expected)} expected results.")
+        raise TraceError(
+            f"{where}: case {case.id} has {len(case.steps)} steps and {len(case.expected)} expected results."
+        )
     return case

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowing.conformance.declarations import assigner_from_json
-from windowing.conformance.keys import error_to_json, key_from_json, key_type_from_json, window_from_json
-from windowing.conformance.trace import Json
-from windowing.errors import TraceError, WindowingError
-from windowing.java import hash_order
-from windowing.key_groups import KeyGroupRange, default_max_parallelism, key_group_of, murmur_hash, operator_index
-from windowing.windows import TimeWindow, Window, merge_time_windows, window_start
+from slackwater.windowing.conformance.declarations import assigner_from_json
+from slackwater.windowing.conformance.keys import (
+    error_to_json,
+    key_from_json,
+    key_type_from_json,
+    window_from_json,
+)
+from slackwater.windowing.conformance.trace import Json
+from slackwater.windowing.errors import TraceError, WindowingError
+from slackwater.windowing.java import hash_order
+from slackwater.windowing.key_groups import (
+    KeyGroupRange,
+    default_max_parallelism,
+    key_group_of,
+    murmur_hash,
+    operator_index,
+)
+from slackwater.windowing.windows import TimeWindow, Window, merge_time_windows, window_start
 
 GROUP_COUNTS = (1, 2, 7, 128, 4096, 32768)
 
@@ -30,7 +41,11 @@ class KeyGroupsPlayer:
             if kind == "key":
                 return self._key(key_from_json(question))
             if kind == "operator_index":
-                return {"operator_index": operator_index(question["key_group"], question["parallelism"], question["max_parallelism"])}
+                return {
+                    "operator_index": operator_index(
+                        question["key_group"], question["parallelism"], question["max_parallelism"]
+                    )
+                }
             if kind == "ranges":
                 ranges = KeyGroupRange.ranges(question["parallelism"], question["max_parallelism"])
                 return {"ranges": [[owned.first, owned.last] for owned in ranges]}
@@ -80,7 +95,14 @@ class WindowStartPlayer:
             first, second = map(window_from_json, question)
             return {"intersects": first.intersects(second), "cover": list(first.cover(second))}
         if kind == "hash_order":
-            return {"order": [list(window) for window in hash_order(dict.fromkeys(map(window_from_json, question)), TimeWindow.java_hash)]}
+            return {
+                "order": [
+                    list(window)
+                    for window in hash_order(
+                        dict.fromkeys(map(window_from_json, question)), TimeWindow.java_hash
+                    )
+                ]
+            }
         if kind == "merge":
             merges: list[Json] = []
 

@@ -1,6 +1,8 @@
-"""Plays the families `watermark_generator` and `watermark_inputs`: how watermarks arise, and how several become one.
+"""Plays the families `watermark_generator` and `watermark_inputs`: how watermarks arise, and how several
+become one.
 
-One player for each case; a step in, the step's answer out, in the traces' own vocabulary. No file is read here.
+One player for each case; a step in, the step's answer out, in the traces' own vocabulary. No file is read
+here.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from windowing.errors import TraceError, WindowingError
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.watermarks import (
+from slackwater.windowing.errors import TraceError, WindowingError
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.watermarks import (
     CombinedInputs,
     StatusWatermarkValve,
     TimestampsAndWatermarksOperator,
@@ -25,7 +27,8 @@ Step = Mapping[str, Any]
 
 
 class WatermarkGeneratorPlayer:
-    """Plays a case of `watermark_generator` on a TimestampsAndWatermarksOperator and the test harness's clock.
+    """Plays a case of `watermark_generator` on a TimestampsAndWatermarksOperator and the test harness's
+    clock.
 
     Args:
         config: the case's `config`. What Flink refuses on opening is refused at the first step.
@@ -72,7 +75,8 @@ class WatermarkGeneratorPlayer:
 
 
 class WatermarkInputsPlayer:
-    """Plays a case of `watermark_inputs` on a StatusWatermarkValve, CombinedInputs or a WatermarkOutputMultiplexer.
+    """Plays a case of `watermark_inputs` on a StatusWatermarkValve, CombinedInputs or a
+    WatermarkOutputMultiplexer.
 
     Args:
         config: the case's `config`. Raises TraceError for a `kind` that the family does not have.
@@ -137,14 +141,18 @@ _VALUE_OR_RECORD: Mapping[str, Callable[[Any, int], int]] = {
 def _strategy(config: Mapping[str, Any]) -> WatermarkStrategy:
     kind = config["strategy"]
     if kind == "bounded_out_of_orderness":
-        strategy = WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=config["max_out_of_orderness"]))
+        strategy = WatermarkStrategy.bounded_out_of_orderness(
+            timedelta(milliseconds=config["max_out_of_orderness"])
+        )
     elif kind == "monotonous":
         strategy = WatermarkStrategy.monotonous()
     elif kind == "none":
         strategy = WatermarkStrategy.no_watermarks()
     elif kind == "punctuated":
         every = config["every"]
-        strategy = WatermarkStrategy.punctuated(lambda element, timestamp: timestamp if element % every == 0 else None)
+        strategy = WatermarkStrategy.punctuated(
+            lambda element, timestamp: timestamp if element % every == 0 else None
+        )
     else:
         raise TraceError(f"There is no watermark strategy {kind!r}.")
     strategy = strategy.with_interval(timedelta(milliseconds=config["auto_watermark_interval"]))

@@ -7,20 +7,31 @@ from __future__ import annotations
 
 from typing import cast
 
-from windowing.conformance.declarations import assigner_from_json, evictor_from_json, trigger_from_json
-from windowing.conformance.functions import with_function
-from windowing.conformance.harness import CarrySnapshots, MakeOperator, OperatorHarness, PlayedOperator, RecordingOutput, StepFailed
-from windowing.conformance.keys import error_to_json, key_type_from_json
-from windowing.conformance.storages import Storages
-from windowing.conformance.trace import Json
-from windowing.errors import WindowingError
-from windowing.key_groups import KeyGroupRange
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.window_operator import WindowOperator, window_operator
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.conformance.declarations import (
+    assigner_from_json,
+    evictor_from_json,
+    trigger_from_json,
+)
+from slackwater.windowing.conformance.functions import with_function
+from slackwater.windowing.conformance.harness import (
+    CarrySnapshots,
+    MakeOperator,
+    OperatorHarness,
+    PlayedOperator,
+    RecordingOutput,
+    StepFailed,
+)
+from slackwater.windowing.conformance.keys import error_to_json, key_type_from_json
+from slackwater.windowing.conformance.storages import Storages
+from slackwater.windowing.conformance.trace import Json
+from slackwater.windowing.errors import WindowingError
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_operator import WindowOperator, window_operator
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 
 
 class WindowPlayer:
@@ -35,7 +46,9 @@ class WindowPlayer:
         if self._harness is None:
             try:
                 subject = _operator_config(self._config)
-                self._harness = OperatorHarness(self._config, _maker(subject, self._config), subject, self._storages, self._carry)
+                self._harness = OperatorHarness(
+                    self._config, _maker(subject, self._config), subject, self._storages, self._carry
+                )
             except WindowingError as error:
                 return {"out": [error_to_json(error)]}
         harness = self._harness
@@ -45,7 +58,10 @@ class WindowPlayer:
             inspected = harness.play(step)
         except StepFailed:
             return {"out": harness.out}
-        before, self._dropped = self._dropped, sum(cast(WindowOperator, operator).late_records_dropped for operator in harness.operators)
+        before, self._dropped = (
+            self._dropped,
+            sum(cast(WindowOperator, operator).late_records_dropped for operator in harness.operators),
+        )
         shown = {} if inspected is None else {"inspect": inspected}
         return {"out": harness.out, **shown, **harness.counts(), "late_dropped": self._dropped - before}
 

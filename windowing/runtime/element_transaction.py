@@ -1,4 +1,5 @@
-"""One element's changes and rows, held back until it has succeeded, or taken back when a user's function raises on it.
+"""One element's changes and rows, held back until it has succeeded, or taken back when a user's function
+raises on it.
 
 Only operators that send failing elements to quarantine have one.
 """
@@ -8,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from windowing.state.journal import UndoJournal
+from slackwater.windowing.state.journal import UndoJournal
 
 
 class _StandIn:
-    """Takes the calls meant for an output or a listener, and passes them on at once or through the transaction."""
+    """Takes the calls meant for an output or a listener, and passes them on at once or through the
+    transaction.
+    """
 
     def __init__(self, target: Any, transaction: ElementTransaction) -> None:
         self._target, self._transaction = target, transaction
@@ -23,7 +26,8 @@ class _StandIn:
 
 
 class ElementTransaction:
-    """Between `begin` and `commit` or `undo`, state and timers note their changes in `journal`, and rows wait.
+    """Between `begin` and `commit` or `undo`, state and timers note their changes in `journal`, and rows
+    wait.
 
     Args:
         output, listener: the real ones.

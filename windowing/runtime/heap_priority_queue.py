@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from windowing.java import expected_size_capacity, grown_table, hash_order, long_hash, wrap_int
-from windowing.key_groups import KeyGroupRange
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
+from slackwater.windowing.java import expected_size_capacity, grown_table, hash_order, long_hash, wrap_int
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 
 
 class Prioritized(Protocol):
@@ -109,7 +109,9 @@ class _HeapTimer:
 
 
 class _KeyGroupTimers:
-    """The timers of one key group, each once. `table` follows the size of Flink's hash map, which never shrinks."""
+    """The timers of one key group, each once. `table` follows the size of Flink's hash map, which never
+    shrinks.
+    """
 
     __slots__ = ("by_timer", "table")
 
@@ -127,7 +129,9 @@ class HeapPriorityQueueSet:
         key_hash: Java's hash code of a key, for the order of Flink's legacy timer snapshots.
     """
 
-    def __init__(self, key_groups: KeyGroupRange, key_group_of: Callable[[Any], int], key_hash: Callable[[Any], int]) -> None:
+    def __init__(
+        self, key_groups: KeyGroupRange, key_group_of: Callable[[Any], int], key_hash: Callable[[Any], int]
+    ) -> None:
         self._heap: HeapPriorityQueue[_HeapTimer] = HeapPriorityQueue()
         self._key_group_of, self._key_hash = key_group_of, key_hash
         table = expected_size_capacity(1 + _MINIMUM_CAPACITY // len(key_groups))
@@ -178,7 +182,9 @@ class HeapPriorityQueueSet:
         return [element.timer for element in self._heap if self._key_group_of(element.timer[1]) == key_group]
 
     def legacy_snapshot(self, key_group: int) -> list[Timer]:
-        """As Flink's InternalTimersSnapshot leaves them: the order of the key group's hash map, read back through a hash set."""
+        """As Flink's InternalTimersSnapshot leaves them: the order of the key group's hash map, read back
+        through a hash set.
+        """
         group = self._groups[key_group]
         written = hash_order(group.by_timer, self._timer_hash, group.table)
         table = grown_table(expected_size_capacity(len(written)), len(written))

@@ -1,20 +1,22 @@
-"""The timer services of one operator, by name: made on demand, advanced together, snapshot and restored together.
+"""The timer services of one operator, by name: made on demand, advanced together, snapshot and restored
+together.
 
-Hands each service two queues; where they live and which order they have is operator_storage.py's business. Knows no window.
+Hands each service two queues; where they live and which order they have is operator_storage.py's business.
+Knows no window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windowing.java import hash_order, string_hash
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import ProcessingTimeService
-from windowing.runtime.internal_timer_service import InternalTimerService, Triggerable
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
-from windowing.runtime.timer_queue import TimerQueue
-from windowing.state.journal import UndoJournal
+from slackwater.windowing.java import hash_order, string_hash
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import ProcessingTimeService
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService, Triggerable
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from slackwater.windowing.runtime.timer_queue import TimerQueue
+from slackwater.windowing.state.journal import UndoJournal
 
 
 class InternalTimeServiceManager:
@@ -36,7 +38,12 @@ class InternalTimeServiceManager:
         journal: UndoJournal | None = None,
         make_timer_queue: MakeTimerQueue = queue_in_memory,
     ) -> None:
-        self._key_groups, self._order_mode, self._clock, self._journal = key_groups, order_mode, clock, journal
+        self._key_groups, self._order_mode, self._clock, self._journal = (
+            key_groups,
+            order_mode,
+            clock,
+            journal,
+        )
         self._make_timer_queue = make_timer_queue
         self._services: dict[str, InternalTimerService] = {}
 

@@ -1,4 +1,5 @@
-"""The timers of one operator under one name: event time driven by the watermark, processing time by one physical timer.
+"""The timers of one operator under one name: event time driven by the watermark, processing time by one
+physical timer.
 
 Knows queues and clocks; what a timer means is its target's business.
 """
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from windowing.java import LONG_MAX, LONG_MIN
-from windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer, TimerQueue
-from windowing.state.journal import UndoJournal
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer, TimerQueue
+from slackwater.windowing.state.journal import UndoJournal
 
 
 class Triggerable(Protocol):
@@ -43,9 +44,10 @@ class InternalTimerService:
 
     Attributes:
         current_watermark: Long.MIN until the first `advance_watermark` or `initialize_watermark`.
-        has_gone_back: whether the watermark was ever lower than before: set lower, or not restored with the timers.
-        take_due: takes event timers of one time that are due, with their owners in order, in place of the target, which sets it if its
-            callbacks register and delete none that are due.
+        has_gone_back: whether the watermark was ever lower than before: set lower, or not restored with the
+            timers.
+        take_due: takes event timers of one time that are due, with their owners in order, in place of the
+            target, which sets it if its callbacks register and delete none that are due.
         register_event_time_timer, delete_event_time_timer: (timestamp, key, namespace) → None.
     """
 
@@ -64,8 +66,12 @@ class InternalTimerService:
         self.take_due: TakeDue | None = None
         self._physical: ScheduledTimer | None = None
         # Bound here, because these two are called for every element.
-        self.register_event_time_timer: RegisterTimer = event_timers.add if journal is None else self._add_event_timer
-        self.delete_event_time_timer: RegisterTimer = event_timers.remove if journal is None else self._remove_event_timer
+        self.register_event_time_timer: RegisterTimer = (
+            event_timers.add if journal is None else self._add_event_timer
+        )
+        self.delete_event_time_timer: RegisterTimer = (
+            event_timers.remove if journal is None else self._remove_event_timer
+        )
 
     @property
     def current_processing_time(self) -> int:
@@ -87,7 +93,9 @@ class InternalTimerService:
         self.processing_timers.remove(timestamp, key, namespace)
 
     def advance_watermark(self, timestamp: int) -> None:
-        """Set the watermark, then call back for every event timer <= it, those that callbacks register meanwhile included."""
+        """Set the watermark, then call back for every event timer <= it, those that callbacks register
+        meanwhile included.
+        """
         if timestamp < self.current_watermark:
             self.has_gone_back = True
         self.current_watermark = timestamp
@@ -101,7 +109,8 @@ class InternalTimerService:
             target.on_event_time(*timer)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored service, that of its snapshot, without calling anything back. Flink restores it as Long.MIN.
+        """Set the watermark of a restored service, that of its snapshot, without calling anything back. Flink
+        restores it as Long.MIN.
 
         The caller vouches that it had not fallen before the snapshot.
         """
@@ -109,7 +118,9 @@ class InternalTimerService:
         self.has_gone_back = False
 
     def for_each_event_time_timer(self) -> Iterator[Timer]:
-        """Every event timer, the current key set to its. (Flink's forEachEventTimeTimer can miss live ones in RocksDB.)"""
+        """Every event timer, the current key set to its. (Flink's forEachEventTimeTimer can miss live ones in
+        RocksDB.)
+        """
         return self._for_each(self.event_timers)
 
     def for_each_processing_time_timer(self) -> Iterator[Timer]:
@@ -117,7 +128,9 @@ class InternalTimerService:
         return self._for_each(self.processing_timers)
 
     def restore(self, event_timers: Iterable[Timer], processing_timers: Iterable[Timer]) -> None:
-        """Take timers back in snapshot order, by ascending key group, and schedule the first processing timer."""
+        """Take timers back in snapshot order, by ascending key group, and schedule the first processing
+        timer.
+        """
         self.event_timers.restore(event_timers)
         self.has_gone_back = self.current_watermark == LONG_MIN
         self.processing_timers.restore(processing_timers)

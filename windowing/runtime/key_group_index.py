@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowing.errors import KeyGroupError
-from windowing.key_groups import KeyGroupRange, key_group_of
-from windowing.key_types import KeyType
+from slackwater.windowing.errors import KeyGroupError
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_types import KeyType
 
 _REMEMBERED = 1 << 20
 
@@ -26,7 +26,9 @@ class KeyGroupIndex(dict[Any, int]):
     def __init__(self, key_type: KeyType, key_groups: KeyGroupRange, max_parallelism: int) -> None:
         super().__init__()
         if key_groups.last >= max_parallelism:
-            raise KeyGroupError(f"Key groups {key_groups.first} to {key_groups.last} are not all among {max_parallelism}.")
+            raise KeyGroupError(
+                f"Key groups {key_groups.first} to {key_groups.last} are not all among {max_parallelism}."
+            )
         self.key_type, self.key_groups, self.max_parallelism = key_type, key_groups, max_parallelism
 
     def __missing__(self, key: Any) -> int:
@@ -34,7 +36,11 @@ class KeyGroupIndex(dict[Any, int]):
         key_group = key_group_of(key, self.key_type, self.max_parallelism)
         if key_group not in self.key_groups:
             owned = f"{self.key_groups.first} to {self.key_groups.last}"
-            raise KeyGroupError(f"Key {key!r} is of key group {key_group}, but this operator owns {owned}; send it to its owner.", key=key)
+            raise KeyGroupError(
+                f"Key {key!r} is of key group {key_group}, but this operator owns {owned}; send it to its "
+                "owner.",
+                key=key,
+            )
         if len(self) >= _REMEMBERED:
             self.clear()
         self[key] = key_group

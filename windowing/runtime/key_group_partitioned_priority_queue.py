@@ -1,4 +1,5 @@
-"""Timers in RocksDB's order: inside a key group by timestamp, serialized key and window; across key groups a heap of the groups' queues.
+"""Timers in RocksDB's order: inside a key group by timestamp, serialized key and window; across key groups a
+heap of the groups' queues.
 
 The order is RocksDB's, the storage is memory: buckets by timestamp, each sorted when its time comes.
 """
@@ -10,16 +11,18 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from windowing.key_groups import KeyGroupRange
-from windowing.runtime.heap_priority_queue import HeapPriorityQueue
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 
 _ABSENT: Final = object()
 _TOLERATED_STALE = 64
 
 
 class _Drain:
-    """A bucket that is being polled: its owners in order from `head` on. Owners whose timer was removed meanwhile are still in the list."""
+    """A bucket that is being polled: its owners in order from `head` on. Owners whose timer was removed
+    meanwhile are still in the list.
+    """
 
     __slots__ = ("bucket", "head", "owners", "timestamp")
 
@@ -31,12 +34,12 @@ class _Drain:
 class KeyGroupTimers:
     """The timers of one key group: by timestamp, then by the bytes of key and namespace.
 
-    A bucket maps a key to its namespace, or to a list of them where one key has several timers at that time. No object per timer: a
-    million windows have two million timers.
+    A bucket maps a key to its namespace, or to a list of them where one key has several timers at that time.
+    No object per timer: a million windows have two million timers.
 
     Args:
-        serialize_key: the key's bytes, as Flink's serializer writes them. No key's bytes begin with another's, so keys alone order timers,
-            but for those of one key.
+        serialize_key: the key's bytes, as Flink's serializer writes them. No key's bytes begin with
+            another's, so keys alone order timers, but for those of one key.
 
     Attributes:
         priority: timestamp of the first timer, EMPTY_PRIORITY when there is none.
@@ -117,7 +120,11 @@ class KeyGroupTimers:
 
     def ordered(self) -> list[Timer]:
         """Every timer, in order."""
-        return [(timestamp, *owner) for timestamp in sorted(self._buckets) for owner in self._owners(self._buckets[timestamp])]
+        return [
+            (timestamp, *owner)
+            for timestamp in sorted(self._buckets)
+            for owner in self._owners(self._buckets[timestamp])
+        ]
 
     def _drain_of(self, timestamp: int) -> _Drain:
         if timestamp not in self._drains:
@@ -175,7 +182,8 @@ def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
 
 
 class KeyGroupPartitionedPriorityQueue:
-    """A TimerQueue with one queue for each key group (Flink: KeyGroupPartitionedPriorityQueue of RocksDBCachingPriorityQueueSet).
+    """A TimerQueue with one queue for each key group (Flink: KeyGroupPartitionedPriorityQueue of
+    RocksDBCachingPriorityQueueSet).
 
     Args:
         key_groups: the range owned.
@@ -183,7 +191,12 @@ class KeyGroupPartitionedPriorityQueue:
         serialize_key: the key's bytes, as Flink's serializer writes them.
     """
 
-    def __init__(self, key_groups: KeyGroupRange, key_group_of: Callable[[Any], int], serialize_key: Callable[[Any], bytes]) -> None:
+    def __init__(
+        self,
+        key_groups: KeyGroupRange,
+        key_group_of: Callable[[Any], int],
+        serialize_key: Callable[[Any], bytes],
+    ) -> None:
         self._key_group_of = key_group_of
         self._first_key_group = key_groups.first
         self._size = 0
@@ -247,7 +260,9 @@ class KeyGroupPartitionedPriorityQueue:
     legacy_snapshot = snapshot
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """All at once: as in Flink, the queues have their contents before the heap of queues is made, which shows in cross-group ties."""
+        """All at once: as in Flink, the queues have their contents before the heap of queues is made, which
+        shows in cross-group ties.
+        """
         for timestamp, key, namespace in timers:
             self._size += self._group(key).add(timestamp, key, namespace)
         self._heap = self._heap_of_groups()

@@ -1,4 +1,5 @@
-"""Replays the windows of one range of key groups through one slice: a window operator and its log, driven by a `SliceRunner`.
+"""Replays the windows of one range of key groups through one slice: a window operator and its log, driven by
+a `SliceRunner`.
 
 No I/O and no engine. What was parked goes in, what is to be parked comes out, both as a snapshot in memory.
 """
@@ -9,18 +10,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
-from windowing.errors import WindowingError
-from windowing.java import LONG_MIN
-from windowing.key_groups import KeyGroupRange
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
-from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
-from windowing.runtime.slice_runner import SliceRunner, Timeline
-from windowing.runtime.window_log import LateElement, Pane, WindowLog
-from windowing.runtime.window_operator import MakeBackend, WindowOperator, heap_backend, window_operator
-from windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.errors import WindowingError
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
+from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from slackwater.windowing.runtime.slice_runner import SliceRunner, Timeline
+from slackwater.windowing.runtime.window_log import LateElement, Pane, WindowLog
+from slackwater.windowing.runtime.window_operator import (
+    MakeBackend,
+    WindowOperator,
+    heap_backend,
+    window_operator,
+)
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 
 
 class KeyGroupRunner(SliceRunner):
@@ -33,8 +39,10 @@ class KeyGroupRunner(SliceRunner):
         order_mode: whose order equal timers have.
         timeline: the slice's watermarks.
         from_ms: the slice's start: what the clock reads.
-        make_backend, make_timer_queue: where state and timers live, see OperatorStorage; in memory unless said.
-        on_error: whether an element on which a user's function raises is taken back, and becomes one of `failed`.
+        make_backend, make_timer_queue: where state and timers live, see OperatorStorage; in memory unless
+            said.
+        on_error: whether an element on which a user's function raises is taken back, and becomes one of
+            `failed`.
     """
 
     def __init__(
@@ -50,7 +58,9 @@ class KeyGroupRunner(SliceRunner):
         make_timer_queue: MakeTimerQueue = queue_in_memory,
         on_error: Literal["fail", "quarantine"] = "fail",
     ) -> None:
-        self._log = WindowLog(accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time)
+        self._log = WindowLog(
+            accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time
+        )
         self._is_event_time, self._lateness_ms = config.assigner.is_event_time, config.allowed_lateness_ms
         self._collected = timeline.collected
         self._assignments_before = 0
@@ -76,7 +86,9 @@ class KeyGroupRunner(SliceRunner):
             )
             return self._windows
 
-        super().__init__(make_operator, self._log, key_groups, timeline, from_ms, make_backend, make_timer_queue)
+        super().__init__(
+            make_operator, self._log, key_groups, timeline, from_ms, make_backend, make_timer_queue
+        )
 
     @property
     def panes(self) -> list[Pane]:
@@ -91,9 +103,10 @@ class KeyGroupRunner(SliceRunner):
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Take back what earlier runs parked; what is of other key groups is left alone.
 
-        Windows that a shorter lateness than theirs has expired, or that were collected before and created again, are collected at once:
-        their timers will not be due before the next watermark, and until then a session could merge with them. Those that no timer waits
-        for have lost theirs to a trigger that was cleared, as in Flink, and stay.
+        Windows that a shorter lateness than theirs has expired, or that were collected before and created
+        again, are collected at once: their timers will not be due before the next watermark, and until then a
+        session could merge with them. Those that no timer waits for have lost theirs to a trigger that was
+        cleared, as in Flink, and stay.
         """
         for key_group, key, window, life in snapshot.windows or ():
             if key_group in self._key_groups:
@@ -101,9 +114,17 @@ class KeyGroupRunner(SliceRunner):
                 self._assignments_before += life.elements
         super().restore(snapshot)
         if self._is_event_time:
-            owned = ((key, window) for key_group, key, window, _ in snapshot.windows or () if key_group in self._key_groups)
+            owned = (
+                (key, window)
+                for key_group, key, window, _ in snapshot.windows or ()
+                if key_group in self._key_groups
+            )
             passed = [(key, window) for key, window in owned if self._is_collected(window.max_timestamp())]
-            awaited = {(key, window) for timers in snapshot.timers for _, key, window in timers.event} if passed else ()
+            awaited = (
+                {(key, window) for timers in snapshot.timers for _, key, window in timers.event}
+                if passed
+                else ()
+            )
             for key, window in passed:
                 if (key, window) in awaited:
                     self._windows.collect_expired(key, window)
@@ -111,8 +132,12 @@ class KeyGroupRunner(SliceRunner):
     def _is_collected(self, last_instant: int) -> bool:
         return last_instant + self._lateness_ms <= self._log.watermark or last_instant <= self._collected
 
-    def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int) -> None:
-        """Elements taken together, the first of which arrives at `arrival` and the last at `until`; see SharedWindows."""
+    def process_elements(
+        self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int
+    ) -> None:
+        """Elements taken together, the first of which arrives at `arrival` and the last at `until`; see
+        SharedWindows.
+        """
         self._move_to(arrival)
         shared = self._windows.shared
         assert shared is not None
@@ -130,7 +155,12 @@ class KeyGroupRunner(SliceRunner):
     def counts(self) -> dict[str, int]:
         tally, common = self._log.tally, super().counts()
         accepted = common["rows_accepted"] - tally.rows_late - tally.rows_unassigned
-        return {**common, **asdict(tally), "rows_accepted": accepted, "windows_open": sum(map(len, self._log.lives.values()))}
+        return {
+            **common,
+            **asdict(tally),
+            "rows_accepted": accepted,
+            "windows_open": sum(map(len, self._log.lives.values())),
+        }
 
     def assignments(self) -> dict[str, int]:
         log = self._log

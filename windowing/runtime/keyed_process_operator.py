@@ -8,22 +8,22 @@ from __future__ import annotations
 import copy
 from typing import Any, Literal
 
-from windowing.errors import PROCESSING_ELEMENT, ConfigurationError, UserCodeError, WindowingError
-from windowing.functions import KeyedProcessFunction, Results, TimerService
-from windowing.java import LONG_MIN
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import KeyType
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import ProcessingTimeService
-from windowing.runtime.element_transaction import ElementTransaction
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.internal_timer_service import InternalTimerService
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.keyed_state_store import NamespacedStateStore
-from windowing.runtime.operator_output import OperatorOutput
-from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
-from windowing.runtime.window_operator import MakeBackend, heap_backend
-from windowing.state.handles import KeyContext
+from slackwater.windowing.errors import PROCESSING_ELEMENT, ConfigurationError, UserCodeError, WindowingError
+from slackwater.windowing.functions import KeyedProcessFunction, Results, TimerService
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import ProcessingTimeService
+from slackwater.windowing.runtime.element_transaction import ElementTransaction
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore
+from slackwater.windowing.runtime.operator_output import OperatorOutput
+from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from slackwater.windowing.runtime.window_operator import MakeBackend, heap_backend
+from slackwater.windowing.state.handles import KeyContext
 
 TIMER_SERVICE = "user-timers"
 
@@ -58,11 +58,15 @@ class SimpleTimerService:
 
 
 class OperatorProcessContext:
-    """KeyedProcessContext and OnTimerContext of one operator, pointed at an element or timer before each call."""
+    """KeyedProcessContext and OnTimerContext of one operator, pointed at an element or timer before each
+    call.
+    """
 
     __slots__ = ("_operator", "_output", "side_timestamp", "time_domain", "timer_service", "timestamp")
 
-    def __init__(self, operator: KeyedProcessOperator, output: OperatorOutput, timers: InternalTimerService) -> None:
+    def __init__(
+        self, operator: KeyedProcessOperator, output: OperatorOutput, timers: InternalTimerService
+    ) -> None:
         self._operator, self._output = operator, output
         self.timer_service: TimerService = SimpleTimerService(operator, timers)
         self.timestamp: int | None = None
@@ -87,7 +91,8 @@ class KeyedProcessOperator:
         key_type: type of the keys.
         output: where rows go.
         clock: processing time, moved by the caller.
-        key_groups, max_parallelism, order_mode, make_backend, make_timer_queue, on_error: as for `window_operator`.
+        key_groups, max_parallelism, order_mode, make_backend, make_timer_queue, on_error: as for
+            `window_operator`.
 
     Attributes:
         current_key: key of the element or timer that is being processed.
@@ -144,7 +149,9 @@ class KeyedProcessOperator:
         self.time_services.initialize_watermark(timestamp)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """Hand one element to the function. Raises UserCodeError when it raises; `undone` says whether the operator can go on."""
+        """Hand one element to the function. Raises UserCodeError when it raises; `undone` says whether the
+        operator can go on.
+        """
         self.current_key = key
         context = self._context
         context.timestamp = timestamp
@@ -159,7 +166,9 @@ class KeyedProcessOperator:
             self._take_back(error)
             raise
         except Exception as error:
-            raise self._take_back(UserCodeError.of(error, PROCESSING_ELEMENT, key, None, timestamp)) from error
+            raise self._take_back(
+                UserCodeError.of(error, PROCESSING_ELEMENT, key, None, timestamp)
+            ) from error
         if transaction is not None:
             transaction.commit()
 
@@ -181,7 +190,9 @@ class KeyedProcessOperator:
             error.locate(self.current_key, None, timestamp)
             raise
         except Exception as error:
-            raise UserCodeError.of(error, f"handling a timer of {domain} time", self.current_key, None, timestamp) from error
+            raise UserCodeError.of(
+                error, f"handling a timer of {domain} time", self.current_key, None, timestamp
+            ) from error
 
     def _take_back(self, failure: WindowingError) -> WindowingError:
         if self._transaction is not None:

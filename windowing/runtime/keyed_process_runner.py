@@ -1,4 +1,5 @@
-"""Replays one range of key groups of a KeyedProcessFunction through one slice: a process operator and its log, driven by a `SliceRunner`.
+"""Replays one range of key groups of a KeyedProcessFunction through one slice: a process operator and its
+log, driven by a `SliceRunner`.
 
 No I/O and no engine.
 """
@@ -8,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from windowing.functions import KeyedProcessFunction
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import KeyType
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
-from windowing.runtime.process_log import ProcessLog, ProcessRow
-from windowing.runtime.slice_runner import SliceOperator, SliceRunner, Timeline
-from windowing.runtime.window_operator import MakeBackend, heap_backend
+from slackwater.windowing.functions import KeyedProcessFunction
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from slackwater.windowing.runtime.process_log import ProcessLog, ProcessRow
+from slackwater.windowing.runtime.slice_runner import SliceOperator, SliceRunner, Timeline
+from slackwater.windowing.runtime.window_operator import MakeBackend, heap_backend
 
 
 class KeyedProcessRunner(SliceRunner):
@@ -26,7 +27,8 @@ class KeyedProcessRunner(SliceRunner):
     Args:
         function: the operator runs a copy of its own.
         key_type: type of the keys.
-        key_groups, max_parallelism, order_mode, make_backend, make_timer_queue, on_error: as for `KeyedProcessOperator`.
+        key_groups, max_parallelism, order_mode, make_backend, make_timer_queue, on_error: as for
+            `KeyedProcessOperator`.
         timeline: the slice's watermarks.
         from_ms: the slice's start: what the clock reads.
     """
@@ -63,7 +65,9 @@ class KeyedProcessRunner(SliceRunner):
                 on_error=on_error,
             )
 
-        super().__init__(make_operator, self._log, key_groups, timeline, from_ms, make_backend, make_timer_queue)
+        super().__init__(
+            make_operator, self._log, key_groups, timeline, from_ms, make_backend, make_timer_queue
+        )
 
     @property
     def rows(self) -> list[ProcessRow]:

@@ -1,4 +1,5 @@
-"""Handles of keyed state in one namespace, made on demand: what functions get as runtime context, window state and global state.
+"""Handles of keyed state in one namespace, made on demand: what functions get as runtime context, window
+state and global state.
 
 Thin: every call goes straight to the state back end.
 """
@@ -7,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from windowing.errors import StateAccessError
-from windowing.state.backend import StateBackend
-from windowing.state.descriptors import (
+from slackwater.windowing.errors import StateAccessError
+from slackwater.windowing.state.backend import StateBackend
+from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -17,7 +18,15 @@ from windowing.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.state.handles import AggregatingState, KeyContext, ListState, MapState, ReducingState, ValueState, bind
+from slackwater.windowing.state.handles import (
+    AggregatingState,
+    KeyContext,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+    bind,
+)
 
 
 class NamespacedStateStore:
@@ -48,7 +57,9 @@ class NamespacedStateStore:
 
 
 class RefusingStateStore:
-    """Per-window state of windows that merge: there is none, because nobody could say how to merge it (Flink: MergingWindowStateStore)."""
+    """Per-window state of windows that merge: there is none, because nobody could say how to merge it (Flink:
+    MergingWindowStateStore).
+    """
 
     def get_state(self, descriptor: ValueStateDescriptor) -> NoReturn:
         self._refuse(descriptor)
@@ -66,4 +77,7 @@ class RefusingStateStore:
         self._refuse(descriptor)
 
     def _refuse(self, descriptor: StateDescriptor) -> NoReturn:
-        raise StateAccessError(f"Windows that merge have no per-window state, so there is no {descriptor.name!r}; use global_state().")
+        raise StateAccessError(
+            f"Windows that merge have no per-window state, so there is no {descriptor.name!r}; use "
+            "global_state()."
+        )

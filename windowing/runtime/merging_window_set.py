@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from windowing.assigners import EventTimeSessionWindows, MergingWindowAssigner
-from windowing.errors import UnknownWindowError
-from windowing.java import grown_table, hash_order
-from windowing.windows import Window
+from slackwater.windowing.assigners import EventTimeSessionWindows, MergingWindowAssigner
+from slackwater.windowing.errors import UnknownWindowError
+from slackwater.windowing.java import grown_table, hash_order
+from slackwater.windowing.windows import Window
 
 # (result, absorbed windows, state window of the result, state windows to fold into it)
 MergeFunction: TypeAlias = Callable[[Window, list[Window], Window, list[Window]], None]
@@ -29,14 +29,20 @@ class MergingWindowSet:
     Args:
         assigner: knows which windows merge.
         pairs: (window, state window) as persisted; later ones win.
-        is_flink_exact: whether an element whose own window equals a merged session takes the session's place, as in Flink 2.3.0, which
-            loses what the session held. Otherwise the element joins the session. Can only happen with dynamic gaps or a user's assigner.
+        is_flink_exact: whether an element whose own window equals a merged session takes the session's place,
+            as in Flink 2.3.0, which loses what the session held. Otherwise the element joins the session. Can
+            only happen with dynamic gaps or a user's assigner.
 
     Attributes:
         is_touched: whether any window came, went or grew since it was loaded.
     """
 
-    def __init__(self, assigner: MergingWindowAssigner, pairs: Sequence[tuple[Window, Window]] = (), is_flink_exact: bool = False) -> None:
+    def __init__(
+        self,
+        assigner: MergingWindowAssigner,
+        pairs: Sequence[tuple[Window, Window]] = (),
+        is_flink_exact: bool = False,
+    ) -> None:
         self._assigner = assigner
         self._is_flink_exact = is_flink_exact
         # As sessions do, whatever their gap; a user's assigner may have other ways.
@@ -55,7 +61,8 @@ class MergingWindowSet:
 
         Args:
             new: the element's own window.
-            on_merge: called once for each group of windows that become one, unless `new` only falls inside a window in flight.
+            on_merge: called once for each group of windows that become one, unless `new` only falls inside a
+                window in flight.
         """
         mapping = self._mapping
         if not mapping:
@@ -81,7 +88,9 @@ class MergingWindowSet:
         return result
 
     def _add_beside_one(self, new: Window, on_merge: MergeFunction) -> Window:
-        """What `add_window` comes to where one other window is in flight: most elements of sessions extend the only one."""
+        """What `add_window` comes to where one other window is in flight: most elements of sessions extend
+        the only one.
+        """
         [(only, state_window)] = self._mapping.items()
         if not new.intersects(only):
             self._put(new, new)
@@ -97,7 +106,9 @@ class MergingWindowSet:
         """Forget a window. Raises UnknownWindowError when it is not in flight."""
         self.is_touched = True
         if self._mapping.pop(window, None) is None:
-            raise UnknownWindowError(f"{window!r} is not in flight; in flight are {list(self._mapping) or 'none'}.")
+            raise UnknownWindowError(
+                f"{window!r} is not in flight; in flight are {list(self._mapping) or 'none'}."
+            )
 
     def pairs(self) -> list[tuple[Window, Window]]:
         """What to persist, in the order in which Flink persists it."""
@@ -110,11 +121,17 @@ class MergingWindowSet:
 
     def _merge(self, merged: Window, members: list[Window], on_merge: MergeFunction) -> None:
         mapping = self._mapping
-        if members == [merged]:  # the new window fell inside one in flight, which Flink takes out and puts back: last of its hash bucket
+        if (
+            members == [merged]
+            # the new window fell inside one in flight, which Flink takes out and puts back: last of its hash
+            # bucket
+        ):
             mapping[merged] = mapping.pop(merged)
             return
         target = mapping.get(members[0])
-        sources = [state_window for member in members if (state_window := mapping.pop(member, None)) is not None]
+        sources = [
+            state_window for member in members if (state_window := mapping.pop(member, None)) is not None
+        ]
         self._put(merged, target)
         if target in sources:
             sources.remove(target)

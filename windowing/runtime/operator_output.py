@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from windowing.windows import Window
+from slackwater.windowing.windows import Window
 
 
 class OperatorOutput(Protocol):
-    """Where an operator puts its rows. Watermarks are the caller's: forward one after the call that advanced it."""
+    """Where an operator puts its rows. Watermarks are the caller's: forward one after the call that advanced
+    it.
+    """
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
         """A row of the main output. `window` is None for a KeyedProcessFunction."""
@@ -40,7 +42,8 @@ class FiredBy(NamedTuple):
 class SkipReason(Enum):
     """Why no window took an element.
 
-    LATE: its windows are gone, and by its own timestamp it is late as well: Flink's late side output and counter.
+    LATE: its windows are gone, and by its own timestamp it is late as well: Flink's late side output and
+    counter.
     WINDOWS_LATE: its windows are gone, though by its own timestamp it is not late: Flink drops it in silence.
     NO_WINDOW: the assigner gave it no window, and it is not late.
     """
@@ -54,19 +57,25 @@ class WindowListener(Protocol):
     """Hears each step of a window's life, in order. It must not touch the operator."""
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
-        """An element was added to the contents of a window (the merged one, for sessions); the trigger has not been asked yet."""
+        """An element was added to the contents of a window (the merged one, for sessions); the trigger has
+        not been asked yet.
+        """
 
     def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
         """So many elements were added at once; the last of them comes when the clock reads `until`."""
 
-    def element_skipped(self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]) -> None:
+    def element_skipped(
+        self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]
+    ) -> None:
         """No window took the element; `missed` are the late ones it would have had."""
 
     def windows_missed(self, key: Any, value: Any, timestamp: int | None, missed: Sequence[Window]) -> None:
         """An element that some window took was late for these."""
 
     def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
-        """The trigger fired, for an element (by is None) or a timer. Without contents the function is not called. Its rows follow."""
+        """The trigger fired, for an element (by is None) or a timer. Without contents the function is not
+        called. Its rows follow.
+        """
 
     def firing_ended(self, key: Any, window: Window) -> None:
         """All rows of the firing announced last have been emitted."""
@@ -75,7 +84,9 @@ class WindowListener(Protocol):
         """The trigger purged the window's contents."""
 
     def windows_merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
-        """Sessions became one. `absorbed` were in flight, `result` itself possibly among them; the element is added afterwards."""
+        """Sessions became one. `absorbed` were in flight, `result` itself possibly among them; the element is
+        added afterwards.
+        """
 
     def window_cleared(self, key: Any, window: Window) -> None:
         """The window was collected: contents, trigger state and session are gone."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from windowing.key_groups import KeyGroupRange
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.timer_queue import Timer
-from windowing.runtime.window_log import WindowLife
-from windowing.state.backend import StateBackend, StateEntry
-from windowing.windows import Window
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.timer_queue import Timer
+from slackwater.windowing.runtime.window_log import WindowLife
+from slackwater.windowing.state.backend import StateBackend, StateEntry
+from slackwater.windowing.windows import Window
 
 
 class SnapshotOperator(Protocol):
@@ -57,7 +57,8 @@ class OpenWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorSnapshot:
-    """State and timers of one operator. Values are shared with the operator: take it when the operator stops, or copy.
+    """State and timers of one operator. Values are shared with the operator: take it when the operator stops,
+    or copy.
 
     Attributes:
         entries: keyed state.
@@ -72,7 +73,9 @@ class OperatorSnapshot:
     windows: tuple[OpenWindow, ...] | None = None
 
 
-def take_snapshot(operator: SnapshotOperator, key_groups: KeyGroupRange, is_legacy: bool = False) -> OperatorSnapshot:
+def take_snapshot(
+    operator: SnapshotOperator, key_groups: KeyGroupRange, is_legacy: bool = False
+) -> OperatorSnapshot:
     """What the operator remembers of `key_groups`.
 
     Args:
@@ -82,18 +85,34 @@ def take_snapshot(operator: SnapshotOperator, key_groups: KeyGroupRange, is_lega
     for name, service in operator.time_services.services():
         for key_group in key_groups:
             queues = service.event_timers, service.processing_timers
-            event, processing = (tuple(queue.legacy_snapshot(key_group) if is_legacy else queue.snapshot(key_group)) for queue in queues)
+            event, processing = (
+                tuple(queue.legacy_snapshot(key_group) if is_legacy else queue.snapshot(key_group))
+                for queue in queues
+            )
             if event or processing:
                 timers.append(TimerSnapshot(name, key_group, event, processing))
-    return OperatorSnapshot(tuple(operator.backend.entries(key_groups)), tuple(timers), operator.current_watermark)
+    return OperatorSnapshot(
+        tuple(operator.backend.entries(key_groups)), tuple(timers), operator.current_watermark
+    )
 
 
-def restore_snapshots(operator: SnapshotOperator, snapshots: Iterable[OperatorSnapshot], key_groups: KeyGroupRange) -> None:
-    """Put back what the snapshots hold of `key_groups`, into an operator that has processed nothing. The watermark stays Long.MIN."""
+def restore_snapshots(
+    operator: SnapshotOperator, snapshots: Iterable[OperatorSnapshot], key_groups: KeyGroupRange
+) -> None:
+    """Put back what the snapshots hold of `key_groups`, into an operator that has processed nothing. The
+    watermark stays Long.MIN.
+    """
     snapshots = list(snapshots)
-    operator.backend.restore(entry for snapshot in snapshots for entry in snapshot.entries if entry.key_group in key_groups)
+    operator.backend.restore(
+        entry for snapshot in snapshots for entry in snapshot.entries if entry.key_group in key_groups
+    )
     for name, service in operator.time_services.services():
-        parts = [part for snapshot in snapshots for part in snapshot.timers if part.service == name and part.key_group in key_groups]
+        parts = [
+            part
+            for snapshot in snapshots
+            for part in snapshot.timers
+            if part.service == name and part.key_group in key_groups
+        ]
         parts.sort(key=lambda part: part.key_group)
         event: list[Any] = [timer for part in parts for timer in part.event]
         service.restore(event, [timer for part in parts for timer in part.processing])

@@ -1,4 +1,5 @@
-"""Where one operator's state and timers live: in memory or in RocksDB, each on its own. In RocksDB both share one database.
+"""Where one operator's state and timers live: in memory or in RocksDB, each on its own. In RocksDB both share
+one database.
 
 Chooses and opens; what state and timers mean is others' business.
 """
@@ -10,18 +11,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
-from windowing.errors import ConfigurationError, UnsupportedCombinationError
-from windowing.order_modes import OrderMode
-from windowing.runtime.heap_priority_queue import HeapPriorityQueueSet
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
-from windowing.runtime.timer_queue import TimerQueue
-from windowing.state.backend import StateBackend
-from windowing.state.heap import HeapStateBackend
-from windowing.state.journal import UndoJournal
+from slackwater.windowing.errors import ConfigurationError, UnsupportedCombinationError
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueueSet
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from slackwater.windowing.runtime.timer_queue import TimerQueue
+from slackwater.windowing.state.backend import StateBackend
+from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.journal import UndoJournal
 
 if TYPE_CHECKING:
-    from windowing.state.rocksdb_database import RocksDBDatabase
+    from slackwater.windowing.state.rocksdb_database import RocksDBDatabase
 
 Place: TypeAlias = Literal["memory", "rocksdb"]
 
@@ -32,15 +33,21 @@ MakeTimerQueue: TypeAlias = Callable[[str, KeyGroupIndex, OrderMode], TimerQueue
 def queue_in_memory(name: str, key_groups: KeyGroupIndex, order_mode: OrderMode) -> TimerQueue:
     """A MakeTimerQueue: the queue of the order mode."""
     if order_mode.has_heap_timers:
-        return HeapPriorityQueueSet(key_groups.key_groups, key_groups.__getitem__, key_groups.key_type.hash_code)
-    return KeyGroupPartitionedPriorityQueue(key_groups.key_groups, key_groups.__getitem__, key_groups.key_type.serialize)
+        return HeapPriorityQueueSet(
+            key_groups.key_groups, key_groups.__getitem__, key_groups.key_type.hash_code
+        )
+    return KeyGroupPartitionedPriorityQueue(
+        key_groups.key_groups, key_groups.__getitem__, key_groups.key_type.serialize
+    )
 
 
 class OperatorStorage:
-    """Makes the state back end and the timer queues of one operator. A task opens one for each operator and closes it in the end.
+    """Makes the state back end and the timer queues of one operator. A task opens one for each operator and
+    closes it in the end.
 
         with OperatorStorage(state="rocksdb", parent=folder) as storage:
-            operator = window_operator(config, …, make_backend=storage.make_backend, make_timer_queue=storage.make_timer_queue)
+            operator = window_operator(config, …, make_backend=storage.make_backend,
+            make_timer_queue=storage.make_timer_queue)
 
     Closing a state back end that is in RocksDB closes the storage, too; closing twice is fine.
 
@@ -73,35 +80,50 @@ class OperatorStorage:
         if "rocksdb" in (state, timers):
             if parent is None:
                 raise ConfigurationError("RocksDB needs a folder on a local disk; name one as `parent`.")
-            from windowing.state.rocksdb_database import RocksDBDatabase  # the only place where rocksdict is needed
+            from slackwater.windowing.state.rocksdb_database import (
+                RocksDBDatabase,  # the only place where rocksdict is needed
+            )
 
             self._database = RocksDBDatabase(parent, memory_mb)
 
-    def make_backend(self, key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None) -> StateBackend:
+    def make_backend(
+        self, key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None
+    ) -> StateBackend:
         """A MakeBackend. Called once."""
         if self._state == "memory" or self._database is None:
             return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
-        from windowing.state.rocksdb import RocksDBStateBackend
+        from slackwater.windowing.state.rocksdb import RocksDBStateBackend
 
-        return RocksDBStateBackend(self._database, key_groups.key_type, key_groups.__getitem__, order_mode, journal, self._pickles)
+        return RocksDBStateBackend(
+            self._database, key_groups.key_type, key_groups.__getitem__, order_mode, journal, self._pickles
+        )
 
     def make_timer_queue(self, name: str, key_groups: KeyGroupIndex, order_mode: OrderMode) -> TimerQueue:
-        """A MakeTimerQueue. Raises UnsupportedCombinationError for timers in RocksDB whose order is that of a heap in memory."""
+        """A MakeTimerQueue. Raises UnsupportedCombinationError for timers in RocksDB whose order is that of a
+        heap in memory.
+        """
         if self._timers == "memory" or self._database is None:
             return queue_in_memory(name, key_groups, order_mode)
         if order_mode.has_heap_timers:
             raise UnsupportedCombinationError(
-                f"Timers in order mode {order_mode.value!r} live in memory: their order is the history of one heap. "
+                f"Timers in order mode {order_mode.value!r} live in memory: their order is the history of "
+                "one heap. "
                 "Keep timers in memory, or choose the order mode 'rocksdb'."
             )
-        from windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
-        from windowing.state.rocksdb_rows import RowLayout
-        from windowing.state.serializers import PlainSerializer
+        from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
+        from slackwater.windowing.state.rocksdb_rows import RowLayout
+        from slackwater.windowing.state.serializers import PlainSerializer
 
-        layout = RowLayout(key_groups.key_type, key_groups.__getitem__, PlainSerializer(f"{name} (its window)", self._pickles))
+        layout = RowLayout(
+            key_groups.key_type,
+            key_groups.__getitem__,
+            PlainSerializer(f"{name} (its window)", self._pickles),
+        )
         rows = self._database.column_family(f"timers/{name}")
         owned = key_groups.key_groups
-        return RocksDBTimerQueue(owned, key_groups.__getitem__, rows, layout, self._cache_size, self._is_flink_exact)
+        return RocksDBTimerQueue(
+            owned, key_groups.__getitem__, rows, layout, self._cache_size, self._is_flink_exact
+        )
 
     def close(self) -> None:
         """Close the database and delete its directory, if there is one."""
@@ -111,5 +133,7 @@ class OperatorStorage:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

@@ -1,4 +1,5 @@
-"""What a KeyedProcessFunction has emitted, each row with what made it emit. The counterpart of the window log, without windows.
+"""What a KeyedProcessFunction has emitted, each row with what made it emit. The counterpart of the window
+log, without windows.
 
 Output of the process operator: it sees the operator's rows and the runner's clock, and changes nothing.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from windowing.runtime.window_log import SideRow
-from windowing.windows import Window
+from slackwater.windowing.runtime.window_log import SideRow
+from slackwater.windowing.windows import Window
 
 
 class ProcessRow(NamedTuple):
@@ -17,7 +18,8 @@ class ProcessRow(NamedTuple):
 
     Attributes:
         key: whose it is.
-        timestamp: that of the element or event timer; None for a timer of processing time, and for an element that has none.
+        timestamp: that of the element or event timer; None for a timer of processing time, and for an element
+            that has none.
         ordinal: 0, 1, …: position among the rows of this key and timestamp since the log was made.
         value: what the function emitted.
         watermark: when it was emitted.
@@ -40,7 +42,8 @@ class ProcessRow(NamedTuple):
 
 
 class ProcessLog:
-    """Keeps the rows of a process operator. The runner sets `clock`, `watermark` and `cause_arrival` before it acts.
+    """Keeps the rows of a process operator. The runner sets `clock`, `watermark` and `cause_arrival` before
+    it acts.
 
     Attributes:
         cause_arrival: arrival of the element that is being processed; None between elements.
@@ -63,7 +66,9 @@ class ProcessLog:
         ordinal = self._ordinals[key, timestamp]
         self._ordinals[key, timestamp] = ordinal + 1
         tick_end = self.clock if self.cause_arrival is None and timestamp is not None else None
-        self.rows.append(ProcessRow(key, timestamp, ordinal, value, self.watermark, tick_end, self.cause_arrival))
+        self.rows.append(
+            ProcessRow(key, timestamp, ordinal, value, self.watermark, tick_end, self.cause_arrival)
+        )
 
     def late(self, value: Any, timestamp: int | None, key: Any) -> None:
         raise AssertionError("for a KeyedProcessFunction nothing is ever late")

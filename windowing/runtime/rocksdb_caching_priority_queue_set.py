@@ -1,6 +1,8 @@
-"""Timers in RocksDB, in its order: a set for each key group with its first timers cached, and across key groups a heap of these sets.
+"""Timers in RocksDB, in its order: a set for each key group with its first timers cached, and across key
+groups a heap of these sets.
 
-The order is that of key_group_partitioned_priority_queue.py, which keeps timers in memory. Rows are rocksdb_rows.py's.
+The order is that of key_group_partitioned_priority_queue.py, which keeps timers in memory. Rows are
+rocksdb_rows.py's.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from windowing.key_groups import KeyGroupRange
-from windowing.runtime.heap_priority_queue import HeapPriorityQueue
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
-from windowing.state.rocksdb_rows import RowLayout, key_group_start, timer_timestamp
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
+from slackwater.windowing.state.rocksdb_rows import RowLayout, key_group_start, timer_timestamp
 
 _NOTHING = b""
 
@@ -32,14 +34,15 @@ class TimerRows(Protocol):
 
 
 class RocksDBCachingPriorityQueueSet:
-    """The timers of one key group, as rows (Flink: RocksDBCachingPriorityQueueSet). Every change is written through.
+    """The timers of one key group, as rows (Flink: RocksDBCachingPriorityQueueSet). Every change is written
+    through.
 
     Args:
         rows: where the timers are; of this key group none yet, or `load` is called next.
         key_group: the key group.
         cache_size: how many of the first timers are cached, at least 1.
-        is_flink_exact: count and iterate as Flink does: from the seek hint on, when not all timers are cached. That misses live ones
-            which were added below the hint.
+        is_flink_exact: count and iterate as Flink does: from the seek hint on, when not all timers are
+            cached. That misses live ones which were added below the hint.
 
     Attributes:
         priority: timestamp of the first timer, EMPTY_PRIORITY when there is none.
@@ -162,7 +165,10 @@ class RocksDBTimerQueue:
         self._key_group_of, self._rows = key_group_of, rows
         self._row, self._timer = layout.timer_row, layout.read_timer_row
         self._first_key_group = key_groups.first
-        self._groups = [RocksDBCachingPriorityQueueSet(rows, key_group, cache_size, is_flink_exact) for key_group in key_groups]
+        self._groups = [
+            RocksDBCachingPriorityQueueSet(rows, key_group, cache_size, is_flink_exact)
+            for key_group in key_groups
+        ]
         self._heap = self._heap_of_groups()
 
     def __len__(self) -> int:
@@ -214,7 +220,9 @@ class RocksDBTimerQueue:
     legacy_snapshot = snapshot
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """All at once: as in Flink, the sets have their contents before the heap of sets is made, which shows in cross-group ties."""
+        """All at once: as in Flink, the sets have their contents before the heap of sets is made, which shows
+        in cross-group ties.
+        """
         for timer in timers:
             self._rows.put(self._row(*timer), _NOTHING)
         for group in self._groups:

@@ -1,7 +1,8 @@
-"""Windows at which nobody looks before they are due: elements go in together, and those that are due together fire in a row.
+"""Windows at which nobody looks before they are due: elements go in together, and those that are due together
+fire in a row.
 
-Which operators have such windows is decided from declarations alone, and by exact classes: a subclass is a user's, and may look whenever
-it likes.
+Which operators have such windows is decided from declarations alone, and by exact classes: a subclass is a
+user's, and may look whenever it likes.
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from windowing.assigners import Assign, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
-from windowing.errors import PROCESSING_ELEMENT, UserCodeError, WindowingError
-from windowing.evictors import TimestampedValue
-from windowing.functions import BulkAggregateFunction
-from windowing.java import LONG_MAX
-from windowing.order_modes import OrderMode
-from windowing.runtime.internal_timer_service import InternalTimerService
-from windowing.runtime.operator_output import FiredBy, WindowListener
-from windowing.runtime.timer_queue import Owner
-from windowing.runtime.window_contexts import OperatorTriggerContext
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.triggers import EventTimeTrigger, PurgingTrigger, Trigger
-from windowing.windows import Window
+from slackwater.windowing.assigners import (
+    Assign,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
+from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError, WindowingError
+from slackwater.windowing.evictors import TimestampedValue
+from slackwater.windowing.functions import BulkAggregateFunction
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
+from slackwater.windowing.runtime.operator_output import FiredBy, WindowListener
+from slackwater.windowing.runtime.timer_queue import Owner
+from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.triggers import EventTimeTrigger, PurgingTrigger, Trigger
+from slackwater.windowing.windows import Window
 
 _REMEMBERED_WINDOWS = 4096
 
@@ -29,15 +35,17 @@ _REMEMBERED_WINDOWS = 4096
 def takes_together(assigner: WindowAssigner, trigger: Trigger, order_mode: OrderMode) -> bool:
     """Whether `SharedWindows` do what an operator would do element by element and timer by timer.
 
-    Timestamps alone give the windows; they fire at their last instant at the earliest, and no element before changes when; and the order
-    of timers is that of their contents.
+    Timestamps alone give the windows; they fire at their last instant at the earliest, and no element before
+    changes when; and the order of timers is that of their contents.
     """
     are_fixed = type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows)
     return are_fixed and _waits(trigger) and not order_mode.has_heap_timers
 
 
 def _waits(trigger: Trigger) -> bool:
-    return type(trigger) is EventTimeTrigger or (type(trigger) is PurgingTrigger and type(trigger.trigger) is EventTimeTrigger)
+    return type(trigger) is EventTimeTrigger or (
+        type(trigger) is PurgingTrigger and type(trigger.trigger) is EventTimeTrigger
+    )
 
 
 class WindowsOwner(Protocol):
@@ -51,7 +59,8 @@ class WindowsOwner(Protocol):
 
 
 class SharedWindows:
-    """The windows of an operator that `takes_together` allows. What is not said here, the operator does itself.
+    """The windows of an operator that `takes_together` allows. What is not said here, the operator does
+    itself.
 
     Args:
         owner: the operator.
@@ -72,19 +81,30 @@ class SharedWindows:
         assign: Assign,
     ) -> None:
         self.taken = 0
-        self._owner, self._contents, self._timers, self._context, self._listener = owner, contents, timers, context, listener
+        self._owner, self._contents, self._timers, self._context, self._listener = (
+            owner,
+            contents,
+            timers,
+            context,
+            listener,
+        )
         self._assign: Callable[[Any, int], Sequence[Window]] = assign
-        self._adds_all = config.contents.kind == "list" or isinstance(getattr(config.contents, "aggregate", None), BulkAggregateFunction)
+        self._adds_all = config.contents.kind == "list" or isinstance(
+            getattr(config.contents, "aggregate", None), BulkAggregateFunction
+        )
         self._keeps_timestamps = config.evictor is not None
         self._purges = config.trigger.purges
         self._lateness_ms = config.allowed_lateness_ms
         self._ends: dict[Window, tuple[int, int]] = {}
 
-    def process_elements(self, key: Any, values: Sequence[Any], timestamps: Sequence[int], until: int) -> None:
-        """Add elements together that have the same windows, none of which the watermark has reached or will before the last of them comes.
+    def process_elements(
+        self, key: Any, values: Sequence[Any], timestamps: Sequence[int], until: int
+    ) -> None:
+        """Add elements together that have the same windows, none of which the watermark has reached or will
+        before the last of them comes.
 
-        Only for operators that take nothing back. The order of the elements of one window has to stay, unless its contents are those of a
-        BulkAggregateFunction. After an exception `taken` of them had been added.
+        Only for operators that take nothing back. The order of the elements of one window has to stay, unless
+        its contents are those of a BulkAggregateFunction. After an exception `taken` of them had been added.
 
         Args:
             values: none of them None.
@@ -92,7 +112,13 @@ class SharedWindows:
             until: what the clock reads when the last of them comes.
         """
         self._owner.current_key = key
-        contents, listener, context, timers, self.taken = self._contents, self._listener, self._context, self._timers, 0
+        contents, listener, context, timers, self.taken = (
+            self._contents,
+            self._listener,
+            self._context,
+            self._timers,
+            0,
+        )
         stored = list(map(TimestampedValue, values, timestamps)) if self._keeps_timestamps else values
         try:
             for window in self._assign(None, timestamps[0]):
@@ -114,10 +140,14 @@ class SharedWindows:
             error.locate(key, context.window, timestamps[self.taken])
             raise
         except Exception as error:
-            raise UserCodeError.of(error, PROCESSING_ELEMENT, key, context.window, timestamps[self.taken]) from error
+            raise UserCodeError.of(
+                error, PROCESSING_ELEMENT, key, context.window, timestamps[self.taken]
+            ) from error
 
     def on_event_times(self, timestamp: int, owners: Sequence[Owner]) -> None:
-        """The watermark has reached timers of one time: keys and windows in the order in which they fire and are collected."""
+        """The watermark has reached timers of one time: keys and windows in the order in which they fire and
+        are collected.
+        """
         owner, contents, listener, context = self._owner, self._contents, self._listener, self._context
         by = FiredBy("event", timestamp)
         try:
@@ -127,7 +157,9 @@ class SharedWindows:
                 if timestamp == last_instant:
                     found = contents.get(key, window)
                     if listener is not None:
-                        listener.window_fired(key, window, by, found is not None or contents.contains(key, window))
+                        listener.window_fired(
+                            key, window, by, found is not None or contents.contains(key, window)
+                        )
                     if found is not None:
                         owner.emit_contents(key, window, window, found)
                     if listener is not None:
@@ -145,7 +177,9 @@ class SharedWindows:
             error.locate(owner.current_key, context.window, timestamp)
             raise
         except Exception as error:
-            raise UserCodeError.of(error, "handling a timer of event time", owner.current_key, context.window, timestamp) from error
+            raise UserCodeError.of(
+                error, "handling a timer of event time", owner.current_key, context.window, timestamp
+            ) from error
 
     def _remember_ends(self, window: Window) -> tuple[int, int]:
         """Last instant and cleanup time of a window, kept for the next key."""

@@ -1,4 +1,5 @@
-"""Drives an operator through one slice: sorted elements, a watermark timeline and a virtual clock. It knows no window.
+"""Drives an operator through one slice: sorted elements, a watermark timeline and a virtual clock. It knows
+no window.
 
 No I/O and no engine. What was parked goes in, what is to be parked comes out, both as a snapshot in memory.
 """
@@ -9,24 +10,25 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
-from windowing.errors import UserCodeError, WindowingError
-from windowing.java import LONG_MIN
-from windowing.key_groups import KeyGroupRange
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
-from windowing.runtime.operator_storage import MakeTimerQueue
-from windowing.runtime.state_size import estimated_bytes
-from windowing.runtime.window_log import SideRow
-from windowing.runtime.window_operator import MakeBackend
-from windowing.state.backend import StateBackend
+from slackwater.windowing.errors import UserCodeError, WindowingError
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
+from slackwater.windowing.runtime.operator_storage import MakeTimerQueue
+from slackwater.windowing.runtime.state_size import estimated_bytes
+from slackwater.windowing.runtime.window_log import SideRow
+from slackwater.windowing.runtime.window_operator import MakeBackend
+from slackwater.windowing.state.backend import StateBackend
 
 _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
 
 
 class Timeline(Protocol):
-    """The slice's watermarks: `watermarks[i]` is emitted at the tick end `tick_ends[i]`; `initial` is in force before the first. Windows
-    whose last instant is at or before `collected` were collected before the slice; Long.MIN where none were."""
+    """The slice's watermarks: `watermarks[i]` is emitted at the tick end `tick_ends[i]`; `initial` is in
+    force before the first. Windows whose last instant is at or before `collected` were collected before the
+    slice; Long.MIN where none were."""
 
     @property
     def initial(self) -> int: ...
@@ -91,8 +93,8 @@ class FailedElement(NamedTuple):
 class SliceRunner:
     """An operator of one range of key groups, driven through one slice [from_ms, …).
 
-    Call `restore` with each part of what was parked, `process_element` for each element in order of arrival, `finish` once, read the
-    results, and `close`.
+    Call `restore` with each part of what was parked, `process_element` for each element in order of arrival,
+    `finish` once, read the results, and `close`.
 
     Args:
         make_operator: makes the operator.
@@ -103,7 +105,8 @@ class SliceRunner:
         make_backend, make_timer_queue: where state and timers live, see OperatorStorage.
 
     Attributes:
-        failed: elements taken back because a function raised on them, in order; only of an operator that takes them back.
+        failed: elements taken back because a function raised on them, in order; only of an operator that
+            takes them back.
     """
 
     def __init__(
@@ -120,7 +123,9 @@ class SliceRunner:
         self._make_operator = make_operator
         self._slice_log = log
         self._key_groups = key_groups
-        self._rises: Iterator[tuple[int, int]] = iter(zip(timeline.tick_ends.tolist(), timeline.watermarks.tolist(), strict=True))
+        self._rises: Iterator[tuple[int, int]] = iter(
+            zip(timeline.tick_ends.tolist(), timeline.watermarks.tolist(), strict=True)
+        )
         self._next_tick_end, self._next_watermark = next(self._rises, _NO_RISE)
         log.clock, log.watermark = from_ms, timeline.initial
         self._start(make_backend, make_timer_queue)
@@ -138,20 +143,25 @@ class SliceRunner:
         return operator.process_element
 
     def move(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
-        """Go on with state and timers in another place, as if the slice had been cut here. Called between two elements."""
+        """Go on with state and timers in another place, as if the slice had been cut here. Called between two
+        elements.
+        """
         old = self._operator
         self._start(make_backend, make_timer_queue)
         self._operator.backend.restore(old.backend.entries())
         services = dict(self._operator.time_services.services())
         for name, service in old.time_services.services():
             event, processing = (
-                chain.from_iterable(map(queue.snapshot, self._key_groups)) for queue in (service.event_timers, service.processing_timers)
+                chain.from_iterable(map(queue.snapshot, self._key_groups))
+                for queue in (service.event_timers, service.processing_timers)
             )
             services[name].restore(event, processing)
         old.close()
 
     def state_size(self) -> tuple[int, int]:
-        """About how many bytes of memory state and timers take, where they are in memory, and how many entries they are."""
+        """About how many bytes of memory state and timers take, where they are in memory, and how many
+        entries they are.
+        """
         return estimated_bytes(self._operator.backend, self._timers())
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
@@ -159,7 +169,8 @@ class SliceRunner:
         restore_snapshots(self._operator, [snapshot], self._key_groups)
 
     def process_element(self, key: Any, value: Any, timestamp: int, arrival: int) -> None:
-        """One element; the clock and the watermark move to its arrival first. `value` is whatever the function takes.
+        """One element; the clock and the watermark move to its arrival first. `value` is whatever the
+        function takes.
 
         Raises:
             WindowingError: the element can't be processed, and was not taken back for a fault of its own.
@@ -183,8 +194,8 @@ class SliceRunner:
         self._operator.close()
 
     def snapshot(self, key_groups: KeyGroupRange | None = None) -> OperatorSnapshot:
-        """What is to be parked, or the part of it that some key groups have. Taken when the run is over: values are shared with the
-        operator."""
+        """What is to be parked, or the part of it that some key groups have. Taken when the run is over:
+        values are shared with the operator."""
         return take_snapshot(self._operator, key_groups or self._key_groups)
 
     @property
@@ -200,7 +211,11 @@ class SliceRunner:
     def counts(self) -> dict[str, int]:
         """What the run did, under the names of the ledger's columns."""
         failed = len(self.failed)
-        return {"rows_accepted": self._slice_log.processed - failed, "rows_quarantined": failed, "timers_pending": self._timers()}
+        return {
+            "rows_accepted": self._slice_log.processed - failed,
+            "rows_quarantined": failed,
+            "timers_pending": self._timers(),
+        }
 
     def assignments(self) -> dict[str, int]:
         """What has become of (element, window) assignments; nothing where there are no windows."""
@@ -218,7 +233,9 @@ class SliceRunner:
             self._move_clock(arrival)
 
     def _rise_until(self, moment: int) -> None:
-        """Emit the watermarks of the ticks that end at or before `moment`; at each the clock stands at the tick's end."""
+        """Emit the watermarks of the ticks that end at or before `moment`; at each the clock stands at the
+        tick's end.
+        """
         while self._next_tick_end <= moment:
             self._move_clock(self._next_tick_end)
             self._slice_log.watermark = watermark = self._next_watermark

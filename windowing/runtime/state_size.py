@@ -1,4 +1,5 @@
-"""About how much memory the state of an operator takes: a sample of its entries, counted up. Good enough to decide where it should live.
+"""About how much memory the state of an operator takes: a sample of its entries, counted up. Good enough to
+decide where it should live.
 
 Python's sizes of objects; what a dictionary and a queue add is a constant, measured once.
 """
@@ -10,16 +11,21 @@ from itertools import islice
 from sys import getsizeof
 from typing import Any, Final
 
-from windowing.state.backend import StateBackend
+from slackwater.windowing.state.backend import StateBackend
 
-_EVERY: Final = 13  # entries: one in so many is looked at closely; prime, or a pattern of theirs might hide most
+_EVERY: Final = (
+    13  # entries: one in so many is looked at closely; prime, or a pattern of theirs might hide most
+)
 _ITEMS: Final = 8  # of a collection: so many are
-_ENTRY: Final = 300  # its slots in the dictionaries of namespaces and keys, with one of its own for each window, and its key
+# its slots in the dictionaries of namespaces and keys, with one of its own for each window, and its key
+_ENTRY: Final = 300
 _TIMER: Final = 260  # its tuple, its slot in the queue and in the set that keeps it from being there twice
 
 
 def estimated_bytes(backend: StateBackend, timers: int) -> tuple[int, int]:
-    """The size of all state in `backend` and of so many timers, and how many entries and timers that is. Looks at every entry."""
+    """The size of all state in `backend` and of so many timers, and how many entries and timers that is.
+    Looks at every entry.
+    """
     entries = plain = sampled = listed = 0
     for entry in backend.entries():
         entries += 1

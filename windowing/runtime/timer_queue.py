@@ -15,7 +15,9 @@ EMPTY_PRIORITY: Final = 2**63  # above every timestamp: what an empty queue's he
 
 
 class TimerQueue(Protocol):
-    """Timers of one service and one time domain, over all key groups of an operator. Namespace None = no window."""
+    """Timers of one service and one time domain, over all key groups of an operator. Namespace None = no
+    window.
+    """
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:
         """Add the timer, unless it is there."""
@@ -30,7 +32,9 @@ class TimerQueue(Protocol):
         """Remove and return the timer that fires next, if its timestamp is <= limit."""
 
     def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
-        """Remove timers that fire next and one after the other, if their one timestamp is <= limit: the timestamp and their owners."""
+        """Remove timers that fire next and one after the other, if their one timestamp is <= limit: the
+        timestamp and their owners.
+        """
 
     def __contains__(self, timer: Timer) -> bool: ...
 

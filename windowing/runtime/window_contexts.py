@@ -1,4 +1,5 @@
-"""What triggers and window functions are handed: one object each for an operator, pointed at a window before each call.
+"""What triggers and window functions are handed: one object each for an operator, pointed at a window before
+each call.
 
 They forward to the operator's timers, state and output, and decide nothing.
 """
@@ -8,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from windowing.errors import ConfigurationError
-from windowing.functions import KeyedStateStore
-from windowing.runtime.internal_timer_service import InternalTimerService
-from windowing.runtime.keyed_state_store import NamespacedStateStore, RefusingStateStore
-from windowing.state.backend import StateBackend
-from windowing.state.descriptors import StateDescriptor
-from windowing.state.handles import KeyContext, bind, mergeable
-from windowing.windows import Window
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.functions import KeyedStateStore
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
+from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore, RefusingStateStore
+from slackwater.windowing.state.backend import StateBackend
+from slackwater.windowing.state.descriptors import StateDescriptor
+from slackwater.windowing.state.handles import KeyContext, bind, mergeable
+from slackwater.windowing.windows import Window
 
 
 class OperatorTriggerContext:
@@ -58,7 +59,9 @@ class OperatorTriggerContext:
 
     def merge_partitioned_state(self, descriptor: StateDescriptor) -> None:
         if self.merged_windows:
-            mergeable(self._backend.state(descriptor)).merge_namespaces(self._keys.current_key, self.window, self.merged_windows)
+            mergeable(self._backend.state(descriptor)).merge_namespaces(
+                self._keys.current_key, self.window, self.merged_windows
+            )
 
 
 class OperatorWindowContext:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from windowing.functions import (
+from slackwater.windowing.functions import (
     AggregateFunction,
     AllWindowFunction,
     Function,
@@ -20,11 +20,12 @@ from windowing.functions import (
     WindowContext,
     WindowFunction,
 )
-from windowing.windows import Window
+from slackwater.windowing.windows import Window
 
 
 class InternalWindowFunction:
-    """Turns contents into rows (Flink: InternalWindowFunction). A value, as far as the user's function is one.
+    """Turns contents into rows (Flink: InternalWindowFunction). A value, as far as the user's function is
+    one.
 
     Attributes:
         function: what the user gave; None for none. An operator runs a copy.
@@ -39,7 +40,9 @@ class InternalWindowFunction:
         return hash((type(self), *vars(self).values()))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        )
 
     def open(self, runtime_context: RuntimeContext) -> None:
         if self.function is not None:
@@ -67,7 +70,9 @@ class PassThrough(InternalWindowFunction):
 class IterableProcess(InternalWindowFunction):
     """Calls a function on an iterable of the contents."""
 
-    def __init__(self, function: ProcessWindowFunction | WindowFunction | ProcessAllWindowFunction | AllWindowFunction) -> None:
+    def __init__(
+        self, function: ProcessWindowFunction | WindowFunction | ProcessAllWindowFunction | AllWindowFunction
+    ) -> None:
         self.function: Any = function
 
     def process(self, key: Any, window: Window, context: WindowContext, contents: Iterable[Any]) -> Results:
@@ -87,7 +92,9 @@ class IterableProcess(InternalWindowFunction):
 
 
 class SingleValue(InternalWindowFunction):
-    """Hands a reduced or aggregated value to a function as an iterable of one (Flink: InternalSingleValueProcessWindowFunction)."""
+    """Hands a reduced or aggregated value to a function as an iterable of one (Flink:
+    InternalSingleValueProcessWindowFunction).
+    """
 
     def __init__(self, inner: InternalWindowFunction) -> None:
         self.inner = inner
@@ -101,7 +108,8 @@ class SingleValue(InternalWindowFunction):
 
 
 class FoldAtFiring(InternalWindowFunction):
-    """With an evictor: folds the surviving elements at each firing (Flink: ReduceApply… and AggregateApply… functions).
+    """With an evictor: folds the surviving elements at each firing (Flink: ReduceApply… and AggregateApply…
+    functions).
 
     Nothing survived: a reduce hands over None, an aggregate the result of its empty accumulator.
     """

@@ -1,6 +1,8 @@
-"""What happened to each window: how many elements it took, how often it fired, and why. Flink forgets this; a table of panes needs it.
+"""What happened to each window: how many elements it took, how often it fired, and why. Flink forgets this; a
+table of panes needs it.
 
-Listener and output of the window operator: it sees the operator's steps and the runner's clock, and changes nothing.
+Listener and output of the window operator: it sees the operator's steps and the runner's clock, and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -9,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from windowing.processing_time_service import ProcessingTimeService
-from windowing.runtime.operator_output import FiredBy, SkipReason
-from windowing.windows import GLOBAL_WINDOW, Window
+from slackwater.windowing.processing_time_service import ProcessingTimeService
+from slackwater.windowing.runtime.operator_output import FiredBy, SkipReason
+from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 EARLY, ON_TIME, LATE, COUNT, WITHDRAWN = "early", "on_time", "late", "count", "withdrawn"
 
 
 class Pane(NamedTuple):
-    """One row of a firing, or a withdrawal, of which `result` is None: of a session that fired and was absorbed, or by a firing that
-    emits nothing where an earlier one may have.
+    """One row of a firing, or a withdrawal, of which `result` is None: of a session that fired and was
+    absorbed, or by a firing that emits nothing where an earlier one may have.
 
     Attributes:
         key, window: whose it is.
@@ -107,10 +109,11 @@ class WindowLife:
 class Tally:
     """Counts of a run, under the names of the ledger's columns.
 
-    They depend on which elements there are and on what fired, not on the order in which elements extend a session that has not fired:
-    `windows_merged` are windows that had fired and were absorbed, and a window that is absorbed before it fires is taken back from
-    `windows_opened`, so that a run that only joins such sessions has opened less than none. Opened - merged - cleaned is always what the
-    run has added to the open windows.
+    They depend on which elements there are and on what fired, not on the order in which elements extend a
+    session that has not fired: `windows_merged` are windows that had fired and were absorbed, and a window
+    that is absorbed before it fires is taken back from `windows_opened`, so that a run that only joins such
+    sessions has opened less than none. Opened - merged - cleaned is always what the run has added to the open
+    windows.
     """
 
     rows_late: int = 0
@@ -125,17 +128,20 @@ class Tally:
 
 
 class WindowLog:
-    """Keeps the life of every open window and the panes of every firing. The runner sets `clock` and `watermark` before it acts.
+    """Keeps the life of every open window and the panes of every firing. The runner sets `clock` and
+    `watermark` before it acts.
 
     Args:
         accumulates: whether a firing replaces the one before it.
         is_event_time: the domain of the windows.
 
     Attributes:
-        lives: window → key → life, for windows from their first element to their cleanup, purged ones included; no inner dict is empty.
+        lives: window → key → life, for windows from their first element to their cleanup, purged ones
+            included; no inner dict is empty.
         panes, late_elements, side_rows: in the order in which they came about.
         processed: elements processed so far; the runner counts.
-        processing_time: the operator's clock, which stops at timers on its way to `clock`; set with the operator.
+        processing_time: the operator's clock, which stops at timers on its way to `clock`; set with the
+            operator.
         tally: counts since the log was made.
         assignments_added: how often a window has taken an element since then.
         assignments_cleaned: elements of windows that were collected since then.
@@ -180,10 +186,14 @@ class WindowLog:
         if life.first_arrival is None:
             life.first_arrival = self.clock
 
-    def element_skipped(self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]) -> None:
+    def element_skipped(
+        self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]
+    ) -> None:
         if reason is SkipReason.LATE and timestamp is not None:
             self.tally.rows_late += 1
-            self.late_elements.append(LateElement(self.processed, value, key, timestamp, tuple(missed), self.watermark))
+            self.late_elements.append(
+                LateElement(self.processed, value, key, timestamp, tuple(missed), self.watermark)
+            )
         else:
             self.tally.rows_unassigned += 1
 
@@ -210,7 +220,20 @@ class WindowLog:
         """A row of the firing in progress."""
         assert self._firing is not None
         life, kind, tick_end, cause = self._firing
-        self.panes.append(Pane(key, window, life.firings, self._ordinal, kind, value, life.elements, self.watermark, tick_end, cause))
+        self.panes.append(
+            Pane(
+                key,
+                window,
+                life.firings,
+                self._ordinal,
+                kind,
+                value,
+                life.elements,
+                self.watermark,
+                tick_end,
+                cause,
+            )
+        )
         self._ordinal += 1
 
     def late(self, value: Any, timestamp: int | None, key: Any) -> None:
@@ -228,7 +251,20 @@ class WindowLog:
             life, _, tick_end, cause = self._firing
             if life.firings > 1:
                 # It replaces the rows of the firing before it by none.
-                self.panes.append(Pane(key, window, life.firings, 0, WITHDRAWN, None, life.elements, self.watermark, tick_end, cause))
+                self.panes.append(
+                    Pane(
+                        key,
+                        window,
+                        life.firings,
+                        0,
+                        WITHDRAWN,
+                        None,
+                        life.elements,
+                        self.watermark,
+                        tick_end,
+                        cause,
+                    )
+                )
         self._firing = None
         self._side_ordinals.clear()
 
@@ -251,9 +287,17 @@ class WindowLog:
             whole.elements += life.elements
             whole.unfired += life.unfired
             whole.first_arrival = _least(whole.first_arrival, life.first_arrival)
-            whole.last_arrival = life.last_arrival if whole.last_arrival is None else max(whole.last_arrival, life.last_arrival or 0)
+            whole.last_arrival = (
+                life.last_arrival
+                if whole.last_arrival is None
+                else max(whole.last_arrival, life.last_arrival or 0)
+            )
             if life.firings and self._accumulates:
-                self.panes.append(Pane(key, window, life.firings + 1, 0, WITHDRAWN, None, 0, self.watermark, None, self.clock))
+                self.panes.append(
+                    Pane(
+                        key, window, life.firings + 1, 0, WITHDRAWN, None, 0, self.watermark, None, self.clock
+                    )
+                )
         self.tally.windows_opened += 1 - unfired
         self.tally.windows_merged += len(absorbed) - unfired
         self.open_window(key, result, whole)

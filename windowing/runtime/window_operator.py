@@ -1,6 +1,8 @@
-"""The window operator: elements, watermark and clock in; rows of fired windows out, exactly as Flink 2.3.0 has it.
+"""The window operator: elements, watermark and clock in; rows of fired windows out, exactly as Flink 2.3.0
+has it.
 
-One control flow for merging and other windows, with and without an evictor. It knows no engine, no file and no wall clock.
+One control flow for merging and other windows, with and without an evictor. It knows no engine, no file and
+no wall clock.
 """
 
 from __future__ import annotations
@@ -9,29 +11,36 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from windowing.assigners import MergingWindowAssigner
-from windowing.errors import PROCESSING_ELEMENT, ConfigurationError, MergeIntoPastError, UnknownWindowError, UserCodeError, WindowingError
-from windowing.evictors import TimestampedValue
-from windowing.java import LONG_MAX, LONG_MIN, wrap_long
-from windowing.key_groups import KeyGroupRange
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import ProcessingTimeService
-from windowing.runtime.element_transaction import ElementTransaction
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.keyed_state_store import NamespacedStateStore
-from windowing.runtime.merging_window_set import MergingWindowSet
-from windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
-from windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
-from windowing.runtime.shared_windows import SharedWindows, takes_together
-from windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.backend import StateBackend
-from windowing.state.descriptors import ListStateDescriptor
-from windowing.state.heap import HeapStateBackend
-from windowing.state.journal import UndoJournal
-from windowing.triggers import TriggerResult
-from windowing.windows import Window
+from slackwater.windowing.assigners import MergingWindowAssigner
+from slackwater.windowing.errors import (
+    PROCESSING_ELEMENT,
+    ConfigurationError,
+    MergeIntoPastError,
+    UnknownWindowError,
+    UserCodeError,
+    WindowingError,
+)
+from slackwater.windowing.evictors import TimestampedValue
+from slackwater.windowing.java import LONG_MAX, LONG_MIN, wrap_long
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import ProcessingTimeService
+from slackwater.windowing.runtime.element_transaction import ElementTransaction
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore
+from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
+from slackwater.windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
+from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from slackwater.windowing.runtime.shared_windows import SharedWindows, takes_together
+from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.backend import StateBackend
+from slackwater.windowing.state.descriptors import ListStateDescriptor
+from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.journal import UndoJournal
+from slackwater.windowing.triggers import TriggerResult
+from slackwater.windowing.windows import Window
 
 CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = TriggerResult
 
@@ -42,7 +51,9 @@ _REMEMBERED_WINDOWS = 4096
 MakeBackend = Callable[[KeyGroupIndex, OrderMode, UndoJournal | None], StateBackend]
 
 
-def heap_backend(key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None) -> StateBackend:
+def heap_backend(
+    key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None
+) -> StateBackend:
     """State in memory."""
     return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
 
@@ -50,11 +61,12 @@ def heap_backend(key_groups: KeyGroupIndex, order_mode: OrderMode, journal: Undo
 class WindowOperator:
     """Windows of the keys of one range of key groups (Flink: WindowOperator). Made by `window_operator`.
 
-    Callers set keys' order themselves: elements in order of arrival, `process_watermark` and the clock in between. After an exception
-    the operator is of no more use, unless the error says `undone`.
+    Callers set keys' order themselves: elements in order of arrival, `process_watermark` and the clock in
+    between. After an exception the operator is of no more use, unless the error says `undone`.
 
-    Beyond Flink: windows of event time whose last instant is at or before `collected` (None: there are none) were collected by an operator
-    that may have allowed less lateness, and are late whatever the watermark says. Flink, restored with more lateness, creates them again.
+    Beyond Flink: windows of event time whose last instant is at or before `collected` (None: there are none)
+    were collected by an operator that may have allowed less lateness, and are late whatever the watermark
+    says. Flink, restored with more lateness, creates them again.
 
     Attributes:
         current_key: key of the element or timer that is being processed.
@@ -82,30 +94,40 @@ class WindowOperator:
         self.current_key: Any = None
         self.late_records_dropped = 0
         self.backend = make_backend(key_groups, order_mode, journal)
-        self.time_services = InternalTimeServiceManager(key_groups, order_mode, clock, journal, make_timer_queue)
+        self.time_services = InternalTimeServiceManager(
+            key_groups, order_mode, clock, journal, make_timer_queue
+        )
         self._transaction = transaction
         self._output: OperatorOutput = output if transaction is None else transaction.output
         self._listener: WindowListener | None = listener if transaction is None else transaction.listener
         self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
         self._trigger = config.trigger
-        self._function = copy.deepcopy(config.function)  # operators of one process must not share what a function keeps in `self`
+        self._function = copy.deepcopy(
+            config.function
+        )  # operators of one process must not share what a function keeps in `self`
         self._contents = self.backend.state(config.contents)
         self._are_contents_listed = config.contents.kind == "list"
         self._keeps_timestamps = config.evictor is not None
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
-        self._collected = LONG_MIN - 1 if collected is None or not self._is_event_time else collected  # no last instant lies before it
+        self._collected = (
+            LONG_MIN - 1 if collected is None or not self._is_event_time else collected
+        )  # no last instant lies before it
         self._merging = config.assigner if isinstance(config.assigner, MergingWindowAssigner) else None
         self._sessions = self.backend.state(MERGING_WINDOW_SET) if self._merging is not None else None
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
-        self._window_context = OperatorWindowContext(self, self._timers, self.backend, self._emit_side, self._merging is None)
+        self._window_context = OperatorWindowContext(
+            self, self._timers, self.backend, self._emit_side, self._merging is None
+        )
         self._assign = config.assigner.bind(self._context)
         self._ends: dict[Window, tuple[int, int]] = {}
         self._is_emitting = False
         self._fired_by = FiredBy("event", LONG_MIN)  # the last one: many timers in a row have the same time
         self.shared: SharedWindows | None = None
         if takes_together(config.assigner, config.trigger, order_mode):
-            self.shared = SharedWindows(self, config, self._contents, self._timers, self._context, self._listener, self._assign)
+            self.shared = SharedWindows(
+                self, config, self._contents, self._timers, self._context, self._listener, self._assign
+            )
             self._timers.take_due = self.shared.on_event_times
 
     def open(self) -> None:
@@ -126,7 +148,9 @@ class WindowOperator:
         self.time_services.advance_watermark(timestamp)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored operator; nothing fires. Without it all is on time until the next watermark, as in Flink."""
+        """Set the watermark of a restored operator; nothing fires. Without it all is on time until the next
+        watermark, as in Flink.
+        """
         self.time_services.initialize_watermark(timestamp)
 
     def process_record(self, value: Any, timestamp: int | None) -> None:
@@ -152,7 +176,8 @@ class WindowOperator:
 
         Raises:
             UserCodeError: a function of the user raised.
-            WindowingError: what Flink refuses too, e.g. a missing timestamp; located at key, window and timestamp.
+            WindowingError: what Flink refuses too, e.g. a missing timestamp; located at key, window and
+                timestamp.
         """
         self.current_key = key
         time = LONG_MIN if timestamp is None else timestamp
@@ -175,7 +200,9 @@ class WindowOperator:
             raise
         except Exception as error:
             window = None if windows is None else self._context.window
-            raise self._take_back(UserCodeError.of(error, PROCESSING_ELEMENT, key, window, timestamp)) from error
+            raise self._take_back(
+                UserCodeError.of(error, PROCESSING_ELEMENT, key, window, timestamp)
+            ) from error
         if transaction is not None:
             transaction.commit()
 
@@ -187,11 +214,17 @@ class WindowOperator:
         """Called by the timer service for each processing timer that is due."""
         self._on_timer("processing", timestamp, key, namespace)
 
-    def _add_to_windows(self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]) -> list[Window] | None:
+    def _add_to_windows(
+        self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]
+    ) -> list[Window] | None:
         """Returns the windows that the element missed; None when every one took it."""
         missed: list[Window] | None = None if windows else []
         contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
-        watermark, is_event_time, must_ask = self._timers.current_watermark, self._is_event_time, self._must_ask
+        watermark, is_event_time, must_ask = (
+            self._timers.current_watermark,
+            self._is_event_time,
+            self._must_ask,
+        )
         collected = self._collected
         stored = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         for window in windows:
@@ -208,7 +241,13 @@ class WindowOperator:
         return missed
 
     def _add_to_sessions(
-        self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window], assigner: MergingWindowAssigner
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int | None,
+        time: int,
+        windows: Sequence[Window],
+        assigner: MergingWindowAssigner,
     ) -> list[Window] | None:
         missed: list[Window] | None = None if windows else []
         stored = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
@@ -234,8 +273,12 @@ class WindowOperator:
         self._persist(key, sessions)
         return missed
 
-    def _ask_trigger(self, key: Any, window: Window, state_window: Window, cleanup: int, value: Any, time: int) -> None:
-        """An element was added: fire or purge if the trigger says so, and see to it that the window is collected one day."""
+    def _ask_trigger(
+        self, key: Any, window: Window, state_window: Window, cleanup: int, value: Any, time: int
+    ) -> None:
+        """An element was added: fire or purge if the trigger says so, and see to it that the window is
+        collected one day.
+        """
         result = self._trigger.on_element(value, time, window, self._context)
         if result is not CONTINUE:
             self._obey(result, key, window, state_window, None)
@@ -246,25 +289,39 @@ class WindowOperator:
                 self._timers.register_processing_time_timer(cleanup, key, window)
 
     def _on_missed(
-        self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window], missed: Sequence[Window]
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int | None,
+        time: int,
+        windows: Sequence[Window],
+        missed: Sequence[Window],
     ) -> None:
         """The element was late for `missed`: for all its windows, of which there may be none, or for some."""
         if len(missed) < len(windows):
             if self._listener is not None:
                 self._listener.windows_missed(key, value, timestamp, missed)
             return
-        is_late = self._is_event_time and wrap_long(time + self._lateness_ms) <= self._timers.current_watermark
+        is_late = (
+            self._is_event_time and wrap_long(time + self._lateness_ms) <= self._timers.current_watermark
+        )
         is_late = is_late or time <= self._collected
         if is_late and self.config.has_late_output:
             self._output.late(value, timestamp, key)
         elif is_late:
             self.late_records_dropped += 1
         if self._listener is not None:
-            reason = SkipReason.LATE if is_late else SkipReason.WINDOWS_LATE if missed else SkipReason.NO_WINDOW
+            reason = (
+                SkipReason.LATE if is_late else SkipReason.WINDOWS_LATE if missed else SkipReason.NO_WINDOW
+            )
             self._listener.element_skipped(key, value, timestamp, reason, missed)
 
-    def _on_merge(self, result: Window, absorbed: list[Window], target: Window, sources: list[Window]) -> None:
-        """Windows have become one: move the trigger's state and the contents, and drop the absorbed windows' timers."""
+    def _on_merge(
+        self, result: Window, absorbed: list[Window], target: Window, sources: list[Window]
+    ) -> None:
+        """Windows have become one: move the trigger's state and the contents, and drop the absorbed windows'
+        timers.
+        """
         self._is_emitting = True  # what fails in a merge is not undone
         context, key = self._context, self.current_key
         context.window = result
@@ -285,13 +342,21 @@ class WindowOperator:
     def _check_merge(self, result: Window) -> None:
         last_instant = result.max_timestamp()
         if self._is_event_time:
-            name, now, until = "watermark", self._timers.current_watermark, wrap_long(last_instant + self._lateness_ms)
+            name, now, until = (
+                "watermark",
+                self._timers.current_watermark,
+                wrap_long(last_instant + self._lateness_ms),
+            )
         else:
             name, now, until = "processing time", self._timers.current_processing_time, last_instant
         if until <= now:
-            raise MergeIntoPastError(f"Windows merged into {result!r}, which ends at {until}, but the {name} is at {now} already.")
+            raise MergeIntoPastError(
+                f"Windows merged into {result!r}, which ends at {until}, but the {name} is at {now} already."
+            )
 
-    def _on_timer(self, domain: Literal["event", "processing"], timestamp: int, key: Any, window: Window) -> None:
+    def _on_timer(
+        self, domain: Literal["event", "processing"], timestamp: int, key: Any, window: Window
+    ) -> None:
         context = self._context
         context.window = window
         try:
@@ -316,19 +381,28 @@ class WindowOperator:
             error.locate(key, window, timestamp)
             raise
         except Exception as error:
-            raise UserCodeError.of(error, f"handling a timer of {domain} time", key, window, timestamp) from error
+            raise UserCodeError.of(
+                error, f"handling a timer of {domain} time", key, window, timestamp
+            ) from error
 
-    def _obey(self, result: TriggerResult, key: Any, window: Window, state_window: Window, by: FiredBy | None) -> None:
+    def _obey(
+        self, result: TriggerResult, key: Any, window: Window, state_window: Window, by: FiredBy | None
+    ) -> None:
         """Do what the trigger says: fire, purge, or both, in this order."""
         if not isinstance(result, TriggerResult):
             raise TypeError(f"{self._trigger!r} answered {result!r}; a trigger answers with a TriggerResult.")
         if result is FIRE_AND_PURGE and not self._trigger.purges:
-            raise ConfigurationError(f"{self._trigger!r} answered FIRE_AND_PURGE, but its class does not say `purges = True`; add that.")
+            raise ConfigurationError(
+                f"{self._trigger!r} answered FIRE_AND_PURGE, but its class does not say `purges = True`; add "
+                "that."
+            )
         if result is not PURGE:
             self._is_emitting = True  # what fails in a firing is not undone
             contents = self._contents.get(key, state_window)
             if self._listener is not None:
-                self._listener.window_fired(key, window, by, contents is not None or self._contents.contains(key, state_window))
+                self._listener.window_fired(
+                    key, window, by, contents is not None or self._contents.contains(key, state_window)
+                )
             if contents is not None:
                 self.emit_contents(key, window, state_window, contents)
             if self._listener is not None:
@@ -353,7 +427,8 @@ class WindowOperator:
         self._output.side(tag, value, window.max_timestamp(), window, self.current_key)
 
     def collect_expired(self, key: Any, window: Window) -> None:
-        """Collect a window that the watermark has passed, its timer and its trigger unasked: one restored under a shorter lateness.
+        """Collect a window that the watermark has passed, its timer and its trigger unasked: one restored
+        under a shorter lateness.
 
         Raises:
             UserCodeError: the trigger or the function has raised.
@@ -375,7 +450,9 @@ class WindowOperator:
         except Exception as error:
             raise UserCodeError.of(error, "collecting a window", key, window, None) from error
 
-    def _clear_all_state(self, key: Any, window: Window, state_window: Window, sessions: MergingWindowSet | None) -> None:
+    def _clear_all_state(
+        self, key: Any, window: Window, state_window: Window, sessions: MergingWindowSet | None
+    ) -> None:
         self._contents.clear(key, state_window)
         self._trigger.clear(window, self._context)
         self.forget(window)
@@ -434,9 +511,13 @@ class WindowOperator:
 
 
 class EvictingWindowOperator(WindowOperator):
-    """A window operator that keeps every element with its timestamp and thins them out at each firing (Flink: EvictingWindowOperator)."""
+    """A window operator that keeps every element with its timestamp and thins them out at each firing (Flink:
+    EvictingWindowOperator).
+    """
 
-    def emit_contents(self, key: Any, window: Window, state_window: Window, contents: list[TimestampedValue]) -> None:
+    def emit_contents(
+        self, key: Any, window: Window, state_window: Window, contents: list[TimestampedValue]
+    ) -> None:
         evictor, elements = self.config.evictor, list(contents)
         assert evictor is not None
         evictor.evict_before(elements, len(elements), window, self._context)
@@ -468,18 +549,32 @@ def window_operator(
         clock: processing time, moved by the caller.
         key_groups: the range of keys; all of them unless said.
         max_parallelism: number of key groups, fixed for the life of the state.
-        known_key_groups: the same range and number with key groups that are known already, shared with the caller.
+        known_key_groups: the same range and number with key groups that are known already, shared with the
+            caller.
         order_mode: whose order equal timers and merges have.
         make_backend: where state lives; see OperatorStorage.
         make_timer_queue: where timers live.
         listener: hears each step; None costs nothing.
-        on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error says `undone`; a failure in
-            a firing, merge or timer is never undone.
+        on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error
+            says `undone`; a failure in a firing, merge or timer is never undone.
         collected: the lineage's collected mark, in milliseconds; see WindowOperator.
     """
     index = known_key_groups
     if index is None:
-        index = KeyGroupIndex(config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism)
+        index = KeyGroupIndex(
+            config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism
+        )
     operator = WindowOperator if config.evictor is None else EvictingWindowOperator
     transaction = ElementTransaction(output, listener) if on_error == "quarantine" else None
-    return operator(config, output, clock, index, order_mode, make_backend, make_timer_queue, listener, transaction, collected)
+    return operator(
+        config,
+        output,
+        clock,
+        index,
+        order_mode,
+        make_backend,
+        make_timer_queue,
+        listener,
+        transaction,
+        collected,
+    )

@@ -1,4 +1,5 @@
-"""From a user's declarations to a WindowOperatorConfig: which state, which function, and what cannot go together.
+"""From a user's declarations to a WindowOperatorConfig: which state, which function, and what cannot go
+together.
 
 Flink's WindowOperatorBuilder and the checks of WindowedStream. It makes values; WindowOperator runs them.
 """
@@ -9,11 +10,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from windowing.assigners import GlobalWindows, MergingWindowAssigner, WindowAssigner
-from windowing.durations import milliseconds
-from windowing.errors import ConfigurationError, UnsupportedCombinationError
-from windowing.evictors import CountEvictor, Evictor
-from windowing.functions import (
+from slackwater.windowing.assigners import GlobalWindows, MergingWindowAssigner, WindowAssigner
+from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.errors import ConfigurationError, UnsupportedCombinationError
+from slackwater.windowing.evictors import CountEvictor, Evictor
+from slackwater.windowing.functions import (
     AggregateFunction,
     AllWindowFunction,
     CallableReduce,
@@ -23,11 +24,22 @@ from windowing.functions import (
     ReduceFunction,
     WindowFunction,
 )
-from windowing.key_types import BYTE, KeyType
-from windowing.runtime.window_functions import FoldAtFiring, InternalWindowFunction, IterableProcess, PassThrough, SingleValue
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.descriptors import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor, StateDescriptor
-from windowing.triggers import CountTrigger, PurgingTrigger, Trigger
+from slackwater.windowing.key_types import BYTE, KeyType
+from slackwater.windowing.runtime.window_functions import (
+    FoldAtFiring,
+    InternalWindowFunction,
+    IterableProcess,
+    PassThrough,
+    SingleValue,
+)
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from slackwater.windowing.triggers import CountTrigger, PurgingTrigger, Trigger
 
 CONTENTS = "window-contents"
 
@@ -44,7 +56,9 @@ class WindowOperatorBuilder:
         key_selector: element → key; None when the caller knows keys.
     """
 
-    def __init__(self, key_type: KeyType, assigner: WindowAssigner, key_selector: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self, key_type: KeyType, assigner: WindowAssigner, key_selector: Callable[[Any], Any] | None = None
+    ) -> None:
         _check_kind("The key type", key_type, KeyType)
         _check_kind("The assigner", assigner, WindowAssigner)
         self._key_type, self._assigner, self._key_selector = key_type, assigner, key_selector
@@ -56,14 +70,22 @@ class WindowOperatorBuilder:
 
     @classmethod
     def window_all(cls, assigner: WindowAssigner) -> WindowOperatorBuilder:
-        """Windows over all elements: one key, the byte 0, for everything (Flink: windowAll, NullByteKeySelector)."""
+        """Windows over all elements: one key, the byte 0, for everything (Flink: windowAll,
+        NullByteKeySelector).
+        """
         return cls(BYTE, assigner, _the_one_key)
 
     @classmethod
     def count_window(
-        cls, key_type: KeyType, size: int, slide: int | None = None, key_selector: Callable[[Any], Any] | None = None
+        cls,
+        key_type: KeyType,
+        size: int,
+        slide: int | None = None,
+        key_selector: Callable[[Any], Any] | None = None,
     ) -> WindowOperatorBuilder:
-        """Windows of `size` elements, or of the last `size` at every `slide` elements (Flink: KeyedStream.countWindow)."""
+        """Windows of `size` elements, or of the last `size` at every `slide` elements (Flink:
+        KeyedStream.countWindow).
+        """
         builder = cls(key_type, GlobalWindows.create(), key_selector)
         if slide is None:
             return builder.trigger(PurgingTrigger.of(CountTrigger.of(size)))
@@ -74,7 +96,8 @@ class WindowOperatorBuilder:
         _check_kind("The trigger", trigger, Trigger)
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge:
             raise UnsupportedCombinationError(
-                f"{type(self._assigner).__name__} merges windows, and {trigger!r} cannot merge; use a trigger that implements on_merge."
+                f"{type(self._assigner).__name__} merges windows, and {trigger!r} cannot merge; use a "
+                "trigger that implements on_merge."
             )
         self._trigger = trigger
         return self
@@ -107,12 +130,16 @@ class WindowOperatorBuilder:
         return self
 
     def reduce(
-        self, function: ReduceFunction | Callable[[Any, Any], Any], window_function: AnyWindowFunction | None = None
+        self,
+        function: ReduceFunction | Callable[[Any, Any], Any],
+        window_function: AnyWindowFunction | None = None,
     ) -> WindowOperatorConfig:
         """Fold elements as they come; a window function, if any, gets the one value."""
         if not isinstance(function, ReduceFunction):
             if not callable(function):
-                raise ConfigurationError(f"reduce needs a ReduceFunction or a callable of two values, got {function!r}.")
+                raise ConfigurationError(
+                    f"reduce needs a ReduceFunction or a callable of two values, got {function!r}."
+                )
             function = CallableReduce(function)
         _check_not_rich(function)
         inner = _inner("reduce", window_function)
@@ -121,7 +148,9 @@ class WindowOperatorBuilder:
         fold = function.function if isinstance(function, CallableReduce) else function.reduce
         return self._config(ReducingStateDescriptor(CONTENTS, fold), inner)
 
-    def aggregate(self, function: AggregateFunction, window_function: AnyWindowFunction | None = None) -> WindowOperatorConfig:
+    def aggregate(
+        self, function: AggregateFunction, window_function: AnyWindowFunction | None = None
+    ) -> WindowOperatorConfig:
         """Fold elements into an accumulator as they come; a window function, if any, gets the one result."""
         if not isinstance(function, AggregateFunction):
             raise ConfigurationError(f"aggregate needs an AggregateFunction, got {function!r}.")
@@ -134,7 +163,9 @@ class WindowOperatorBuilder:
     def process(self, function: ProcessWindowFunction | ProcessAllWindowFunction) -> WindowOperatorConfig:
         """Keep all elements and hand them to the function at each firing."""
         if not isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction):
-            raise ConfigurationError(f"process needs a ProcessWindowFunction or ProcessAllWindowFunction, got {function!r}.")
+            raise ConfigurationError(
+                f"process needs a ProcessWindowFunction or ProcessAllWindowFunction, got {function!r}."
+            )
         return self._config(ListStateDescriptor(CONTENTS), IterableProcess(function))
 
     def apply(self, function: WindowFunction | AllWindowFunction) -> WindowOperatorConfig:
@@ -173,12 +204,15 @@ def _inner(call: str, function: Any) -> InternalWindowFunction:
     if function is None:
         return PassThrough()
     if not isinstance(function, AnyWindowFunction):
-        raise ConfigurationError(f"{call} hands its value to a ProcessWindowFunction or WindowFunction, got {function!r}.")
+        raise ConfigurationError(
+            f"{call} hands its value to a ProcessWindowFunction or WindowFunction, got {function!r}."
+        )
     return SingleValue(IterableProcess(function))
 
 
 def _check_not_rich(function: object) -> None:
     if isinstance(function, Function):
         raise UnsupportedCombinationError(
-            f"{type(function).__name__} lives inside state and cannot be opened or have state of its own; use a window function for that."
+            f"{type(function).__name__} lives inside state and cannot be opened or have state of its own; "
+            "use a window function for that."
         )

@@ -1,4 +1,5 @@
-"""The Protocol of a state back end: five kinds of state, each by key and namespace, and what a snapshot needs to read and write them.
+"""The Protocol of a state back end: five kinds of state, each by key and namespace, and what a snapshot needs
+to read and write them.
 
 A namespace is a window, or None for state without one. Nothing here knows where values are kept.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from windowing.key_groups import KeyGroupRange
-from windowing.state.descriptors import StateDescriptor
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.state.descriptors import StateDescriptor
 
 
 class StateEntry(NamedTuple):
@@ -69,15 +70,21 @@ class InternalAppendingState(InternalState, Protocol):
         """
 
     def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
-        """`add` for each of these, of which none is None. Only list state has it, and aggregating state of a BulkAggregateFunction."""
+        """`add` for each of these, of which none is None. Only list state has it, and aggregating state of a
+        BulkAggregateFunction.
+        """
 
     def get(self, key: Any, namespace: Any) -> Any:
-        """The folded value, the aggregate's result, or the list itself (not to be changed); None when there is no entry."""
+        """The folded value, the aggregate's result, or the list itself (not to be changed); None when there
+        is no entry.
+        """
 
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        """Fold the sources' entries, left to right, and then with the target's; the sources are empty afterwards.
+        """Fold the sources' entries, left to right, and then with the target's; the sources are empty
+        afterwards.
 
-        The last call is f(target, sources) or f(sources, target), as the back end's order mode says. A list is target, then sources.
+        The last call is f(target, sources) or f(sources, target), as the back end's order mode says. A list
+        is target, then sources.
         """
 
 
@@ -104,7 +111,8 @@ class StateBackend(Protocol):
     """All keyed state of one operator. Closed once, by its owner."""
 
     def state(self, descriptor: StateDescriptor) -> Any:
-        """The internal state of the descriptor's kind and name: made at the first call, the same object at each later one.
+        """The internal state of the descriptor's kind and name: made at the first call, the same object at
+        each later one.
 
         Raises StateAccessError when the name is in use for another kind.
         """
@@ -116,6 +124,8 @@ class StateBackend(Protocol):
         """Every entry, or those of a range of key groups: state by state, in no particular order inside one."""
 
     def restore(self, entries: Iterable[StateEntry]) -> None:
-        """Put entries back. State that nobody has asked for yet is kept and counted, and handed over when it is asked for."""
+        """Put entries back. State that nobody has asked for yet is kept and counted, and handed over when it
+        is asked for.
+        """
 
     def close(self) -> None: ...

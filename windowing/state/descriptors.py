@@ -27,9 +27,11 @@ class StateDescriptor:
     """Root of all descriptors.
 
     Attributes:
-        name: unique among the states of an operator. A trigger's state and a function's per-window state share names: equal names are one
-            state (Flink does the same), different kinds under one name are refused.
-        sql_type: SQL type of a value, for tables that store the state in typed columns; None where there is none.
+        name: unique among the states of an operator. A trigger's state and a function's per-window state
+            share names: equal names are one state (Flink does the same), different kinds under one name are
+            refused.
+        sql_type: SQL type of a value, for tables that store the state in typed columns; None where there is
+            none.
         kind: "value", "list", "map", "reducing" or "aggregating".
     """
 

@@ -1,4 +1,5 @@
-"""What users hold: state of the operator's current key, in one namespace. Five kinds, each a thin view of a back end's state.
+"""What users hold: state of the operator's current key, in one namespace. Five kinds, each a thin view of a
+back end's state.
 
 A handle keeps nothing itself, so it may be kept by a function or thrown away after one call.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol
 
-from windowing.errors import StateMergeError
-from windowing.state.backend import (
+from slackwater.windowing.errors import StateMergeError
+from slackwater.windowing.state.backend import (
     InternalAggregatingState,
     InternalAppendingState,
     InternalListState,
@@ -138,7 +139,9 @@ class ReducingState:
 
 
 class AggregatingState(ReducingState):
-    """An accumulator of the current key: `add` feeds it, `get` is the aggregate's result, None when nothing was added."""
+    """An accumulator of the current key: `add` feeds it, `get` is the aggregate's result, None when nothing
+    was added.
+    """
 
     __slots__ = ()
 
@@ -158,9 +161,12 @@ def bind(state: InternalState, keys: KeyContext, namespace: Any) -> Any:
 
 
 def mergeable(state: InternalState) -> InternalAppendingState | InternalListState | InternalAggregatingState:
-    """`state` if windows can merge it: list, reducing and aggregating state. Raises StateMergeError for value and map state."""
+    """`state` if windows can merge it: list, reducing and aggregating state. Raises StateMergeError for value
+    and map state.
+    """
     if state.kind in ("value", "map"):
         raise StateMergeError(
-            f"State {state.descriptor.name!r} is {state.kind} state, which cannot merge; use reducing, aggregating or list state."
+            f"State {state.descriptor.name!r} is {state.kind} state, which cannot merge; use reducing, "
+            "aggregating or list state."
         )
     return state  # type: ignore[return-value]  # its kind says so

@@ -9,12 +9,12 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from windowing.errors import StateAccessError
-from windowing.functions import BulkAggregateFunction
-from windowing.key_groups import KeyGroupRange
-from windowing.order_modes import OrderMode
-from windowing.state.backend import InternalState, StateEntry
-from windowing.state.descriptors import (
+from slackwater.windowing.errors import StateAccessError
+from slackwater.windowing.functions import BulkAggregateFunction
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.state.backend import InternalState, StateEntry
+from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -22,7 +22,7 @@ from windowing.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.state.journal import UndoJournal
+from slackwater.windowing.state.journal import UndoJournal
 
 _ABSENT: Final = object()
 
@@ -185,7 +185,9 @@ class HeapMapState(_HeapState):
 class _HeapMergingState(_HeapState):
     """One folded value for each key and namespace."""
 
-    def __init__(self, descriptor: StateDescriptor, journal: UndoJournal | None, merges_target_first: bool) -> None:
+    def __init__(
+        self, descriptor: StateDescriptor, journal: UndoJournal | None, merges_target_first: bool
+    ) -> None:
         super().__init__(descriptor, journal)
         self._merges_target_first = merges_target_first
         self._merge: Callable[[Any, Any], Any] = lambda a, b: b
@@ -216,7 +218,9 @@ class HeapReducingState(_HeapMergingState):
 
     descriptor: ReducingStateDescriptor
 
-    def __init__(self, descriptor: ReducingStateDescriptor, journal: UndoJournal | None, merges_target_first: bool) -> None:
+    def __init__(
+        self, descriptor: ReducingStateDescriptor, journal: UndoJournal | None, merges_target_first: bool
+    ) -> None:
         super().__init__(descriptor, journal, merges_target_first)
         self._merge = descriptor.reduce
 
@@ -243,7 +247,9 @@ class HeapAggregatingState(_HeapMergingState):
 
     descriptor: AggregatingStateDescriptor
 
-    def __init__(self, descriptor: AggregatingStateDescriptor, journal: UndoJournal | None, merges_target_first: bool) -> None:
+    def __init__(
+        self, descriptor: AggregatingStateDescriptor, journal: UndoJournal | None, merges_target_first: bool
+    ) -> None:
         super().__init__(descriptor, journal, merges_target_first)
         self._merge = descriptor.aggregate.merge
         self._create = descriptor.aggregate.create_accumulator
@@ -279,7 +285,9 @@ class HeapAggregatingState(_HeapMergingState):
         rows = self.rows.get(namespace)
         accumulator = None if rows is None else rows.get(key)
         is_new = accumulator is None
-        accumulator = aggregate.accumulated(values) if is_new else aggregate.add_all(values, self._own(accumulator))
+        accumulator = (
+            aggregate.accumulated(values) if is_new else aggregate.add_all(values, self._own(accumulator))
+        )
         if rows is None or self._journal is not None:
             self.put_raw(key, namespace, accumulator)
         else:
@@ -304,7 +312,9 @@ class HeapStateBackend:
         journal: where to note how to undo each change; None for none.
     """
 
-    def __init__(self, key_group_of: Callable[[Any], int], order_mode: OrderMode, journal: UndoJournal | None = None) -> None:
+    def __init__(
+        self, key_group_of: Callable[[Any], int], order_mode: OrderMode, journal: UndoJournal | None = None
+    ) -> None:
         self._key_group_of = key_group_of
         self._merges_target_first = order_mode.merges_target_first
         self._journal = journal
@@ -314,7 +324,8 @@ class HeapStateBackend:
         known = self._states.get(descriptor.name)
         if known is not None and known.kind != descriptor.kind:
             raise StateAccessError(
-                f"State {descriptor.name!r} is {known.kind} state already and cannot be {descriptor.kind} state too; rename one."
+                f"State {descriptor.name!r} is {known.kind} state already and cannot be {descriptor.kind} "
+                "state too; rename one."
             )
         if known is None or type(known) is _RestoredState:
             made = self._make(descriptor)

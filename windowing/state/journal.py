@@ -10,7 +10,9 @@ from typing import Any
 
 
 class UndoJournal:
-    """Inverse calls in order of the changes. Between `begin` and `commit` or `undo` changes are noted, otherwise ignored."""
+    """Inverse calls in order of the changes. Between `begin` and `commit` or `undo` changes are noted,
+    otherwise ignored.
+    """
 
     def __init__(self) -> None:
         self._inverses: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []

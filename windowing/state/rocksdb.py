@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
 
-from windowing.errors import StateAccessError
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import KeyType
-from windowing.order_modes import OrderMode
-from windowing.state.backend import InternalState, StateEntry
-from windowing.state.descriptors import (
+from slackwater.windowing.errors import StateAccessError
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.state.backend import InternalState, StateEntry
+from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -22,10 +22,10 @@ from windowing.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.state.journal import UndoJournal
-from windowing.state.rocksdb_database import RocksDBDatabase
-from windowing.state.rocksdb_rows import RowLayout, key_group_start
-from windowing.state.rocksdb_states import (
+from slackwater.windowing.state.journal import UndoJournal
+from slackwater.windowing.state.rocksdb_database import RocksDBDatabase
+from slackwater.windowing.state.rocksdb_rows import RowLayout, key_group_start
+from slackwater.windowing.state.rocksdb_states import (
     ALL_KEY_GROUPS,
     RocksDBAggregatingState,
     RocksDBListState,
@@ -35,7 +35,7 @@ from windowing.state.rocksdb_states import (
     RocksDBValueState,
     Storage,
 )
-from windowing.state.serializers import PlainSerializer, value_serializer
+from slackwater.windowing.state.serializers import PlainSerializer, value_serializer
 
 
 class RocksDBStateBackend:
@@ -47,7 +47,8 @@ class RocksDBStateBackend:
         key_group_of: maps a key to its key group, e.g. a KeyGroupIndex's `__getitem__`.
         order_mode: decides the argument order of merges.
         journal: where to note how to undo each change; None for none.
-        pickles: whether values and windows that are no plain values may be pickled; without it they are refused.
+        pickles: whether values and windows that are no plain values may be pickled; without it they are
+            refused.
     """
 
     def __init__(
@@ -68,7 +69,8 @@ class RocksDBStateBackend:
         known = self._states.get(descriptor.name)
         if known is not None and known.kind != descriptor.kind:
             raise StateAccessError(
-                f"State {descriptor.name!r} is {known.kind} state already and cannot be {descriptor.kind} state too; rename one."
+                f"State {descriptor.name!r} is {known.kind} state already and cannot be {descriptor.kind} "
+                "state too; rename one."
             )
         if known is None or type(known.descriptor) is StateDescriptor:
             self._states[descriptor.name] = known = self._make(descriptor, known)
@@ -78,7 +80,11 @@ class RocksDBStateBackend:
         return iter(self._states.values())
 
     def entries(self, key_groups: KeyGroupRange | None = None) -> Iterator[StateEntry]:
-        bounds = ALL_KEY_GROUPS if key_groups is None else (key_group_start(key_groups.first), key_group_start(key_groups.last + 1))
+        bounds = (
+            ALL_KEY_GROUPS
+            if key_groups is None
+            else (key_group_start(key_groups.first), key_group_start(key_groups.last + 1))
+        )
         for name, state in self._states.items():
             for key_group, key, namespace, value in state.entries(*bounds):
                 yield StateEntry(name, state.kind, key_group, key, namespace, value)
@@ -117,4 +123,9 @@ class RocksDBStateBackend:
     def _storage(self, descriptor: StateDescriptor) -> Storage:
         name = descriptor.name
         values = value_serializer(name, descriptor.sql_type, self._pickles)
-        return Storage(self._database.column_family(f"state/{name}"), values, PlainSerializer(f"{name} (its keys)"), count())
+        return Storage(
+            self._database.column_family(f"state/{name}"),
+            values,
+            PlainSerializer(f"{name} (its keys)"),
+            count(),
+        )

@@ -1,6 +1,7 @@
 """RocksDB: one directory of one task attempt, with column families of sorted rows, bytes → bytes.
 
-The only file that knows rocksdict. Working memory, never a durable store: no write-ahead log, and nothing survives `close`.
+The only file that knows rocksdict. Working memory, never a durable store: no write-ahead log, and nothing
+survives `close`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
-from windowing.errors import ConfigurationError, StateStorageError
+from slackwater.windowing.errors import ConfigurationError, StateStorageError
 
 try:
     import rocksdict
 except ImportError as error:  # pragma: no cover - the test environment has it
-    raise ConfigurationError("State in RocksDB needs the package rocksdict: install slackwater[spark], or keep state in memory.") from error
+    raise ConfigurationError(
+        "State in RocksDB needs the package rocksdict: install slackwater[spark], or keep state in memory."
+    ) from error
 
 Row = tuple[bytes, bytes]
 
@@ -35,12 +38,17 @@ _ABSENT: Final = object()
 class ColumnFamily:
     """Rows in the unsigned order of their keys. Made by `RocksDBDatabase.column_family`.
 
-    Writes wait in a dictionary, which reads look into first, and go to RocksDB in sorted batches; with the first one the column family
-    is created.
+    Writes wait in a dictionary, which reads look into first, and go to RocksDB in sorted batches; with the
+    first one the column family is created.
     """
 
     def __init__(self, database: Any, name: str, options: Any, write_options: Any) -> None:
-        self._database, self._name, self._options, self._write_options = database, name, options, write_options
+        self._database, self._name, self._options, self._write_options = (
+            database,
+            name,
+            options,
+            write_options,
+        )
         self._rows: Any = None
         self._handle: Any = None
         self._read: Callable[[bytes], Any] = _nothing
@@ -63,7 +71,9 @@ class ColumnFamily:
             self.flush()
 
     def first(self, start: bytes, end: bytes, limit: int) -> list[Row]:
-        """The first `limit` rows of [start, end). Whoever knows where live rows begin says so: deleted ones are slow to pass."""
+        """The first `limit` rows of [start, end). Whoever knows where live rows begin says so: deleted ones
+        are slow to pass.
+        """
         self.flush()
         if self._rows is None:
             return []
@@ -77,7 +87,9 @@ class ColumnFamily:
         return rows
 
     def scan(self, start: bytes, end: bytes) -> Iterator[Row]:
-        """Every row of [start, end). Holds nothing open between rows; rows that change meanwhile may come as old or as new."""
+        """Every row of [start, end). Holds nothing open between rows; rows that change meanwhile may come as
+        old or as new.
+        """
         while True:
             rows = self.first(start, end, _ROWS_AT_ONCE)
             yield from rows
@@ -103,7 +115,9 @@ class ColumnFamily:
         try:
             self._database.write(batch, self._write_options)
         except Exception as error:
-            raise StateStorageError(f"RocksDB could not write {len(pending)} rows: {error}. Is the disk full?") from error
+            raise StateStorageError(
+                f"RocksDB could not write {len(pending)} rows: {error}. Is the disk full?"
+            ) from error
         pending.clear()
 
     def close(self) -> None:
@@ -120,15 +134,17 @@ class ColumnFamily:
 
 
 class RocksDBDatabase:
-    """One open RocksDB in a directory of its own. Open it inside the task and close it there: it must not cross a fork.
+    """One open RocksDB in a directory of its own. Open it inside the task and close it there: it must not
+    cross a fork.
 
-    While any is open, the process's RocksDB threads run; closing the last one ends them, also for anybody else in the process who uses
-    RocksDB.
+    While any is open, the process's RocksDB threads run; closing the last one ends them, also for anybody
+    else in the process who uses RocksDB.
 
     Args:
-        parent: folder on a local disk, made when it is not there. The directory gets a unique name in it. What killed processes
-            left there is deleted first.
-        memory_mb: of block cache and write buffers together; indices and filters come on top, about 2 bytes a row.
+        parent: folder on a local disk, made when it is not there. The directory gets a unique name in it.
+            What killed processes left there is deleted first.
+        memory_mb: of block cache and write buffers together; indices and filters come on top, about 2 bytes a
+            row.
 
     Attributes:
         path: the directory.
@@ -150,7 +166,9 @@ class RocksDBDatabase:
             _sweep(parent)
             self.path, self._owner = _own_directory(parent)
         except OSError as error:
-            raise StateStorageError(f"No directory for RocksDB can be made in {parent}: {error}.", path=parent) from error
+            raise StateStorageError(
+                f"No directory for RocksDB can be made in {parent}: {error}.", path=parent
+            ) from error
         with self._opening:
             self._open.add(self)
         self._cache = rocksdict.Cache(memory_mb * _MB // 2)
@@ -161,13 +179,19 @@ class RocksDBDatabase:
         except Exception as error:
             self._database = None
             self.close()
-            raise StateStorageError(f"RocksDB cannot be opened in {self.path}: {error}", path=self.path) from error
+            raise StateStorageError(
+                f"RocksDB cannot be opened in {self.path}: {error}", path=self.path
+            ) from error
 
     def column_family(self, name: str) -> ColumnFamily:
         """A new, empty column family. Raises StateStorageError when the name is taken."""
         if name in self._families:
-            raise StateStorageError(f"The column family {name!r} of {self.path} is in use; open a database for each operator.")
-        self._families[name] = family = ColumnFamily(self._database, name, self._options(), self._write_options)
+            raise StateStorageError(
+                f"The column family {name!r} of {self.path} is in use; open a database for each operator."
+            )
+        self._families[name] = family = ColumnFamily(
+            self._database, name, self._options(), self._write_options
+        )
         return family
 
     def close(self) -> None:
@@ -191,11 +215,15 @@ class RocksDBDatabase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _options(self) -> Any:
-        """The options of the database and of each column family; raw mode keeps keys in the order of their bytes."""
+        """The options of the database and of each column family; raw mode keeps keys in the order of their
+        bytes.
+        """
         table = rocksdict.BlockBasedOptions()
         table.set_block_cache(self._cache)
         table.set_bloom_filter(10, False)
@@ -206,8 +234,12 @@ class RocksDBDatabase:
         options.set_db_write_buffer_size(self._memory_mb * _MB // 2)
         options.set_write_buffer_size(self._memory_mb * _MB // 8)
         options.set_memtable_prefix_bloom_ratio(0.1)
-        options.set_memtable_whole_key_filtering(True)  # a new window begins with a look-up that finds nothing
-        options.add_compact_on_deletion_collector_factory(4096, 2048, 0.5)  # what has fired is deleted, and slow to pass
+        options.set_memtable_whole_key_filtering(
+            True
+        )  # a new window begins with a look-up that finds nothing
+        options.add_compact_on_deletion_collector_factory(
+            4096, 2048, 0.5
+        )  # what has fired is deleted, and slow to pass
         options.set_max_background_jobs(2)
         options.set_stats_dump_period_sec(0)  # these two would keep a thread of their own
         options.set_stats_persist_period_sec(0)
@@ -220,7 +252,9 @@ def _nothing(key: bytes) -> None:
 
 
 def _own_directory(parent: Path) -> tuple[Path, int]:
-    """A new directory, and the descriptor that holds the lock on its owner file for as long as the process lives."""
+    """A new directory, and the descriptor that holds the lock on its owner file for as long as the process
+    lives.
+    """
     path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     # Locked before it has its name: a sweep of another process can never find it unlocked.
     descriptor, unnamed = tempfile.mkstemp(dir=path)
@@ -247,7 +281,9 @@ def _sweep(parent: Path) -> None:
 
 
 def _end_threads() -> None:
-    """RocksDB keeps its flush and compaction threads for the life of a process; opening a database starts them again."""
+    """RocksDB keeps its flush and compaction threads for the life of a process; opening a database starts
+    them again.
+    """
     environment = rocksdict.Env()
     environment.set_low_priority_background_threads(0)
     environment.set_high_priority_background_threads(0)

@@ -1,18 +1,20 @@
-"""Keys of the rows that state and timers have in RocksDB: every layout is laid out here, once. Numbers are big-endian.
+"""Keys of the rows that state and timers have in RocksDB: every layout is laid out here, once. Numbers are
+big-endian.
 
 Bytes only; who stores them is another file's business.
 
 | what | bytes |
 |---|---|
 | key group | 2, unsigned |
-| key | as Flink's serializer of its type writes it (windowing.key_types); none is the beginning of another |
+| key | as Flink's serializer of its type writes it (slackwater.windowing.key_types); none is the beginning of another |
 | namespace | 00 for none; 01, start and end (8 each) for a TimeWindow; 02 for the GlobalWindow; 03 and a plain value for a user's window |
 | row of state | key group, key, namespace; then 4 bytes of chunk number (list state) or a plain value (map state) |
 | row of a timer | key group, timestamp (8, sign bit flipped), key, window as Flink writes it: none, 16 bytes, or 00 for the GlobalWindow |
 | … of a user's window | what its `serialize` gives, then a plain value padded to 17 bytes, then that one's length in 4 |
 
-So a key group's rows stand together, its timers by timestamp, serialized key and window, which is the order in which Flink fires them.
-A window of the user's is a plain value when it is a named tuple; any other needs pickles, and equal windows must then pickle alike.
+So a key group's rows stand together, its timers by timestamp, serialized key and window, which is the order
+in which Flink fires them. A window of the user's is a plain value when it is a named tuple; any other needs
+pickles, and equal windows must then pickle alike.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any, NamedTuple
 
-from windowing.errors import KeyTypeError
-from windowing.key_groups import MAX_KEY_GROUPS
-from windowing.key_types import KeyType, TupleKey
-from windowing.state.serializers import PlainSerializer, ordered_long, read_ordered_long
-from windowing.windows import GLOBAL_WINDOW, TimeWindow
+from slackwater.windowing.errors import KeyTypeError
+from slackwater.windowing.key_groups import MAX_KEY_GROUPS
+from slackwater.windowing.key_types import KeyType, TupleKey
+from slackwater.windowing.state.serializers import PlainSerializer, ordered_long, read_ordered_long
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 ReadKey = Callable[[bytes, int], tuple[Any, int]]
 
@@ -57,7 +59,9 @@ class RowLayout:
         windows: writes and reads windows of the user's.
     """
 
-    def __init__(self, key_type: KeyType, key_group_of: Callable[[Any], int], windows: PlainSerializer) -> None:
+    def __init__(
+        self, key_type: KeyType, key_group_of: Callable[[Any], int], windows: PlainSerializer
+    ) -> None:
         self._serialize_key, self._read_key = key_type.serialize, key_reader(key_type)
         self._key_group_of, self._windows = key_group_of, windows
 
@@ -127,11 +131,16 @@ _KEY_GROUPS = [key_group_start(key_group) for key_group in range(MAX_KEY_GROUPS)
 
 
 def key_reader(key_type: KeyType) -> ReadKey:
-    """(bytes, at) → the key whose serialized bytes begin at `at`, and where they end. Raises KeyTypeError for a type that is not ours."""
+    """(bytes, at) → the key whose serialized bytes begin at `at`, and where they end. Raises KeyTypeError for
+    a type that is not ours.
+    """
     if isinstance(key_type, TupleKey):
         return _tuple_reader([key_reader(field) for field in key_type.fields])
     if key_type.name not in _READERS:
-        raise KeyTypeError(f"Keys of type {key_type.name!r} cannot be read back from RocksDB; there are {', '.join(_READERS)} and tuples.")
+        raise KeyTypeError(
+            f"Keys of type {key_type.name!r} cannot be read back from RocksDB; there are "
+            f"{', '.join(_READERS)} and tuples."
+        )
     return _READERS[key_type.name]
 
 

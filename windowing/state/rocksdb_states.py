@@ -1,6 +1,7 @@
 """The five kinds of state in RocksDB: a row for each key and namespace, or several for a long list or a map.
 
-Values are kept as bytes, so whoever reads one owns a copy. With a journal each change notes how to undo it. Keys of rows: rocksdb_rows.py.
+Values are kept as bytes, so whoever reads one owns a copy. With a journal each change notes how to undo it.
+Keys of rows: rocksdb_rows.py.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from windowing.functions import BulkAggregateFunction
-from windowing.key_groups import MAX_KEY_GROUPS
-from windowing.state.descriptors import (
+from slackwater.windowing.functions import BulkAggregateFunction
+from slackwater.windowing.key_groups import MAX_KEY_GROUPS
+from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -18,10 +19,10 @@ from windowing.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.state.journal import UndoJournal
-from windowing.state.rocksdb_database import ColumnFamily
-from windowing.state.rocksdb_rows import RowLayout, end_of, key_group_start
-from windowing.state.serializers import PlainSerializer, identity
+from slackwater.windowing.state.journal import UndoJournal
+from slackwater.windowing.state.rocksdb_database import ColumnFamily
+from slackwater.windowing.state.rocksdb_rows import RowLayout, end_of, key_group_start
+from slackwater.windowing.state.serializers import PlainSerializer, identity
 
 _CHUNK_BYTES: Final = 4096
 _NUMBER_BYTES: Final = 4
@@ -48,7 +49,14 @@ class Storage(NamedTuple):
 class RocksDBState:
     """Rows of one named state; by itself, those of a snapshot whose state nobody has asked for yet."""
 
-    def __init__(self, descriptor: StateDescriptor, kind: str, storage: Storage, layout: RowLayout, journal: UndoJournal | None) -> None:
+    def __init__(
+        self,
+        descriptor: StateDescriptor,
+        kind: str,
+        storage: Storage,
+        layout: RowLayout,
+        journal: UndoJournal | None,
+    ) -> None:
         self.descriptor: Any = descriptor
         self.kind = kind
         self.storage = storage
@@ -125,7 +133,8 @@ class RocksDBValueState(RocksDBState):
 
 
 class RocksDBListState(RocksDBState):
-    """Flink: RocksDBListState. The row holds the number of full chunks (4 bytes) and the last elements; earlier chunks follow it.
+    """Flink: RocksDBListState. The row holds the number of full chunks (4 bytes) and the last elements;
+    earlier chunks follow it.
 
     So an element is added by rewriting a few kilobytes at most, however long the list.
     """
@@ -204,9 +213,11 @@ class RocksDBListState(RocksDBState):
 
 
 class RocksDBMapState(RocksDBState):
-    """Flink: RocksDBMapState. A row an entry: ordinal of its insertion (8 bytes), its key unless the row says it, its value.
+    """Flink: RocksDBMapState. A row an entry: ordinal of its insertion (8 bytes), its key unless the row says
+    it, its value.
 
-    Unlike Flink's, it iterates in order of insertion, as the heap's does, so that results do not depend on where state lives.
+    Unlike Flink's, it iterates in order of insertion, as the heap's does, so that results do not depend on
+    where state lives.
     """
 
     descriptor: MapStateDescriptor
@@ -251,7 +262,9 @@ class RocksDBMapState(RocksDBState):
         row = self._row(key, namespace) + known
         stored = self.rows.get(row)
         if stored is None:
-            head = next(self._ordinals).to_bytes(_ORDINAL_BYTES, "big") + (_SAME_KEY if known == plain else plain)
+            head = next(self._ordinals).to_bytes(_ORDINAL_BYTES, "big") + (
+                _SAME_KEY if known == plain else plain
+            )
         else:  # the entry keeps its place and, as in a dictionary, its first key
             head = stored[: self._value_at(stored)]
         self._write(row, head + self.values.dumps(value))

@@ -1,6 +1,8 @@
-"""Bytes of values: every value is one tag byte and what the tag says, so values can follow each other and are read back one by one.
+"""Bytes of values: every value is one tag byte and what the tag says, so values can follow each other and are
+read back one by one.
 
-The layout stands in the table below and nowhere else; where the bytes are kept is another file's business. Numbers are big-endian.
+The layout stands in the table below and nowhere else; where the bytes are kept is another file's business.
+Numbers are big-endian.
 
 | tag | value | bytes after the tag |
 |---|---|---|
@@ -21,7 +23,8 @@ The layout stands in the table below and nowhere else; where the bytes are kept 
 | 10 | named tuple | number of its type in this serializer (2 bytes), each field |
 | ff | anything else, pickled | length, the pickle |
 
-A length or number is 1 byte, or ff and 4 bytes from 255 on. `ordered_long` is the one layout whose order matters by itself.
+A length or number is 1 byte, or ff and 4 bytes from 255 on. `ordered_long` is the one layout whose order
+matters by itself.
 """
 
 from __future__ import annotations
@@ -34,9 +37,9 @@ from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from windowing.errors import StateSerializationError
-from windowing.java import LONG_MAX, LONG_MIN
-from windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+from slackwater.windowing.errors import StateSerializationError
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -51,7 +54,22 @@ _WINDOW = struct.Struct(">qq")
 _ORDINAL = struct.Struct(">I")
 _MOMENT = struct.Struct(">qB")
 
-_NONE, _FALSE, _TRUE, _INT, _LONG_INT, _FLOAT, _STR, _BYTES, _TUPLE, _LIST, _DICT, _DATE, _DATETIME, _DECIMAL = range(14)
+(
+    _NONE,
+    _FALSE,
+    _TRUE,
+    _INT,
+    _LONG_INT,
+    _FLOAT,
+    _STR,
+    _BYTES,
+    _TUPLE,
+    _LIST,
+    _DICT,
+    _DATE,
+    _DATETIME,
+    _DECIMAL,
+) = range(14)
 _TIME_WINDOW, _GLOBAL_WINDOW, _NAMED_TUPLE, _PICKLE = 14, 15, 16, 255
 
 _ONE_BYTE: Final = 255
@@ -60,7 +78,9 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def ordered_long(number: int) -> bytes:
-    """A signed 64-bit integer as 8 bytes whose unsigned order is that of the numbers: big-endian, the sign bit flipped."""
+    """A signed 64-bit integer as 8 bytes whose unsigned order is that of the numbers: big-endian, the sign
+    bit flipped.
+    """
     return _UNSIGNED_LONG.pack(number + 2**63)
 
 
@@ -72,12 +92,14 @@ def read_ordered_long(data: bytes, at: int) -> int:
 class PlainSerializer:
     """Plain values of any type in the table, nested as they like.
 
-    Exact types only: what is read back has the type that was written. Named tuples are known by a number that this object gives out, so
-    bytes are read by the serializer that wrote them, or by one that has met the same types in the same order.
+    Exact types only: what is read back has the type that was written. Named tuples are known by a number that
+    this object gives out, so bytes are read by the serializer that wrote them, or by one that has met the
+    same types in the same order.
 
     Args:
         state_name: whose values they are, for errors.
-        pickles: whether other objects may be pickled. A pickle is code, so nobody but the writer may hold the bytes.
+        pickles: whether other objects may be pickled. A pickle is code, so nobody but the writer may hold the
+            bytes.
     """
 
     def __init__(self, state_name: str, pickles: bool = False) -> None:
@@ -132,7 +154,8 @@ class PlainSerializer:
             pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
             return _head(_PICKLE, len(pickled)) + pickled
         raise StateSerializationError(
-            f"State {self._state_name!r} was given a {kind.__module__}.{kind.__qualname__}, which has no bytes in RocksDB: {value!r:.100}. "
+            f"State {self._state_name!r} was given a {kind.__module__}.{kind.__qualname__}, which has no "
+            f"bytes in RocksDB: {value!r:.100}. "
             "Keep plain values or named tuples, keep state in memory, or allow pickles.",
             state_name=self._state_name,
             type_name=kind.__qualname__,
@@ -140,11 +163,15 @@ class PlainSerializer:
 
     def _write_tuple(self, values: tuple[Any, ...]) -> bytes:
         get, other = self._writers.get, self._write_other
-        return b"".join([_head(_TUPLE, len(values)), *[(get(type(value)) or other)(value) for value in values]])
+        return b"".join(
+            [_head(_TUPLE, len(values)), *[(get(type(value)) or other)(value) for value in values]]
+        )
 
     def _write_list(self, values: list[Any]) -> bytes:
         get, other = self._writers.get, self._write_other
-        return b"".join([_head(_LIST, len(values)), *[(get(type(value)) or other)(value) for value in values]])
+        return b"".join(
+            [_head(_LIST, len(values)), *[(get(type(value)) or other)(value) for value in values]]
+        )
 
     def _write_dict(self, value: dict[Any, Any]) -> bytes:
         parts = [_head(_DICT, len(value))]
@@ -192,7 +219,13 @@ class PlainSerializer:
     def _read_datetime(self, data: bytes, at: int) -> tuple[datetime, int]:
         moment, fold = _MOMENT.unpack_from(data, at)
         named, end = self.read(data, at + _MOMENT.size)
-        zone = None if named is None else ZoneInfo(named) if type(named) is str else timezone(named * _MICROSECOND)
+        zone = (
+            None
+            if named is None
+            else ZoneInfo(named)
+            if type(named) is str
+            else timezone(named * _MICROSECOND)
+        )
         return (_EPOCH + moment * _MICROSECOND).replace(fold=fold, tzinfo=zone), end
 
     def _read_pickle(self, data: bytes, at: int) -> tuple[Any, int]:
@@ -201,7 +234,9 @@ class PlainSerializer:
 
 
 class DeclaredSerializer(PlainSerializer):
-    """Values of a declared SQL type, written without a look at the type's tag; any other value as a plain one."""
+    """Values of a declared SQL type, written without a look at the type's tag; any other value as a plain
+    one.
+    """
 
     def __init__(self, state_name: str, python_type: type, write: Write, pickles: bool = False) -> None:
         super().__init__(state_name, pickles)
@@ -212,13 +247,20 @@ class DeclaredSerializer(PlainSerializer):
 
 
 def value_serializer(state_name: str, sql_type: str | None, pickles: bool = False) -> PlainSerializer:
-    """The serializer of a state's values: that of its SQL type where there is one (Spark's names), the plain one otherwise."""
+    """The serializer of a state's values: that of its SQL type where there is one (Spark's names), the plain
+    one otherwise.
+    """
     declared = _BY_SQL_TYPE.get((sql_type or "").partition("(")[0].strip().lower())
-    return PlainSerializer(state_name, pickles) if declared is None else DeclaredSerializer(state_name, *declared, pickles)
+    return (
+        PlainSerializer(state_name, pickles)
+        if declared is None
+        else DeclaredSerializer(state_name, *declared, pickles)
+    )
 
 
 def identity(value: Any) -> Any:
-    """A plain value whose bytes are equal for all values that Python takes for one dictionary key: 1, 1.0, True and Decimal(1) are one.
+    """A plain value whose bytes are equal for all values that Python takes for one dictionary key: 1, 1.0,
+    True and Decimal(1) are one.
 
     Raises TypeError for what cannot be a dictionary key.
     """

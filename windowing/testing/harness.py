@@ -1,4 +1,5 @@
-"""Drives the parallel operators of one run by hand: elements by key group, watermark and clock to all, and everything they do recorded.
+"""Drives the parallel operators of one run by hand: elements by key group, watermark and clock to all, and
+everything they do recorded.
 
 Flink's KeyedOneInputStreamOperatorTestHarness. It decides nothing about windows.
 """
@@ -7,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowing.errors import ConfigurationError, WindowingError
-from windowing.key_groups import KeyGroupRange, key_group_of, operator_index
-from windowing.runtime.internal_timer_service import InternalTimerService
-from windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
-from windowing.runtime.window_operator import WindowOperator
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.testing.recorder import ReadableOutput, Record, Recorder
-from windowing.testing.snapshot import HarnessSnapshot
-from windowing.testing.subject import Runtime, Subject
+from slackwater.windowing.errors import ConfigurationError, WindowingError
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of, operator_index
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
+from slackwater.windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
+from slackwater.windowing.runtime.window_operator import WindowOperator
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.testing.recorder import ReadableOutput, Record, Recorder
+from slackwater.windowing.testing.snapshot import HarnessSnapshot
+from slackwater.windowing.testing.subject import Runtime, Subject
 
 
 class OperatorStoppedError(WindowingError):
@@ -32,7 +33,8 @@ class OperatorHarness(ReadableOutput):
         runtime: what to run it on: clock, key groups, order of timers, state back end.
         parallelism: number of subtasks; each owns a range of key groups.
         restore: what an earlier harness left; its parallelism may have been another.
-        restores_watermark: whether the watermark is part of that. Not so in Flink, where all is on time until the next watermark.
+        restores_watermark: whether the watermark is part of that. Not so in Flink, where all is on time until
+            the next watermark.
         clock_ms: the clock's first reading; that of the snapshot unless given, and 0 without one.
 
     Raises:
@@ -53,7 +55,8 @@ class OperatorHarness(ReadableOutput):
         self._subject, self._max_parallelism = subject, runtime.max_parallelism
         if restore is not None and restore.max_parallelism != runtime.max_parallelism:
             raise ConfigurationError(
-                f"The snapshot has {restore.max_parallelism} key groups, the runtime {runtime.max_parallelism}; their number never changes."
+                f"The snapshot has {restore.max_parallelism} key groups, the runtime "
+                f"{runtime.max_parallelism}; their number never changes."
             )
         if clock_ms is None:
             clock_ms = 0 if restore is None else restore.clock
@@ -74,14 +77,20 @@ class OperatorHarness(ReadableOutput):
                 operator.initialize_watermark(restore.watermark)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """One element, to the subtask that owns its key. `timestamp` in milliseconds, None for an element without one."""
+        """One element, to the subtask that owns its key. `timestamp` in milliseconds, None for an element
+        without one.
+        """
         self._check_open()
         self._subject.key_type.check(key)
         group = key_group_of(key, self._subject.key_type, self._max_parallelism)
-        self._operators[operator_index(group, len(self._operators), self._max_parallelism)].process_element(key, value, timestamp)
+        self._operators[operator_index(group, len(self._operators), self._max_parallelism)].process_element(
+            key, value, timestamp
+        )
 
     def process_record(self, value: Any, timestamp: int | None) -> None:
-        """`process_element` with the key that the config's key selector gives; what the selector raises comes as it is."""
+        """`process_element` with the key that the config's key selector gives; what the selector raises comes
+        as it is.
+        """
         selector = self._subject.key_selector if isinstance(self._subject, WindowOperatorConfig) else None
         if selector is None:
             raise ConfigurationError("There is no key selector; give process_element the key.")
@@ -90,11 +99,14 @@ class OperatorHarness(ReadableOutput):
     def process_watermark(self, timestamp: int) -> None:
         """Advance event time in every subtask; the watermark is recorded after the rows that it caused.
 
-        Raises ConfigurationError when it would go back, which nothing upstream of a real operator lets happen.
+        Raises ConfigurationError when it would go back, which nothing upstream of a real operator lets
+        happen.
         """
         self._check_open()
         if timestamp < self.current_watermark:
-            raise ConfigurationError(f"The watermark cannot go back from {self.current_watermark} to {timestamp}.")
+            raise ConfigurationError(
+                f"The watermark cannot go back from {self.current_watermark} to {timestamp}."
+            )
         for operator in self._operators:
             operator.process_watermark(timestamp)
         self._recorder.watermark(timestamp)
@@ -112,7 +124,11 @@ class OperatorHarness(ReadableOutput):
     @property
     def late_records_dropped(self) -> int:
         """Flink's numLateRecordsDropped, over all subtasks of this run."""
-        return sum(operator.late_records_dropped for operator in self._operators if isinstance(operator, WindowOperator))
+        return sum(
+            operator.late_records_dropped
+            for operator in self._operators
+            if isinstance(operator, WindowOperator)
+        )
 
     @property
     def current_watermark(self) -> int:
@@ -134,7 +150,9 @@ class OperatorHarness(ReadableOutput):
 
     @property
     def state_entries(self) -> dict[str, int]:
-        """How many entries each state has; states without any are left out. An empty dict and no timers: nothing has leaked."""
+        """How many entries each state has; states without any are left out. An empty dict and no timers:
+        nothing has leaked.
+        """
         counts: dict[str, int] = {}
         for operator in self._operators:
             for entry in operator.backend.entries():
@@ -144,7 +162,10 @@ class OperatorHarness(ReadableOutput):
     def snapshot(self) -> HarnessSnapshot:
         """What the operators remember. Nothing is flushed, and the harness can go on."""
         self._check_open()
-        parts = [take_snapshot(operator, owned) for operator, owned in zip(self._operators, self._ranges, strict=True)]
+        parts = [
+            take_snapshot(operator, owned)
+            for operator, owned in zip(self._operators, self._ranges, strict=True)
+        ]
         return HarnessSnapshot.of(parts, self.current_processing_time, self._max_parallelism)
 
     def close(self) -> None:
@@ -160,4 +181,6 @@ class OperatorHarness(ReadableOutput):
 
     def _check_open(self) -> None:
         if not self._is_open:
-            raise OperatorStoppedError("This harness is closed; start another one, from what `snapshot` gave before.")
+            raise OperatorStoppedError(
+                "This harness is closed; start another one, from what `snapshot` gave before."
+            )

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from windowing.windows import Window
+from slackwater.windowing.windows import Window
 
 
 class Pane(NamedTuple):
-    """A row of a fired window; its timestamp is the window's last instant. Equals `(key, (start, end), value)`."""
+    """A row of a fired window; its timestamp is the window's last instant. Equals `(key, (start, end),
+    value)`.
+    """
 
     key: Any
     window: Window
@@ -77,7 +79,9 @@ class ReadableOutput:
 
     def side_output(self, tag: str) -> list[Any]:
         """Values of the side output `tag`, in order."""
-        return [record.value for record in self.output if isinstance(record, SideOutput) and record.tag == tag]
+        return [
+            record.value for record in self.output if isinstance(record, SideOutput) and record.tag == tag
+        ]
 
 
 class Recorder:

@@ -1,4 +1,5 @@
-"""Runs that follow each other, as scheduled ones do: each starts from what the last one parked, and a crashed one has never been.
+"""Runs that follow each other, as scheduled ones do: each starts from what the last one parked, and a crashed
+one has never been.
 
 Knows harnesses and snapshots only; where production keeps snapshots is not its business.
 """
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from windowing.testing.harness import OperatorHarness
-from windowing.testing.recorder import ReadableOutput, Record
-from windowing.testing.snapshot import HarnessSnapshot
-from windowing.testing.subject import Runtime, Subject
+from slackwater.windowing.testing.harness import OperatorHarness
+from slackwater.windowing.testing.recorder import ReadableOutput, Record
+from slackwater.windowing.testing.snapshot import HarnessSnapshot
+from slackwater.windowing.testing.subject import Runtime, Subject
 
 
 class Run(OperatorHarness):
@@ -51,10 +52,13 @@ class RunSequence(ReadableOutput):
         return list(self._records)
 
     @contextmanager
-    def run(self, *, parallelism: int = 1, restores_watermark: bool = True, clock_ms: int | None = None) -> Iterator[Run]:
+    def run(
+        self, *, parallelism: int = 1, restores_watermark: bool = True, clock_ms: int | None = None
+    ) -> Iterator[Run]:
         """One run, restored from the last finished one. At the end of the block it parks; nothing is flushed.
 
-        If the block calls `crash` or raises, the run has never been: its output and state are dropped, and the next one starts as it did.
+        If the block calls `crash` or raises, the run has never been: its output and state are dropped, and
+        the next one starts as it did.
 
         Args:
             parallelism: of this run; another number than last time rescales.

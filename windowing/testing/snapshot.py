@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from windowing.runtime.operator_snapshot import OperatorSnapshot
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,11 @@ class HarnessSnapshot:
 
     def state(self) -> list[tuple[str, Any, Any, Any]]:
         """Every entry as (state name, key, window or None, value), in no particular order."""
-        return [(entry.state_name, entry.key, entry.namespace, entry.value) for part in self.parts() for entry in part.entries]
+        return [
+            (entry.state_name, entry.key, entry.namespace, entry.value)
+            for part in self.parts()
+            for entry in part.entries
+        ]
 
     def event_timers(self) -> list[tuple[int, Any, Any]]:
         """Every event timer as (timestamp, key, window or None), by key group."""

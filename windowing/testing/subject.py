@@ -9,19 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from windowing.errors import ConfigurationError
-from windowing.functions import KeyedProcessFunction
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import KeyType
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import ProcessingTimeService, ReplayProcessingTimeService
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from windowing.runtime.operator_output import OperatorOutput
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.window_operator import window_operator
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.backend import StateBackend
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.functions import KeyedProcessFunction
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import ProcessingTimeService, ReplayProcessingTimeService
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_output import OperatorOutput
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.window_operator import window_operator
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.backend import StateBackend
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,10 @@ class DrivenOperator(Protocol):
 class ManualClock(ProcessingTimeService, Protocol):
     """A clock that a test moves. Two rules of when a timer for t is due:
 
-    ReplayProcessingTimeService: at t + 1 ms, the clock stopping there on its way, as in a replay. A live Flink job has the same rule.
-    HarnessProcessingTimeService: at t, the clock standing where it was moved to, as in Flink's own test harness.
+    ReplayProcessingTimeService: at t + 1 ms, the clock stopping there on its way, as in a replay. A live
+    Flink job has the same rule.
+    HarnessProcessingTimeService: at t, the clock standing where it was moved to, as in Flink's own test
+    harness.
     """
 
     def advance_to(self, timestamp: int) -> None:
@@ -88,7 +90,12 @@ class Runtime:
     on_error: Literal["fail", "quarantine"] = "fail"
 
     def operator(
-        self, subject: Subject, output: OperatorOutput, clock: ManualClock, storage: OperatorStorage, owned: KeyGroupRange
+        self,
+        subject: Subject,
+        output: OperatorOutput,
+        clock: ManualClock,
+        storage: OperatorStorage,
+        owned: KeyGroupRange,
     ) -> DrivenOperator:
         """An operator of the key groups `owned`, new and unopened."""
         match subject:
@@ -119,5 +126,6 @@ class Runtime:
                 )
             case _:
                 raise ConfigurationError(
-                    f"The kit drives a WindowOperatorConfig (what WindowOperatorBuilder ends with) or a KeyedProcess, got {subject!r}."
+                    "The kit drives a WindowOperatorConfig (what WindowOperatorBuilder ends with) or a "
+                    f"KeyedProcess, got {subject!r}."
                 )

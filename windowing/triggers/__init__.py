@@ -3,11 +3,19 @@
 Frozen values that a user declares and executors receive; what they remember is state of the window.
 """
 
-from windowing.triggers.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
-from windowing.triggers.counting import CountTrigger, DeltaTrigger
-from windowing.triggers.nested import ProcessingTimeoutTrigger, PurgingTrigger
-from windowing.triggers.timed import EndOfStreamTrigger, EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
-from windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from slackwater.windowing.triggers.continuous import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+)
+from slackwater.windowing.triggers.counting import CountTrigger, DeltaTrigger
+from slackwater.windowing.triggers.nested import ProcessingTimeoutTrigger, PurgingTrigger
+from slackwater.windowing.triggers.timed import (
+    EndOfStreamTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+)
+from slackwater.windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
 
 __all__ = [
     "ContinuousEventTimeTrigger",

@@ -1,4 +1,5 @@
-"""Triggers that fire again and again while a window is open: every interval of event time or of processing time.
+"""Triggers that fire again and again while a window is open: every interval of event time or of processing
+time.
 
 The next firing is reducing state named "fire-time", which merges to the earliest.
 """
@@ -9,13 +10,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from windowing.durations import milliseconds
-from windowing.errors import ConfigurationError, TriggerStateError
-from windowing.java import remainder, wrap_long
-from windowing.state.descriptors import ReducingStateDescriptor
-from windowing.state.handles import ReducingState
-from windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from windowing.windows import Window
+from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.errors import ConfigurationError, TriggerStateError
+from slackwater.windowing.java import remainder, wrap_long
+from slackwater.windowing.state.descriptors import ReducingStateDescriptor
+from slackwater.windowing.state.handles import ReducingState
+from slackwater.windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from slackwater.windowing.windows import Window
 
 CONTINUE, FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
@@ -44,15 +45,17 @@ class _ContinuousTrigger(Trigger):
 class ContinuousEventTimeTrigger(_ContinuousTrigger):
     """Fires at each multiple of the interval that the watermark passes, and at the window's last instant.
 
-    Flink: ContinuousEventTimeTrigger. A late element fires at once and arms nothing. As in Flink, `clear` leaves timers at the last
-    instant behind.
+    Flink: ContinuousEventTimeTrigger. A late element fires at once and arms nothing. As in Flink, `clear`
+    leaves timers at the last instant behind.
     """
 
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousEventTimeTrigger:
         return cls(interval_ms=milliseconds("The firing interval", interval))
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         last_instant = window.max_timestamp()
         if last_instant <= context.current_watermark:
             return FIRE
@@ -104,7 +107,9 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
     def of(cls, interval: timedelta) -> ContinuousProcessingTimeTrigger:
         return cls(interval_ms=milliseconds("The firing interval", interval))
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         fire_time = context.get_partitioned_state(FIRE_TIME)
         if fire_time.get() is None:
             self._arm(self._floor(context.current_processing_time), window, context, fire_time)
@@ -119,7 +124,10 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         fire_time = context.get_partitioned_state(FIRE_TIME)
         next_firing = fire_time.get()
         if next_firing is None:
-            raise TriggerStateError(f"ContinuousProcessingTimeTrigger has no fire time at a timer for {timestamp}; Flink fails here, too.")
+            raise TriggerStateError(
+                f"ContinuousProcessingTimeTrigger has no fire time at a timer for {timestamp}; Flink fails "
+                "here, too."
+            )
         if next_firing != timestamp:
             return CONTINUE
         fire_time.clear()

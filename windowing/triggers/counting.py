@@ -1,4 +1,5 @@
-"""Triggers that look at the elements alone: how many there are, and how far the newest is from the last that fired.
+"""Triggers that look at the elements alone: how many there are, and how far the newest is from the last that
+fired.
 
 Without a timer: what has not fired when its window is collected is dropped.
 """
@@ -10,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from windowing.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from windowing.windows import Window
+from slackwater.windowing.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from slackwater.windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from slackwater.windowing.windows import Window
 
 CONTINUE, FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
@@ -32,7 +33,9 @@ class _ElementTrigger(Trigger):
 
 @dataclass(frozen=True, kw_only=True)
 class CountTrigger(_ElementTrigger):
-    """Fires when `max_count` elements have come since the last firing (Flink: CountTrigger). Merging adds counts up."""
+    """Fires when `max_count` elements have come since the last firing (Flink: CountTrigger). Merging adds
+    counts up.
+    """
 
     can_merge: ClassVar[bool] = True
 
@@ -42,7 +45,9 @@ class CountTrigger(_ElementTrigger):
     def of(cls, max_count: int) -> CountTrigger:
         return cls(max_count=max_count)
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         count = context.get_partitioned_state(COUNT)
         count.add(1)
         if count.get() < self.max_count:
@@ -59,7 +64,9 @@ class CountTrigger(_ElementTrigger):
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaTrigger(_ElementTrigger):
-    """Fires when delta(last element that fired, new element) > threshold (Flink: DeltaTrigger). A window's first element does not fire."""
+    """Fires when delta(last element that fired, new element) > threshold (Flink: DeltaTrigger). A window's
+    first element does not fire.
+    """
 
     threshold: float
     delta: Callable[[Any, Any], float]
@@ -68,7 +75,9 @@ class DeltaTrigger(_ElementTrigger):
     def of(cls, threshold: float, delta: Callable[[Any, Any], float]) -> DeltaTrigger:
         return cls(threshold=threshold, delta=delta)
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         last = context.get_partitioned_state(LAST_ELEMENT)
         if last.value() is None:
             last.update(element)

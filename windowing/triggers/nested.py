@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from windowing.durations import milliseconds
-from windowing.errors import ConfigurationError
-from windowing.java import wrap_long
-from windowing.state.descriptors import ValueStateDescriptor
-from windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from windowing.windows import Window
+from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.java import wrap_long
+from slackwater.windowing.state.descriptors import ValueStateDescriptor
+from slackwater.windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from slackwater.windowing.windows import Window
 
 TIMEOUT = ValueStateDescriptor("timeout", sql_type="long")
 
@@ -42,7 +42,9 @@ class PurgingTrigger(Trigger):
     def arms_once(self) -> bool:  # type: ignore[override]  # what it purges has no contents any more
         return self.trigger.arms_once
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         return _purging(self.trigger.on_element(element, timestamp, window, context))
 
     def on_event_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
@@ -69,7 +71,8 @@ def _purging(result: TriggerResult) -> TriggerResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessingTimeoutTrigger(Trigger):
-    """Fires when the inner trigger does, and when `timeout` of processing time has passed (Flink: ProcessingTimeoutTrigger).
+    """Fires when the inner trigger does, and when `timeout` of processing time has passed (Flink:
+    ProcessingTimeoutTrigger).
 
     As in Flink any timer of the window makes it fire, the operator's cleanup timer too.
 
@@ -89,7 +92,11 @@ class ProcessingTimeoutTrigger(Trigger):
 
     @classmethod
     def of(
-        cls, trigger: Trigger, timeout: timedelta, resets_timer_on_new_record: bool = False, clears_on_timeout: bool = True
+        cls,
+        trigger: Trigger,
+        timeout: timedelta,
+        resets_timer_on_new_record: bool = False,
+        clears_on_timeout: bool = True,
     ) -> ProcessingTimeoutTrigger:
         return cls(
             trigger=trigger,
@@ -102,7 +109,9 @@ class ProcessingTimeoutTrigger(Trigger):
     def purges(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
         return self.trigger.purges
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         result = self.trigger.on_element(element, timestamp, window, context)
         if result.is_fire:
             self.clear(window, context)

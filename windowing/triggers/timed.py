@@ -8,22 +8,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from windowing.errors import WindowTypeError
-from windowing.java import LONG_MAX
-from windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
-from windowing.windows import GlobalWindow, Window
+from slackwater.windowing.errors import WindowTypeError
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
+from slackwater.windowing.windows import GlobalWindow, Window
 
 CONTINUE, FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
 @dataclass(frozen=True)
 class EventTimeTrigger(Trigger):
-    """Fires when the watermark reaches the window's last instant, and at once for each element after that (Flink: EventTimeTrigger)."""
+    """Fires when the watermark reaches the window's last instant, and at once for each element after that
+    (Flink: EventTimeTrigger).
+    """
 
     can_merge: ClassVar[bool] = True
     arms_once: ClassVar[bool] = True
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         last_instant = window.max_timestamp()
         if last_instant <= context.current_watermark:
             return FIRE
@@ -47,11 +51,15 @@ class EventTimeTrigger(Trigger):
 
 @dataclass(frozen=True)
 class ProcessingTimeTrigger(Trigger):
-    """Fires when the clock reaches the window's last instant, and at any other clock timer of the window (Flink: ProcessingTimeTrigger)."""
+    """Fires when the clock reaches the window's last instant, and at any other clock timer of the window
+    (Flink: ProcessingTimeTrigger).
+    """
 
     can_merge: ClassVar[bool] = True
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         context.register_processing_time_timer(window.max_timestamp())
         return CONTINUE
 
@@ -72,14 +80,19 @@ class ProcessingTimeTrigger(Trigger):
 
 def _check_global(trigger: Trigger, window: Window) -> None:
     if not isinstance(window, GlobalWindow):
-        raise WindowTypeError(f"{type(trigger).__name__} is made for the global window and met {window!r}; use it with GlobalWindows.")
+        raise WindowTypeError(
+            f"{type(trigger).__name__} is made for the global window and met {window!r}; use it with "
+            "GlobalWindows."
+        )
 
 
 @dataclass(frozen=True)
 class NeverTrigger(Trigger):
     """Never fires: the default of GlobalWindows (Flink: GlobalWindows.NeverTrigger)."""
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         _check_global(self, window)
         return CONTINUE
 
@@ -100,7 +113,9 @@ class NeverTrigger(Trigger):
 class EndOfStreamTrigger(Trigger):
     """Fires at the final watermark, Long.MAX (Flink: GlobalWindows.EndOfStreamTrigger)."""
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
         _check_global(self, window)
         context.register_event_time_timer(LONG_MAX)
         return CONTINUE

@@ -8,12 +8,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
-from windowing.state.descriptors import StateDescriptor
-from windowing.windows import Window
+from slackwater.windowing.state.descriptors import StateDescriptor
+from slackwater.windowing.windows import Window
 
 
 class TriggerResult(Enum):
-    """What happens to a window: two independent flags, fire and purge (Flink: TriggerResult). Fire comes before purge."""
+    """What happens to a window: two independent flags, fire and purge (Flink: TriggerResult). Fire comes
+    before purge.
+    """
 
     CONTINUE = 0
     FIRE = 1
@@ -34,7 +36,9 @@ class TriggerResult(Enum):
 
 
 class TriggerContext(Protocol):
-    """Time, timers and state of the key and window in question (Flink: Trigger.TriggerContext). Valid during the call only."""
+    """Time, timers and state of the key and window in question (Flink: Trigger.TriggerContext). Valid during
+    the call only.
+    """
 
     @property
     def current_watermark(self) -> int: ...
@@ -53,24 +57,31 @@ class TriggerContext(Protocol):
     def delete_processing_time_timer(self, timestamp: int) -> None: ...
 
     def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
-        """The handle of this key's and window's state. Its name is shared with the window function's per-window state."""
+        """The handle of this key's and window's state. Its name is shared with the window function's
+        per-window state.
+        """
 
 
 class OnMergeContext(TriggerContext, Protocol):
     """What `on_merge` may do besides."""
 
     def merge_partitioned_state(self, descriptor: StateDescriptor) -> None:
-        """Fold the absorbed windows' state into the merged window's. Raises StateMergeError for value and map state."""
+        """Fold the absorbed windows' state into the merged window's. Raises StateMergeError for value and map
+        state.
+        """
 
 
 class Trigger:
-    """Decides when a window fires (Flink: Trigger). A subclass is a value: comparable, picklable; what it remembers is window state.
+    """Decides when a window fires (Flink: Trigger). A subclass is a value: comparable, picklable; what it
+    remembers is window state.
 
     Attributes:
         can_merge: whether `on_merge` is implemented; without it the trigger is refused for session windows.
-        purges: whether it may answer FIRE_AND_PURGE: each firing then holds only what came since the one before.
-        arms_once: promise that `on_element` changes nothing and answers CONTINUE while the watermark is before the window's last instant
-            and the window has contents already. The operator then does not ask.
+        purges: whether it may answer FIRE_AND_PURGE: each firing then holds only what came since the one
+            before.
+        arms_once: promise that `on_element` changes nothing and answers CONTINUE while the watermark is
+            before the window's last instant and the window has contents already. The operator then does not
+            ask.
     """
 
     can_merge: ClassVar[bool] = False
@@ -82,8 +93,12 @@ class Trigger:
         if "on_element" in vars(cls) and "arms_once" not in vars(cls):
             cls.arms_once = False  # the promise was about the parent's on_element
 
-    def on_element(self, element: Any, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Called for each element of each of its windows, after it was added. `timestamp` is Long.MIN for an element without one."""
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, context: TriggerContext
+    ) -> TriggerResult:
+        """Called for each element of each of its windows, after it was added. `timestamp` is Long.MIN for an
+        element without one.
+        """
         raise NotImplementedError
 
     def on_event_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
@@ -95,7 +110,9 @@ class Trigger:
         raise NotImplementedError
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Called when windows have become `window`, before the absorbed ones are cleared; `on_element` follows."""
+        """Called when windows have become `window`, before the absorbed ones are cleared; `on_element`
+        follows.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not merge")
 
     def clear(self, window: Window, context: TriggerContext) -> None:

@@ -3,7 +3,7 @@
 No window, no key and no state back end here; README.md states where replays differ from Flink, and why.
 """
 
-from windowing.watermarks.generators import (
+from slackwater.windowing.watermarks.generators import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
     NoWatermarksGenerator,
@@ -12,8 +12,13 @@ from windowing.watermarks.generators import (
     WatermarkGenerator,
     WatermarksWithIdleness,
 )
-from windowing.watermarks.multiplexer import CombinedInputs, CombinedWatermarkStatus, PartialWatermark, WatermarkOutputMultiplexer
-from windowing.watermarks.source_contexts import (
+from slackwater.windowing.watermarks.multiplexer import (
+    CombinedInputs,
+    CombinedWatermarkStatus,
+    PartialWatermark,
+    WatermarkOutputMultiplexer,
+)
+from slackwater.windowing.watermarks.source_contexts import (
     AutomaticWatermarkContext,
     ManualWatermarkContext,
     NonTimestampContext,
@@ -21,10 +26,18 @@ from windowing.watermarks.source_contexts import (
     TimeCharacteristic,
     source_context,
 )
-from windowing.watermarks.status import ElementOutput, StatusOutput, WatermarkOutput, WatermarkStatus
-from windowing.watermarks.status_valve import StatusWatermarkValve
-from windowing.watermarks.strategy import WatermarkStrategy
-from windowing.watermarks.timestamps_and_watermarks import TimestampsAndWatermarksOperator, WatermarkEmitter
+from slackwater.windowing.watermarks.status import (
+    ElementOutput,
+    StatusOutput,
+    WatermarkOutput,
+    WatermarkStatus,
+)
+from slackwater.windowing.watermarks.status_valve import StatusWatermarkValve
+from slackwater.windowing.watermarks.strategy import WatermarkStrategy
+from slackwater.windowing.watermarks.timestamps_and_watermarks import (
+    TimestampsAndWatermarksOperator,
+    WatermarkEmitter,
+)
 
 __all__ = [
     "AscendingTimestampsWatermarks",

@@ -1,6 +1,8 @@
-"""From the timestamps of elements to watermarks, one generator per source partition, as Flink's generators do it.
+"""From the timestamps of elements to watermarks, one generator per source partition, as Flink's generators do
+it.
 
-Each call is driven from outside: `on_event` per element, `on_periodic_emit` per tick. The only clock is the one handed in.
+Each call is driven from outside: `on_event` per element, `on_periodic_emit` per tick. The only clock is the
+one handed in.
 """
 
 from __future__ import annotations
@@ -8,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from windowing.errors import WatermarkStateError
-from windowing.java import LONG_MIN, wrap_long
-from windowing.watermarks.status import WatermarkOutput
+from slackwater.windowing.errors import WatermarkStateError
+from slackwater.windowing.java import LONG_MIN, wrap_long
+from slackwater.windowing.watermarks.status import WatermarkOutput
 
 
 class WatermarkGenerator(Protocol):
@@ -24,7 +26,8 @@ class WatermarkGenerator(Protocol):
 
 
 class BoundedOutOfOrdernessWatermarks:
-    """Emits max - out_of_orderness - 1 at each periodic call, max = greatest timestamp so far; the subtraction wraps as in Flink.
+    """Emits max - out_of_orderness - 1 at each periodic call, max = greatest timestamp so far; the
+    subtraction wraps as in Flink.
 
     Before the first element max is such that Long.MIN comes out, which every receiver drops.
     """
@@ -58,7 +61,9 @@ class NoWatermarksGenerator:
 
 
 class PunctuatedWatermarks:
-    """Emits `watermark_of(element, timestamp)` right after each element for which it is not None; nothing periodically."""
+    """Emits `watermark_of(element, timestamp)` right after each element for which it is not None; nothing
+    periodically.
+    """
 
     def __init__(self, watermark_of: Callable[[Any, int], int | None]) -> None:
         self._watermark_of = watermark_of
@@ -75,11 +80,14 @@ class PunctuatedWatermarks:
 class WatermarksWithIdleness:
     """Another generator, and `mark_idle` when no element has come for a while.
 
-    Two steps: the first periodic call without an element since the last one starts a stopwatch; a later one finds the source idle when
-    the stopwatch shows strictly more than the timeout. An idle source's own periodic watermarks are not emitted.
+    Two steps: the first periodic call without an element since the last one starts a stopwatch; a later one
+    finds the source idle when the stopwatch shows strictly more than the timeout. An idle source's own
+    periodic watermarks are not emitted.
     """
 
-    def __init__(self, watermarks: WatermarkGenerator, idle_timeout_ms: int, relative_time_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, watermarks: WatermarkGenerator, idle_timeout_ms: int, relative_time_ms: Callable[[], int]
+    ) -> None:
         self._watermarks = watermarks
         self._idle_timeout_ms = idle_timeout_ms
         self._relative_time_ms = relative_time_ms
@@ -115,7 +123,8 @@ _STOPPED = 0
 
 
 class PausableRelativeClock:
-    """A clock that stands still while paused, so that a source blocked by what comes after it does not become idle.
+    """A clock that stands still while paused, so that a source blocked by what comes after it does not become
+    idle.
 
     Mirrors Flink's class of this name. Paused n times it needs as many `unpause` calls.
     """

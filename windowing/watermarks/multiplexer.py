@@ -5,9 +5,9 @@ Flink 2.3.0's rules: the minimum over the active ones; all idle flushes the maxi
 
 from __future__ import annotations
 
-from windowing.errors import WatermarkStateError
-from windowing.java import LONG_MIN
-from windowing.watermarks.status import StatusOutput, WatermarkOutput, WatermarkStatus
+from slackwater.windowing.errors import WatermarkStateError
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.watermarks.status import StatusOutput, WatermarkOutput, WatermarkStatus
 
 
 class PartialWatermark:
@@ -44,7 +44,9 @@ class CombinedWatermarkStatus:
         self._partials.remove(partial)
 
     def update(self) -> bool:
-        """Combine anew; says whether the combined watermark rose. Sets `is_idle` too, unless there is nothing to combine."""
+        """Combine anew; says whether the combined watermark rose. Sets `is_idle` too, unless there is nothing
+        to combine.
+        """
         if not self._partials:
             return False
         active = [partial.watermark for partial in self._partials if not partial.is_idle]
@@ -70,7 +72,9 @@ class WatermarkOutputMultiplexer:
     def register(self, split: str) -> None:
         """Raises WatermarkStateError when the split is registered already."""
         if split in self._partials:
-            raise WatermarkStateError(f"Split {split!r} has an output already; unregister it first.", split=split)
+            raise WatermarkStateError(
+                f"Split {split!r} has an output already; unregister it first.", split=split
+            )
         self._partials[split] = PartialWatermark()
         self._combined.add(self._partials[split])
 
@@ -105,7 +109,9 @@ class WatermarkOutputMultiplexer:
         if split not in self._partials:
             known = ", ".join(sorted(self._partials)) or "none"
             raise WatermarkStateError(
-                f"Split {split!r} has no output; registered are: {known}.", split=split, flink="IllegalArgumentException"
+                f"Split {split!r} has no output; registered are: {known}.",
+                split=split,
+                flink="IllegalArgumentException",
             )
         return self._partials[split]
 
@@ -143,8 +149,8 @@ class _ImmediateOutput:
 
 
 class CombinedInputs:
-    """The watermark of an operator with several inputs (Flink: AbstractStreamOperator.processWatermark1/2 on an
-    IndexedCombinedWatermarkStatus)."""
+    """The watermark of an operator with several inputs (Flink: AbstractStreamOperator.processWatermark1/2 on
+    an IndexedCombinedWatermarkStatus)."""
 
     def __init__(self, inputs: int, output: StatusOutput) -> None:
         self._output = output
@@ -154,13 +160,17 @@ class CombinedInputs:
             self._combined.add(partial)
 
     def process_watermark(self, timestamp: int, index: int) -> None:
-        """A watermark on input `index`. It ends that input's idleness in silence: no status goes out, as in Flink."""
+        """A watermark on input `index`. It ends that input's idleness in silence: no status goes out, as in
+        Flink.
+        """
         self._partials[index].advance(timestamp)
         if self._combined.update():
             self._output.emit_watermark(self._combined.watermark)
 
     def process_watermark_status(self, status: WatermarkStatus, index: int) -> None:
-        """A status on input `index`: first the watermark that it frees, then the status if it changed the whole."""
+        """A status on input `index`: first the watermark that it frees, then the status if it changed the
+        whole.
+        """
         was_idle = self._combined.is_idle
         self._partials[index].is_idle = status.is_idle
         if self._combined.update():

@@ -1,4 +1,5 @@
-"""How a source hands over its elements under each notion of time: with its own watermarks, stamped on arrival, or without any time.
+"""How a source hands over its elements under each notion of time: with its own watermarks, stamped on
+arrival, or without any time.
 
 Driven by the source and by a processing-time service; one context for one source, closed once.
 """
@@ -8,10 +9,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Protocol
 
-from windowing.errors import ConfigurationError, WatermarkStateError
-from windowing.java import LONG_MAX, LONG_MIN, remainder, wrap_long
-from windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
-from windowing.watermarks.status import ElementOutput, WatermarkStatus
+from slackwater.windowing.errors import ConfigurationError, WatermarkStateError
+from slackwater.windowing.java import LONG_MAX, LONG_MIN, remainder, wrap_long
+from slackwater.windowing.processing_time_service import ProcessingTimeService, ScheduledTimer
+from slackwater.windowing.watermarks.status import ElementOutput, WatermarkStatus
 
 
 class TimeCharacteristic(Enum):
@@ -23,7 +24,9 @@ class TimeCharacteristic(Enum):
 
 
 class SourceContext(Protocol):
-    """What a source emits through (Flink: SourceFunction.SourceContext). After `close` each call raises WatermarkStateError."""
+    """What a source emits through (Flink: SourceFunction.SourceContext). After `close` each call raises
+    WatermarkStateError.
+    """
 
     def collect(self, element: Any, timestamp: int | None = None) -> None: ...
 
@@ -47,11 +50,12 @@ def source_context(
 
     Args:
         watermark_interval_ms: for ingestion time, how often a watermark is due; at least 1.
-        idle_timeout_ms: after so long without an element or watermark the source is marked idle; at least 1; None = never.
+        idle_timeout_ms: after so long without an element or watermark the source is marked idle; at least 1;
+            None = never.
         progressive: for event time, False lets through the final watermark alone.
 
-    Raises ConfigurationError for an interval or timeout below 1 ms. Flink 2.3.0 still has the contexts for processing and ingestion
-    time, but builds the one for event time only.
+    Raises ConfigurationError for an interval or timeout below 1 ms. Flink 2.3.0 still has the contexts for
+    processing and ingestion time, but builds the one for event time only.
     """
     if characteristic is TimeCharacteristic.PROCESSING_TIME:
         return NonTimestampContext(output)
@@ -82,15 +86,21 @@ class NonTimestampContext:
 
 
 class _IdlenessDetection:
-    """A source is idle when a whole check period, `idle_timeout_ms` long, has seen neither element nor watermark.
+    """A source is idle when a whole check period, `idle_timeout_ms` long, has seen neither element nor
+    watermark.
 
     Checks follow each other while the source is busy; after a quiet one they rest until the next activity.
     Mirrors Flink's StreamSourceContexts.WatermarkContext.
     """
 
-    def __init__(self, output: ElementOutput, service: ProcessingTimeService, idle_timeout_ms: int | None) -> None:
+    def __init__(
+        self, output: ElementOutput, service: ProcessingTimeService, idle_timeout_ms: int | None
+    ) -> None:
         if idle_timeout_ms is not None and idle_timeout_ms < 1:
-            raise ConfigurationError(f"{type(self).__name__}: the idle timeout cannot be smaller than 1 ms, got {idle_timeout_ms} ms.")
+            raise ConfigurationError(
+                f"{type(self).__name__}: the idle timeout cannot be smaller than 1 ms, got {idle_timeout_ms} "
+                "ms."
+            )
         self._output = output
         self._service = service
         self._idle_timeout_ms = idle_timeout_ms
@@ -141,10 +151,17 @@ class _IdlenessDetection:
 
 
 class ManualWatermarkContext(_IdlenessDetection):
-    """Event time: the source attaches timestamps and emits watermarks itself; None = an element without timestamp."""
+    """Event time: the source attaches timestamps and emits watermarks itself; None = an element without
+    timestamp.
+    """
 
     def __init__(
-        self, output: ElementOutput, service: ProcessingTimeService, idle_timeout_ms: int | None, *, progressive: bool = True
+        self,
+        output: ElementOutput,
+        service: ProcessingTimeService,
+        idle_timeout_ms: int | None,
+        *,
+        progressive: bool = True,
     ) -> None:
         super().__init__(output, service, idle_timeout_ms)
         self._progressive = progressive
@@ -162,18 +179,25 @@ class ManualWatermarkContext(_IdlenessDetection):
 
 
 class AutomaticWatermarkContext(_IdlenessDetection):
-    """Ingestion time: the timestamp is the processing time, and the watermark that time rounded down to the interval.
+    """Ingestion time: the timestamp is the processing time, and the watermark that time rounded down to the
+    interval.
 
-    A given timestamp is ignored, and so is a watermark, unless it is the final one. The periodic watermark also looks for idleness.
+    A given timestamp is ignored, and so is a watermark, unless it is the final one. The periodic watermark
+    also looks for idleness.
     """
 
     def __init__(
-        self, output: ElementOutput, service: ProcessingTimeService, watermark_interval_ms: int, idle_timeout_ms: int | None
+        self,
+        output: ElementOutput,
+        service: ProcessingTimeService,
+        watermark_interval_ms: int,
+        idle_timeout_ms: int | None,
     ) -> None:
         super().__init__(output, service, idle_timeout_ms)
         if watermark_interval_ms < 1:
             raise ConfigurationError(
-                f"AutomaticWatermarkContext: the watermark interval cannot be smaller than 1 ms, got {watermark_interval_ms} ms."
+                "AutomaticWatermarkContext: the watermark interval cannot be smaller than 1 ms, got "
+                f"{watermark_interval_ms} ms."
             )
         self._interval_ms = watermark_interval_ms
         self._next_watermark_time = 0
@@ -206,8 +230,12 @@ class AutomaticWatermarkContext(_IdlenessDetection):
     def _on_watermark_timer(self, timestamp: int) -> None:
         now = self._service.current_processing_time
         if not self._is_idle:
-            # Before the first element the difference wraps below zero (from 1970 on): a source that never spoke is left to the other check.
-            if self._idle_timeout_ms is not None and wrap_long(now - self._last_record_time) > self._idle_timeout_ms:
+            # Before the first element the difference wraps below zero (from 1970 on): a source that never
+            # spoke is left to the other check.
+            if (
+                self._idle_timeout_ms is not None
+                and wrap_long(now - self._last_record_time) > self._idle_timeout_ms
+            ):
                 self._toggle_status(WatermarkStatus.IDLE)
                 self._cancel_next_check()
             else:

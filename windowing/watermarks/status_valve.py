@@ -1,12 +1,13 @@
 """The watermark of one task from those of its input channels.
 
-Flink 2.3.0's StatusWatermarkValve, not the later one: the flush when all are idle depends on the channel that became idle last.
+Flink 2.3.0's StatusWatermarkValve, not the later one: the flush when all are idle depends on the channel that
+became idle last.
 """
 
 from __future__ import annotations
 
-from windowing.java import LONG_MIN
-from windowing.watermarks.status import StatusOutput, WatermarkStatus
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.watermarks.status import StatusOutput, WatermarkStatus
 
 
 class _Channel:
@@ -17,7 +18,8 @@ class _Channel:
 
 
 class StatusWatermarkValve:
-    """Minimum over the aligned channels. A channel that comes back below the output holds nothing back until it has caught up.
+    """Minimum over the aligned channels. A channel that comes back below the output holds nothing back until
+    it has caught up.
 
     Mirrors Flink's StatusWatermarkValve as of 2.3.0, before FLINK-40475.
     """

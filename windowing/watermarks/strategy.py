@@ -1,6 +1,8 @@
-"""How a user says what event time to expect: bounded disorder, none, or marks in the data; idleness; the tick.
+"""How a user says what event time to expect: bounded disorder, none, or marks in the data; idleness; the
+tick.
 
-Values only: frozen, comparable, picklable. What a strategy does is in generators.py and in columnar/timeline.py.
+Values only: frozen, comparable, picklable. What a strategy does is in generators.py and in
+columnar/timeline.py.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from windowing.durations import milliseconds
-from windowing.errors import ConfigurationError
-from windowing.watermarks.generators import (
+from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.watermarks.generators import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
     NoWatermarksGenerator,
@@ -27,15 +29,18 @@ WatermarkFunction = Callable[[Any, int], int | None]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WatermarkStrategy:
-    """When event time has passed t: declared once for a source, applied to each of its partitions (Flink: WatermarkStrategy).
+    """When event time has passed t: declared once for a source, applied to each of its partitions (Flink:
+    WatermarkStrategy).
 
-    Build it with `bounded_out_of_orderness`, `monotonous`, `no_watermarks` or `punctuated`, and refine it with `with_idleness` and
-    `with_interval`. Durations are timedeltas of whole milliseconds; what Flink refuses is refused with a ConfigurationError.
+    Build it with `bounded_out_of_orderness`, `monotonous`, `no_watermarks` or `punctuated`, and refine it
+    with `with_idleness` and `with_interval`. Durations are timedeltas of whole milliseconds; what Flink
+    refuses is refused with a ConfigurationError.
 
     Attributes:
         kind: which of the four.
         out_of_orderness_ms: the bound; 0 for all kinds but bounded_out_of_orderness.
-        idle_timeout_ms: after so long without an element a source partition holds the watermark back no more; None = it always does.
+        idle_timeout_ms: after so long without an element a source partition holds the watermark back no more;
+            None = it always does.
         interval_ms: Flink's auto-watermark interval, the length of a tick; 0 = no periodic watermarks.
         watermark_of: for punctuated, the function (element, timestamp) -> watermark or None; else None.
     """
@@ -48,26 +53,40 @@ class WatermarkStrategy:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise ConfigurationError(f"WatermarkStrategy: kind {self.kind!r} is none of {', '.join(get_args(Kind))}.")
+            raise ConfigurationError(
+                f"WatermarkStrategy: kind {self.kind!r} is none of {', '.join(get_args(Kind))}."
+            )
         if self.out_of_orderness_ms < 0:
             raise _refused("out_of_orderness", self.out_of_orderness_ms, "must not be negative")
         if self.idle_timeout_ms is not None and self.idle_timeout_ms <= 0:
             raise _refused("idle timeout", self.idle_timeout_ms, "must be greater than zero")
         if self.interval_ms < 0:
-            raise _refused("interval", self.interval_ms, "must not be negative; zero means no periodic watermarks")
+            raise _refused(
+                "interval", self.interval_ms, "must not be negative; zero means no periodic watermarks"
+            )
         if (self.kind == "punctuated") != callable(self.watermark_of):
-            raise ConfigurationError(f"WatermarkStrategy: a punctuated one, and no other, needs a function; got {self.watermark_of!r}.")
+            raise ConfigurationError(
+                "WatermarkStrategy: a punctuated one, and no other, needs a function; got "
+                f"{self.watermark_of!r}."
+            )
         if self.kind != "bounded_out_of_orderness" and self.out_of_orderness_ms:
-            raise _refused("out_of_orderness", self.out_of_orderness_ms, f"must be 0 for a {self.kind} strategy")
+            raise _refused(
+                "out_of_orderness", self.out_of_orderness_ms, f"must be 0 for a {self.kind} strategy"
+            )
 
     @classmethod
     def bounded_out_of_orderness(cls, bound: timedelta) -> WatermarkStrategy:
         """Watermark = greatest timestamp - bound - 1 ms, once an interval; the bound must not be negative."""
-        return cls(kind="bounded_out_of_orderness", out_of_orderness_ms=milliseconds("WatermarkStrategy: out_of_orderness", bound))
+        return cls(
+            kind="bounded_out_of_orderness",
+            out_of_orderness_ms=milliseconds("WatermarkStrategy: out_of_orderness", bound),
+        )
 
     @classmethod
     def monotonous(cls) -> WatermarkStrategy:
-        """For timestamps that never fall within a source partition: watermark = greatest timestamp - 1 ms, once an interval."""
+        """For timestamps that never fall within a source partition: watermark = greatest timestamp - 1 ms,
+        once an interval.
+        """
         return cls(kind="monotonous")
 
     @classmethod
@@ -77,14 +96,17 @@ class WatermarkStrategy:
 
     @classmethod
     def punctuated(cls, watermark_of: WatermarkFunction) -> WatermarkStrategy:
-        """The elements carry the watermarks: `watermark_of(element, timestamp)` is the watermark right after the element, or None.
+        """The elements carry the watermarks: `watermark_of(element, timestamp)` is the watermark right after
+        the element, or None.
 
         The function must be pure (its answer depends on its arguments alone) and picklable.
         """
         return cls(kind="punctuated", watermark_of=watermark_of)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy:
-        """A source partition without elements for that long holds the watermark back no more; the timeout must be above zero."""
+        """A source partition without elements for that long holds the watermark back no more; the timeout
+        must be above zero.
+        """
         return replace(self, idle_timeout_ms=milliseconds("WatermarkStrategy: idle timeout", timeout))
 
     def with_interval(self, interval: timedelta) -> WatermarkStrategy:
@@ -92,7 +114,9 @@ class WatermarkStrategy:
         return replace(self, interval_ms=milliseconds("WatermarkStrategy: interval", interval))
 
     def create_watermark_generator(self, relative_time_ms: Callable[[], int]) -> WatermarkGenerator:
-        """A new generator for one source partition. The clock measures idleness alone; only its differences count."""
+        """A new generator for one source partition. The clock measures idleness alone; only its differences
+        count.
+        """
         generator: WatermarkGenerator
         if self.kind == "bounded_out_of_orderness":
             generator = BoundedOutOfOrdernessWatermarks(self.out_of_orderness_ms)
@@ -107,7 +131,9 @@ class WatermarkStrategy:
         return WatermarksWithIdleness(generator, self.idle_timeout_ms, relative_time_ms)
 
     def describe(self) -> dict[str, str | int | None]:
-        """The declaration as plain values, for a configuration hash and for people; a function by its module and name."""
+        """The declaration as plain values, for a configuration hash and for people; a function by its module
+        and name.
+        """
         function = self.watermark_of
         return {
             "kind": self.kind,
@@ -124,7 +150,7 @@ class WatermarkStrategy:
 def _name_of(function: WatermarkFunction) -> str:
     """Never repr(function): that holds an address, which differs from process to process."""
     named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__}.{named.__qualname__}"
+    return f"{named.__module__.removeprefix('slackwater.')}.{named.__qualname__}"
 
 
 def _refused(what: str, duration_ms: int, rule: str) -> ConfigurationError:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from windowing.java import LONG_MAX, LONG_MIN, wrap_long
-from windowing.processing_time_service import ProcessingTimeService
-from windowing.watermarks.generators import NoWatermarksGenerator, PausableRelativeClock
-from windowing.watermarks.status import ElementOutput, StatusOutput, WatermarkStatus
-from windowing.watermarks.strategy import WatermarkStrategy
+from slackwater.windowing.java import LONG_MAX, LONG_MIN, wrap_long
+from slackwater.windowing.processing_time_service import ProcessingTimeService
+from slackwater.windowing.watermarks.generators import NoWatermarksGenerator, PausableRelativeClock
+from slackwater.windowing.watermarks.status import ElementOutput, StatusOutput, WatermarkStatus
+from slackwater.windowing.watermarks.strategy import WatermarkStrategy
 
 TimestampAssigner = Callable[[Any, int], int]
 
@@ -52,7 +52,8 @@ class WatermarkEmitter:
 
 
 class TimestampsAndWatermarksOperator:
-    """Gives each element its timestamp, forwards it, then lets the strategy's generator see it; emits periodically.
+    """Gives each element its timestamp, forwards it, then lets the strategy's generator see it; emits
+    periodically.
 
     Args:
         strategy: which generator, idleness and interval.
@@ -79,7 +80,11 @@ class TimestampsAndWatermarksOperator:
         self._assign = timestamp_assigner
         self._interval_ms = strategy.interval_ms if progressive else 0
         self.input_activity_clock = PausableRelativeClock(lambda: service.current_processing_time)
-        self._generator = strategy.create_watermark_generator(self.input_activity_clock) if progressive else NoWatermarksGenerator()
+        self._generator = (
+            strategy.create_watermark_generator(self.input_activity_clock)
+            if progressive
+            else NoWatermarksGenerator()
+        )
 
     def open(self) -> None:
         """Starts the periodic emission, one interval from now."""
@@ -104,7 +109,9 @@ class TimestampsAndWatermarksOperator:
 
     def _register_periodic_emit(self) -> None:
         if self._interval_ms > 0:
-            self._service.register_timer(wrap_long(self._service.current_processing_time + self._interval_ms), self._on_processing_time)
+            self._service.register_timer(
+                wrap_long(self._service.current_processing_time + self._interval_ms), self._on_processing_time
+            )
 
     def _on_processing_time(self, timestamp: int) -> None:
         self._generator.on_periodic_emit(self._emitter)

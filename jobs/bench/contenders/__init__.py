@@ -1,11 +1,13 @@
-"""Who replays a workload: the project itself, and what it is measured against. One file each; `CONTENDERS` finds it by name."""
+"""Who replays a workload: the project itself, and what it is measured against. One file each; `CONTENDERS`
+finds it by name.
+"""
 
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import Case
 
 
 class Contender(Protocol):
@@ -21,19 +23,19 @@ class Contender(Protocol):
         """Put away what an earlier run has left."""
 
     def run(self, case: Case) -> dict[str, Any]:
-        """Replay, and leave the results where `jobs.bench.checks` looks for them. Returns facts for the record; `wall_s` and `cpu_s` among
-        them stand instead of those measured from outside.
+        """Replay, and leave the results where `slackwater.jobs.bench.checks` looks for them. Returns facts
+        for the record; `wall_s` and `cpu_s` among them stand instead of those measured from outside.
         """
 
 
 CONTENDERS: Mapping[str, str] = MappingProxyType(
     {
-        "slackwater": "jobs.bench.contenders.slackwater:Slackwater",
-        "slackwater_last_eighth": "jobs.bench.contenders.slackwater:LastEighth",
-        "spark_native": "jobs.bench.contenders.spark_native:SparkNative",
-        "duckdb": "jobs.bench.contenders.duckdb_group_by:DuckDb",
-        "flink": "jobs.bench.contenders.flink:Flink",
-        "transform_with_state": "jobs.bench.contenders.transform_with_state:TransformWithState",
+        "slackwater": "slackwater.jobs.bench.contenders.slackwater:Slackwater",
+        "slackwater_last_eighth": "slackwater.jobs.bench.contenders.slackwater:LastEighth",
+        "spark_native": "slackwater.jobs.bench.contenders.spark_native:SparkNative",
+        "duckdb": "slackwater.jobs.bench.contenders.duckdb_group_by:DuckDb",
+        "flink": "slackwater.jobs.bench.contenders.flink:Flink",
+        "transform_with_state": "slackwater.jobs.bench.contenders.transform_with_state:TransformWithState",
     }
 )
 

@@ -1,17 +1,20 @@
-"""DuckDB: one GROUP BY, written as Parquet. Sessions by two window functions. No lateness, no state, no late rows."""
+"""DuckDB: one GROUP BY, written as Parquet. Sessions by two window functions. No lateness, no state, no late
+rows.
+"""
 
 import shutil
 from typing import Any
 
 import duckdb
 
-from jobs.bench.cases import Case
-from jobs.bench.workloads import Workload
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.workloads import Workload
 
 
 def query(workload: Workload, rows: str, kept: str = "true") -> str:
-    """SQL over the relation `rows` (key, event_time, value): key, window_start_us, n, total. Sessions have no start of a grid; of other
-    windows those rows count for which the condition `kept`, on a row and `window_start_us`, holds."""
+    """SQL over the relation `rows` (key, event_time, value): key, window_start_us, n, total. Sessions have no
+    start of a grid; of other windows those rows count for which the condition `kept`, on a row and
+    `window_start_us`, holds."""
     size, slide = workload.size_ms * 1000, workload.slide_ms * 1000
     if workload.kind == "session":
         marked = f"SELECT *, us - lag(us) OVER (PARTITION BY key ORDER BY us) > {size} AS opens FROM timed"
@@ -22,7 +25,8 @@ def query(workload: Workload, rows: str, kept: str = "true") -> str:
         panes = size // slide
         start = f"us - us % {slide}" + (f" - unnest(range(0, {panes})) * {slide}" if panes > 1 else "")
         found = (
-            f"SELECT key, window_start_us, count(*) AS n, sum(value)::bigint AS total FROM (SELECT *, {start} AS window_start_us "
+            "SELECT key, window_start_us, count(*) AS n, sum(value)::bigint AS total FROM (SELECT *, "
+            f"{start} AS window_start_us "
             f"FROM timed) WHERE {kept} GROUP BY key, window_start_us"
         )
     return f"WITH timed AS (SELECT *, epoch_us(event_time) AS us FROM {rows}) {found}"

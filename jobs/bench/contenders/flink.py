@@ -1,6 +1,8 @@
-"""Apache Flink 2.3.0 in one local process: built by Maven when it is first wanted, then asked for run after run over a pipe.
+"""Apache Flink 2.3.0 in one local process: built by Maven when it is first wanted, then asked for run after
+run over a pipe.
 
-It reads its rows from memory and only counts its results, both in its favour; it does streaming work for each row, which a replay need not.
+It reads its rows from memory and only counts its results, both in its favour; it does streaming work for each
+row, which a replay need not.
 """
 
 import json
@@ -12,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.bench.cases import Case
-from jobs.bench.workloads import BOUND_MS, TICK_MS
-from jobs.errors import PermanentError
-from jobs.runtime.java import find_java
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.workloads import BOUND_MS, TICK_MS
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.runtime.java import find_java
 
 PROJECT = Path(__file__).parent.parent / "flink"
 _OPENED = ("java.util", "java.lang", "java.time")
@@ -31,7 +33,9 @@ def is_possible() -> bool:
 
 
 class Flink:
-    """Key, timestamp, value and tick as raw little-endian columns; parallelism = cores; state on the heap; object reuse on."""
+    """Key, timestamp, value and tick as raw little-endian columns; parallelism = cores; state on the heap;
+    object reuse on.
+    """
 
     _process: "subprocess.Popen[str]"
 
@@ -41,7 +45,9 @@ class Flink:
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         command = [str(find_java()), "-Xmx6g", "-XX:+UseParallelGC", *opened, "-cp", classes, "bench.Windows"]
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
 
     def prepare(self, case: Case) -> None:
         if (case.folder / "flink.bin").exists():
@@ -50,18 +56,33 @@ class Flink:
         if case.workload.text_keys:
             rows = rows.set_column(0, "key", rows.column("key").dictionary_encode().combine_chunks().indices)
         with (case.folder / "flink.bin").open("wb") as file:
-            for name, unit in (("key", 1), ("event_time", 1_000), ("value", 1), ("arrival_time", 1_000 * TICK_MS)):
+            for name, unit in (
+                ("key", 1),
+                ("event_time", 1_000),
+                ("value", 1),
+                ("arrival_time", 1_000 * TICK_MS),
+            ):
                 file.write((rows.column(name).cast(pa.int64()).to_numpy() // unit).astype("<i8").tobytes())
 
     def run(self, case: Case) -> dict[str, Any]:
         workload, rows = case.workload, case.facts["rows"]
-        request = [case.folder / "flink.bin", rows, workload.kind, workload.size_ms, workload.slide_ms, workload.lateness_ms, BOUND_MS]
+        request = [
+            case.folder / "flink.bin",
+            rows,
+            workload.kind,
+            workload.size_ms,
+            workload.slide_ms,
+            workload.lateness_ms,
+            BOUND_MS,
+        ]
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(" ".join(map(str, [*request, os.cpu_count()])) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise FlinkFailed(f"Flink ended before it had answered; its log is {self._log}.", log=str(self._log))
+            raise FlinkFailed(
+                f"Flink ended before it had answered; its log is {self._log}.", log=str(self._log)
+            )
         return {"rows": rows, **json.loads(answer)}
 
 
@@ -70,8 +91,13 @@ def build(work: Path) -> str:
     jar = work / "target" / "slackwater-bench-1.jar"
     if not jar.exists():
         shutil.copytree(PROJECT, work, dirs_exist_ok=True)
-        done = subprocess.run(["mvn", "-q", "-B", "package"], cwd=work, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["mvn", "-q", "-B", "package"], cwd=work, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             (work / "maven.txt").write_text(done.stdout + done.stderr)
-            raise FlinkFailed(f"Maven could not build the Flink program: see {work / 'maven.txt'}.", log=str(work / "maven.txt"))
+            raise FlinkFailed(
+                f"Maven could not build the Flink program: see {work / 'maven.txt'}.",
+                log=str(work / "maven.txt"),
+            )
     return f"{jar}{os.pathsep}{work / 'target' / 'lib'}/*"

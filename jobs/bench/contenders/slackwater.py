@@ -1,4 +1,5 @@
-"""The project itself: one slice, from the pinned source to the committed ledger and the published table, in a warm Spark session.
+"""The project itself: one slice, from the pinned source to the committed ledger and the published table, in a
+warm Spark session.
 
 Seconds until the ledger is committed are noted beside those until the published table has followed.
 """
@@ -7,24 +8,26 @@ import shutil
 from itertools import pairwise
 from typing import Any
 
-from jobs.bench.cases import Case
-from jobs.bench.workloads import WORKLOADS
-from jobs.engines.inputs import pin
-from jobs.engines.planner import choose
-from jobs.engines.task_memory import estimate_mb
-from jobs.pipelines import registry
-from jobs.protocol.catch_up import CatchUp, Request
-from jobs.protocol.prediction import from_calibration
-from jobs.protocol.run import wall_clock
-from jobs.protocol.trial import calibrate
-from jobs.runtime.settings import tasks_here
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.workloads import WORKLOADS
+from slackwater.jobs.engines.inputs import pin
+from slackwater.jobs.engines.planner import choose
+from slackwater.jobs.engines.task_memory import estimate_mb
+from slackwater.jobs.pipelines import registry
+from slackwater.jobs.protocol.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.prediction import from_calibration
+from slackwater.jobs.protocol.run import wall_clock
+from slackwater.jobs.protocol.trial import calibrate
+from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.tables.warehouse import Warehouse
 
-PIPELINES = "jobs.bench.pipelines"
+PIPELINES = "slackwater.jobs.bench.pipelines"
 
 
 class Slackwater:
-    """Replays everything as one run on an empty lineage. What `slackwater plan --calibrate` predicts is noted beside what it took."""
+    """Replays everything as one run on an empty lineage. What `slackwater plan --calibrate` predicts is noted
+    beside what it took.
+    """
 
     def __init__(self, engine: str | None) -> None:
         self._engine = engine
@@ -37,8 +40,8 @@ class Slackwater:
         self._warm()
 
     def prepare(self, case: Case) -> None:
-        """A warm session, an empty lineage, and once for each workload its prediction. Spark ends Python workers that have rested for a
-        minute, while others ran."""
+        """A warm session, an empty lineage, and once for each workload its prediction. Spark ends Python
+        workers that have rested for a minute, while others ran."""
         self._warm()
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
         if case.label in WORKLOADS and case.label not in self._predicted and self._engine is None:
@@ -63,7 +66,10 @@ class Slackwater:
         source = pin(pipeline.source, where.source(pipeline.source.table))
         files = source.files(from_ms, to_ms, pipeline.source.arrival_time, None)
         estimate = estimate_mb(pipeline, source, files, rows, 0, choose(pipeline, source.schema).make())
-        return {"predicted_s": round(from_calibration(rates).of_slice(rows), 3), "predicted_mb": rates.memory_of(estimate)}
+        return {
+            "predicted_s": round(from_calibration(rates).of_slice(rows), 3),
+            "predicted_mb": rates.memory_of(estimate),
+        }
 
     def _replay(self, case: Case, from_ms: int, to_ms: int, ranges: int | None = None) -> dict[str, Any]:
         request = Request(case.workload.pipeline, to_ms, from_ms, engine=self._engine, ranges=ranges)
@@ -83,8 +89,8 @@ class Slackwater:
 
 
 class LastEighth(Slackwater):
-    """Replays the last eighth of the rows on the restored state of the others, in the session that has replayed those, eighth by eighth, as
-    a backfill does."""
+    """Replays the last eighth of the rows on the restored state of the others, in the session that has
+    replayed those, eighth by eighth, as a backfill does."""
 
     def start(self, case: Case) -> None:
         """What comes before makes the session, and warms it."""

@@ -1,9 +1,11 @@
-"""Spark's own windows: one groupBy over `window` or `session_window`, written as Parquet. No lateness, no state, no late rows."""
+"""Spark's own windows: one groupBy over `window` or `session_window`, written as Parquet. No lateness, no
+state, no late rows.
+"""
 
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import Case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,7 +17,7 @@ class SparkNative:
     _spark: "SparkSession"
 
     def start(self, case: Case) -> None:
-        from jobs.runtime.session import session
+        from slackwater.jobs.runtime.session import session
 
         self._spark = session("spark native")
 
@@ -27,9 +29,19 @@ class SparkNative:
 
         workload = case.workload
         size, slide = f"{workload.size_ms} milliseconds", f"{workload.slide_ms} milliseconds"
-        window = f.session_window("event_time", size) if workload.kind == "session" else f.window("event_time", size, slide)
+        window = (
+            f.session_window("event_time", size)
+            if workload.kind == "session"
+            else f.window("event_time", size, slide)
+        )
         grouped = self._spark.read.parquet(*case.files()).groupBy("key", window.alias("w"))
         results = grouped.agg(f.count("*").alias("n"), f.sum("value").alias("total"))
-        columns = ("key", f.col("w.start").alias("window_start"), f.col("w.end").alias("window_end"), "n", "total")
+        columns = (
+            "key",
+            f.col("w.start").alias("window_start"),
+            f.col("w.end").alias("window_end"),
+            "n",
+            "total",
+        )
         results.select(*columns).write.parquet(str(case.folder / "spark_native"))
         return {"rows": case.facts["rows"]}

@@ -1,6 +1,8 @@
-"""Spark's own stateful streaming from Python: transformWithStateInPandas with a timer a window, RocksDB, on a small prefix of the rows.
+"""Spark's own stateful streaming from Python: transformWithStateInPandas with a timer a window, RocksDB, on a
+small prefix of the rows.
 
-The prefix spans less than rows may be late, so a row of a day later ends it: without it nothing would fire, and nothing could be compared.
+The prefix spans less than rows may be late, so a row of a day later ends it: without it nothing would fire,
+and nothing could be compared.
 """
 
 import os
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import Case
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,9 +32,11 @@ class TransformWithState:
     _spark: "SparkSession"
 
     def start(self, case: Case) -> None:
-        from jobs.runtime.session import session
+        from slackwater.jobs.runtime.session import session
 
-        self._spark = session("transform with state", **{"spark.sql.streaming.stateStore.providerClass": _STORE})
+        self._spark = session(
+            "transform with state", **{"spark.sql.streaming.stateStore.providerClass": _STORE}
+        )
 
     def prepare(self, case: Case) -> None:
         folder = case.folder / "transform_with_state"
@@ -53,14 +57,22 @@ class TransformWithState:
         folder = case.folder / "transform_with_state"
         windows = _windows(self._source(case), case.workload.size_ms)
         writer = windows.writeStream.outputMode("append").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(folder / "checkpoint")).format("parquet").option("path", str(folder / "out"))
+        writer = (
+            writer.option("checkpointLocation", str(folder / "checkpoint"))
+            .format("parquet")
+            .option("path", str(folder / "out"))
+        )
         writer.start().awaitTermination()
         return {"rows": self._rows}
 
     def _source(self, case: Case) -> "DataFrame":
-        source = self._spark.readStream.schema("key long, event_time timestamp, value long").option("maxFilesPerTrigger", 1)
+        source = self._spark.readStream.schema("key long, event_time timestamp, value long").option(
+            "maxFilesPerTrigger", 1
+        )
         delay = f"{3_000 + case.workload.lateness_ms} milliseconds"
-        return source.parquet(str(case.folder / "transform_with_state" / "source")).withWatermark("event_time", delay)
+        return source.parquet(str(case.folder / "transform_with_state" / "source")).withWatermark(
+            "event_time", delay
+        )
 
 
 def _windows(rows: "DataFrame", size_ms: int) -> "DataFrame":
@@ -74,7 +86,9 @@ def _windows(rows: "DataFrame", size_ms: int) -> "DataFrame":
             self._handle = handle
             self._windows = handle.getMapState("windows", "start long", "n long, total long")
 
-        def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        def handleInputRows(
+            self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+        ) -> Iterator[pd.DataFrame]:
             for batch in rows:
                 ms = batch["event_time"].astype("int64") // 1_000_000
                 for start, values in batch["value"].groupby(ms - ms % size_ms):
@@ -86,12 +100,16 @@ def _windows(rows: "DataFrame", size_ms: int) -> "DataFrame":
                     self._windows.updateValue(window, (n + len(values), total + int(values.sum())))
             return iter([])
 
-        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        def handleExpiredTimer(
+            self, key: Any, timerValues: Any, expiredTimerInfo: Any
+        ) -> Iterator[pd.DataFrame]:
             start = expiredTimerInfo.getExpiryTimeInMs() - size_ms
             if self._windows.containsKey((start,)):
                 n, total = self._windows.getValue((start,)) or (0, 0)
                 self._windows.removeKey((start,))
-                yield pd.DataFrame({"key": [key[0]], "window_start_us": [start * 1000], "n": [n], "total": [total]})
+                yield pd.DataFrame(
+                    {"key": [key[0]], "window_start_us": [start * 1000], "n": [n], "total": [total]}
+                )
 
         def close(self) -> None:
             """Nothing is held."""

@@ -1,12 +1,13 @@
 """How each declared aggregate accumulates, and which typed columns hold its accumulator in `window_state`.
 
-One file a family of aggregates; `binding` chooses by the type of the column, `operands` takes from rows what an accumulator adds.
+One file a family of aggregates; `binding` chooses by the type of the column, `operands` takes from rows what
+an accumulator adds.
 """
 
-from jobs.engines.accumulators.accumulator import Accumulator, Part, ResultOverflow
-from jobs.engines.accumulators.binding import bind, bind_select
-from jobs.engines.accumulators.operands import operands, totals
-from jobs.engines.accumulators.select_function import SelectFunction, Stretch, StretchFunction
+from slackwater.jobs.engines.accumulators.accumulator import Accumulator, Part, ResultOverflow
+from slackwater.jobs.engines.accumulators.binding import bind, bind_select
+from slackwater.jobs.engines.accumulators.operands import operands, totals
+from slackwater.jobs.engines.accumulators.select_function import SelectFunction, Stretch, StretchFunction
 
 __all__ = [
     "Accumulator",

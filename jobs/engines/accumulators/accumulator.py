@@ -1,6 +1,8 @@
-"""What every accumulator is: the contract between an aggregate, the engines, and the typed columns of `window_state`.
+"""What every accumulator is: the contract between an aggregate, the engines, and the typed columns of
+`window_state`.
 
-All of them are commutative and associative, so neither the order of elements nor the partitioning can show in a result.
+All of them are commutative and associative, so neither the order of elements nor the partitioning can show in
+a result.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +17,8 @@ Starts = npt.NDArray[np.int64]
 
 
 class Accumulator(Protocol):
-    """One aggregate bound to the type of its column. Accumulators are plain values; None in a result is SQL's null.
+    """One aggregate bound to the type of its column. Accumulators are plain values; None in a result is SQL's
+    null.
 
     Attributes:
         parts: (suffix, type) of the columns `<result>__<suffix>` that hold the accumulator.
@@ -35,8 +38,8 @@ class Accumulator(Protocol):
         """The accumulator with these values more."""
 
     def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
-        """The accumulators of rows starts[i] to starts[i + 1] - 1 of a column without nulls, all of them at once and none of them to be
-        changed; None where they can't be had so."""
+        """The accumulators of rows starts[i] to starts[i + 1] - 1 of a column without nulls, all of them at
+        once and none of them to be changed; None where they can't be had so."""
 
     def merge(self, a: Any, b: Any) -> Any:
         """The accumulator of both sets of elements."""

@@ -4,19 +4,27 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import Accumulator
-from jobs.engines.accumulators.distinct import CountDistinct
-from jobs.engines.accumulators.extremes import Extremum
-from jobs.engines.accumulators.histograms import ApproxQuantile
-from jobs.engines.accumulators.hyperloglog import ApproxDistinct
-from jobs.engines.accumulators.ranked import FirstOrLast
-from jobs.engines.accumulators.sums import Count, DecimalMean, DecimalSum, DoubleMean, DoubleSum, IntegerMean, IntegerSum
-from jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
-from jobs.engines.conditions import bind_condition
-from jobs.engines.rows import columns_read
-from jobs.pipelines import Aggregate, Pipeline
-from jobs.pipelines.errors import PipelineError
-from jobs.tables.schemas import TIME
+from slackwater.jobs.engines.accumulators.accumulator import Accumulator
+from slackwater.jobs.engines.accumulators.distinct import CountDistinct
+from slackwater.jobs.engines.accumulators.extremes import Extremum
+from slackwater.jobs.engines.accumulators.histograms import ApproxQuantile
+from slackwater.jobs.engines.accumulators.hyperloglog import ApproxDistinct
+from slackwater.jobs.engines.accumulators.ranked import FirstOrLast
+from slackwater.jobs.engines.accumulators.sums import (
+    Count,
+    DecimalMean,
+    DecimalSum,
+    DoubleMean,
+    DoubleSum,
+    IntegerMean,
+    IntegerSum,
+)
+from slackwater.jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
+from slackwater.jobs.engines.conditions import bind_condition
+from slackwater.jobs.engines.rows import columns_read
+from slackwater.jobs.pipelines import Aggregate, Pipeline
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.tables.schemas import TIME
 
 Types = Mapping[str, pa.DataType]
 _NUMERIC = ("integer", "floating", "decimal")
@@ -26,7 +34,13 @@ _FAMILIES = {
     **dict.fromkeys(("min", "max"), _ORDERED),
     **dict.fromkeys(("first", "last", "count_distinct", "approx_distinct"), (*_ORDERED, "boolean")),
 }
-_PLURALS = {"integer": "integers", "floating": "floats", "decimal": "decimals", "string": "strings", "date": "dates"}
+_PLURALS = {
+    "integer": "integers",
+    "floating": "floats",
+    "decimal": "decimals",
+    "string": "strings",
+    "date": "dates",
+}
 _PLURALS |= {"timestamp": "timestamps", "boolean": "booleans"}
 
 
@@ -37,11 +51,16 @@ def bind_select(pipeline: Pipeline, types: Types) -> dict[str, Accumulator]:
         PipelineError: see `bind`.
     """
     order_by, hashed = pipeline.source.order_by, columns_read(pipeline, tuple(types))
-    return {name: bind(name, aggregate, types, order_by, hashed) for name, aggregate in pipeline.select.items()}
+    return {
+        name: bind(name, aggregate, types, order_by, hashed) for name, aggregate in pipeline.select.items()
+    }
 
 
-def bind(name: str, aggregate: Aggregate, types: Types, order_by: str | None = None, hashed: tuple[str, ...] = ()) -> Accumulator:
-    """The accumulator of `aggregate` on a source whose columns have `types`, `order_by` among them; a row's hash is of those `hashed`.
+def bind(
+    name: str, aggregate: Aggregate, types: Types, order_by: str | None = None, hashed: tuple[str, ...] = ()
+) -> Accumulator:
+    """The accumulator of `aggregate` on a source whose columns have `types`, `order_by` among them; a row's
+    hash is of those `hashed`.
 
     Raises:
         PipelineError: a column is missing, or its type does not suit the aggregate or its condition.
@@ -52,7 +71,9 @@ def bind(name: str, aggregate: Aggregate, types: Types, order_by: str | None = N
     if aggregate.column is None:
         return Count()
     if aggregate.column not in types:
-        raise PipelineError(subject, f"the source has no column {aggregate.column!r}; it has {', '.join(sorted(types))}")
+        raise PipelineError(
+            subject, f"the source has no column {aggregate.column!r}; it has {', '.join(sorted(types))}"
+        )
     if aggregate.kind == "count":
         return Count()
     kind = types[aggregate.column]
@@ -60,10 +81,14 @@ def bind(name: str, aggregate: Aggregate, types: Types, order_by: str | None = N
     family = next((family for family in families if getattr(pa.types, f"is_{family}")(kind)), None)
     if family is None:
         *most, final = (_PLURALS[family] for family in families)
-        raise PipelineError(subject, f"the column is {kind}; {aggregate.kind} takes {', '.join(most)} and {final}")
+        raise PipelineError(
+            subject, f"the column is {kind}; {aggregate.kind} takes {', '.join(most)} and {final}"
+        )
     if aggregate.kind in ("first", "last"):
         order = None if order_by is None else (order_by, _stored(types[order_by]))
-        return FirstOrLast(aggregate.kind == "last", aggregate.by == "event_time", _stored(kind), order, hashed)
+        return FirstOrLast(
+            aggregate.kind == "last", aggregate.by == "event_time", _stored(kind), order, hashed
+        )
     return _accumulator(aggregate, family, _stored(kind))
 
 

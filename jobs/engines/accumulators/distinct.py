@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import OneByOne, Part
-from jobs.engines.accumulators.extremes import nan_greatest
+from slackwater.jobs.engines.accumulators.accumulator import OneByOne, Part
+from slackwater.jobs.engines.accumulators.extremes import nan_greatest
 
 
 def as_member(value: Any) -> Any:

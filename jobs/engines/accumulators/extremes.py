@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import OneByOne, Part, Starts
+from slackwater.jobs.engines.accumulators.accumulator import OneByOne, Part, Starts
 
 
 def nan_greatest(value: Any) -> tuple[bool, Any]:

@@ -1,7 +1,9 @@
-"""Quantiles from a histogram with buckets of equal relative width: a function of the multiset of values alone.
+"""Quantiles from a histogram with buckets of equal relative width: a function of the multiset of values
+alone.
 
-In the style of DDSketch (Masson et al. 2019), without its collapsing of buckets, which depends on the order of the values (and is why no
-library is used). Bucket borders are roots of two, computed in decimals: every machine and every engine puts a value into the same bucket.
+In the style of DDSketch (Masson et al. 2019), without its collapsing of buckets, which depends on the order
+of the values (and is why no library is used). Bucket borders are roots of two, computed in decimals: every
+machine and every engine puts a value into the same bucket.
 """
 
 import math
@@ -14,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import OneByOne, Part
+from slackwater.jobs.engines.accumulators.accumulator import OneByOne, Part
 
 NAN_BUCKET, INFINITY_BUCKET = 2**31 - 1, 2**31 - 2
 LEAST_EXPONENT = -1021  # of the least normal double, 0.5 · 2 ** −1021; smaller values count as 0
@@ -23,7 +25,9 @@ BUCKET = pa.struct([pa.field("bucket", pa.int32()), pa.field("count", pa.int64()
 
 @cache
 def buckets_per_octave(relative_error: float) -> int:
-    """The fewest buckets between a number and its double whose middle is within `relative_error` of all that they hold."""
+    """The fewest buckets between a number and its double whose middle is within `relative_error` of all that
+    they hold.
+    """
     error = Fraction(repr(relative_error))
     width = (1 + error) / (1 - error)
     number = max(1, int(0.999 / math.log2(width)))
@@ -34,9 +38,13 @@ def buckets_per_octave(relative_error: float) -> int:
 
 @cache
 def octave(buckets: int) -> tuple[float, ...]:
-    """The lower borders of the buckets in [0.5, 1): 2 ** (i / buckets − 1) for each i, as the nearest doubles."""
+    """The lower borders of the buckets in [0.5, 1): 2 ** (i / buckets − 1) for each i, as the nearest
+    doubles.
+    """
     exact = Context(prec=60)
-    return tuple(float(exact.power(2, exact.divide(Decimal(i - buckets), Decimal(buckets)))) for i in range(buckets))
+    return tuple(
+        float(exact.power(2, exact.divide(Decimal(i - buckets), Decimal(buckets)))) for i in range(buckets)
+    )
 
 
 def bucket_of(value: float, buckets: int) -> int:
@@ -53,7 +61,9 @@ def bucket_of(value: float, buckets: int) -> int:
 
 
 def middle(bucket: int, buckets: int) -> float:
-    """The value that stands for a bucket: 2·a·b / (a + b) between its borders a and b, at equal relative distance from both."""
+    """The value that stands for a bucket: 2·a·b / (a + b) between its borders a and b, at equal relative
+    distance from both.
+    """
     if bucket == NAN_BUCKET:
         return math.nan
     if abs(bucket) == INFINITY_BUCKET:
@@ -78,7 +88,9 @@ def quantile_of(counts: Mapping[int, int], quantile: Fraction, buckets: int) -> 
 
 
 class ApproxQuantile(OneByOne):
-    """Accumulator: bucket → how many values it holds; changed in place. Values of any numeric column go in as the nearest double."""
+    """Accumulator: bucket → how many values it holds; changed in place. Values of any numeric column go in as
+    the nearest double.
+    """
 
     result_type = pa.float64()
     parts: tuple[Part, ...] = (("buckets", pa.list_(BUCKET)),)

@@ -1,7 +1,8 @@
 """About how many different values: HyperLogLog registers, a function of the set of values alone.
 
-The registers are the whole state, as an open column. Libraries keep more (an estimate updated along the way, lists in order of arrival),
-which depends on the order of the values: that is why none is used. Flajolet et al. 2007; estimator: Ertl, arXiv:1702.01284, section 4.
+The registers are the whole state, as an open column. Libraries keep more (an estimate updated along the way,
+lists in order of arrival), which depends on the order of the values: that is why none is used. Flajolet et
+al. 2007; estimator: Ertl, arXiv:1702.01284, section 4.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import OneByOne, Part
+from slackwater.jobs.engines.accumulators.accumulator import OneByOne, Part
 
 HASH_BITS = 64
 _MASK = 2**64 - 1
@@ -62,7 +63,9 @@ def hash_of(kind: pa.DataType) -> Callable[[Any], int]:
 
 
 def estimate(histogram: Mapping[int, int], precision: int) -> int:
-    """How many values left registers of which histogram[rank] stand at each rank (0: never touched), rounded to a whole number."""
+    """How many values left registers of which histogram[rank] stand at each rank (0: never touched), rounded
+    to a whole number.
+    """
     registers, most = 1 << precision, HASH_BITS - precision
     untouched = histogram.get(0, 0) / registers
     if untouched == 1:
@@ -99,11 +102,21 @@ def tau(x: float) -> float:
 
 
 def encode_registers(registers: Registers, precision: int) -> bytes:
-    """Canonical bytes: a byte a register, or, where that is shorter, the touched ones in order, 3 bytes each (number big-endian, rank)."""
-    touched = list(registers.items()) if isinstance(registers, dict) else [(i, rank) for i, rank in enumerate(registers) if rank]
+    """Canonical bytes: a byte a register, or, where that is shorter, the touched ones in order, 3 bytes each
+    (number big-endian, rank).
+    """
+    touched = (
+        list(registers.items())
+        if isinstance(registers, dict)
+        else [(i, rank) for i, rank in enumerate(registers) if rank]
+    )
     if len(touched) * SPARSE < 1 << precision:
         return b"".join(number.to_bytes(2, "big") + bytes([rank]) for number, rank in sorted(touched))
-    return bytes(registers) if isinstance(registers, bytearray) else bytes(registers.get(i, 0) for i in range(1 << precision))
+    return (
+        bytes(registers)
+        if isinstance(registers, bytearray)
+        else bytes(registers.get(i, 0) for i in range(1 << precision))
+    )
 
 
 def decode_registers(data: bytes, precision: int) -> Registers:

@@ -1,6 +1,8 @@
-"""What each aggregate adds for each row: the value of its column, with its rank where that counts; None where there is nothing to add.
+"""What each aggregate adds for each row: the value of its column, with its rank where that counts; None where
+there is nothing to add.
 
-Computed for all rows of a range at once, nulls and conditions settled, so that no accumulator ever sees a row.
+Computed for all rows of a range at once, nulls and conditions settled, so that no accumulator ever sees a
+row.
 """
 
 from collections.abc import Sequence
@@ -9,27 +11,41 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import Accumulator, Starts
-from jobs.engines.accumulators.ranked import order_rank
-from jobs.engines.conditions import bind_condition
-from jobs.engines.python_values import to_python
-from jobs.engines.rows import ARRIVAL, EVENT, columns_read
-from jobs.pipelines import Aggregate, Pipeline
-from windowing.state.snapshot import row_digests
+from slackwater.jobs.engines.accumulators.accumulator import Accumulator, Starts
+from slackwater.jobs.engines.accumulators.ranked import order_rank
+from slackwater.jobs.engines.conditions import bind_condition
+from slackwater.jobs.engines.python_values import to_python
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT, columns_read
+from slackwater.jobs.pipelines import Aggregate, Pipeline
+from slackwater.windowing.state.snapshot import row_digests
 
 
-def totals(pipeline: Pipeline, elements: pa.Table, accumulators: Sequence[Accumulator], order: Starts, starts: Starts) -> list[Any]:
-    """For each aggregate of the `select` the accumulators of rows order[starts[i] : starts[i + 1]]; None where each row has to be seen."""
+def totals(
+    pipeline: Pipeline, elements: pa.Table, accumulators: Sequence[Accumulator], order: Starts, starts: Starts
+) -> list[Any]:
+    """For each aggregate of the `select` the accumulators of rows order[starts[i] : starts[i + 1]]; None
+    where each row has to be seen.
+    """
     found = []
     for aggregate, accumulator in zip(pipeline.select.values(), accumulators, strict=True):
         column = None if aggregate.column is None else elements.column(aggregate.column)
-        sees_rows = aggregate.where is not None or aggregate.by is not None or (column is not None and column.null_count > 0)
-        found.append(None if sees_rows else accumulator.totals(None if column is None else column.take(pa.array(order)), starts))
+        sees_rows = (
+            aggregate.where is not None
+            or aggregate.by is not None
+            or (column is not None and column.null_count > 0)
+        )
+        found.append(
+            None
+            if sees_rows
+            else accumulator.totals(None if column is None else column.take(pa.array(order)), starts)
+        )
     return found
 
 
 def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | None]:
-    """For each aggregate of the `select` one value a row of `elements`, or None for an aggregate that only counts rows."""
+    """For each aggregate of the `select` one value a row of `elements`, or None for an aggregate that only
+    counts rows.
+    """
     ranks: dict[str, list[Any]] = {}
     types = {field.name: field.type for field in elements.schema}
     found: list[Sequence[Any] | None] = []
@@ -52,13 +68,17 @@ def _only(kept: Any, values: list[Any] | None) -> list[Any]:
 
 
 def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
-    """Times in microseconds, rank of the order column, hash of the columns that the pipeline reads: for each row."""
+    """Times in microseconds, rank of the order column, hash of the columns that the pipeline reads: for each
+    row.
+    """
     order = pipeline.source.order_by
     names = columns_read(pipeline, elements.column_names)
     return {
         "event_time": (elements.column(EVENT).to_numpy() * np.int64(1000)).tolist(),
         "arrival": (elements.column(ARRIVAL).to_numpy() * np.int64(1000)).tolist(),
-        "order": [order_rank(None)] * elements.num_rows if order is None else list(map(order_rank, to_python(elements.column(order)))),
+        "order": [order_rank(None)] * elements.num_rows
+        if order is None
+        else list(map(order_rank, to_python(elements.column(order)))),
         "hash": list(row_digests(elements.select(names), names)),
     }
 

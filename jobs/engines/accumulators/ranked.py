@@ -1,4 +1,6 @@
-"""The first and the last value of a column, by event time or by arrival, ties decided by what orders elements: order column, row hash."""
+"""The first and the last value of a column, by event time or by arrival, ties decided by what orders
+elements: order column, row hash.
+"""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines.accumulators.accumulator import OneByOne, Part
-from jobs.tables.schemas import TIME
+from slackwater.jobs.engines.accumulators.accumulator import OneByOne, Part
+from slackwater.jobs.tables.schemas import TIME
 
 Ranked = tuple[tuple[int, ...], tuple[int, Any], bytes, Any]
 
@@ -20,7 +22,8 @@ def order_rank(value: Any) -> tuple[int, Any]:
 
 
 class FirstOrLast(OneByOne):
-    """Value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order, row hash, value); None for none.
+    """Value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order, row
+    hash, value); None for none.
 
     Args:
         by_event_time: the event time comes before the arrival.
@@ -29,7 +32,12 @@ class FirstOrLast(OneByOne):
     """
 
     def __init__(
-        self, is_last: bool, by_event_time: bool, column_type: pa.DataType, order: tuple[str, pa.DataType] | None, hashed: tuple[str, ...]
+        self,
+        is_last: bool,
+        by_event_time: bool,
+        column_type: pa.DataType,
+        order: tuple[str, pa.DataType] | None,
+        hashed: tuple[str, ...],
     ) -> None:
         self.is_last = is_last
         self.by_event_time = by_event_time
@@ -62,7 +70,12 @@ class FirstOrLast(OneByOne):
         if accumulator is None:
             return (None,) * len(self.parts)
         times, order, row_hash, value = accumulator
-        return (value, *times, *([math.nan if order[0] == 2 else order[1]] if self._has_order else []), row_hash)
+        return (
+            value,
+            *times,
+            *([math.nan if order[0] == 2 else order[1]] if self._has_order else []),
+            row_hash,
+        )
 
     def decode(self, parts: Sequence[Any]) -> Ranked | None:
         if parts[-1] is None:

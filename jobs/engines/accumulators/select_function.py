@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from operator import call
 from typing import Any
 
-from jobs.engines.accumulators.accumulator import Accumulator
-from windowing.functions import BulkAggregateFunction
+from slackwater.jobs.engines.accumulators.accumulator import Accumulator
+from slackwater.windowing.functions import BulkAggregateFunction
 
 
 class SelectFunction(BulkAggregateFunction):
-    """A pipeline's `select` as one Flink AggregateFunction: the element is a row number, the accumulator a list of accumulators.
+    """A pipeline's `select` as one Flink AggregateFunction: the element is a row number, the accumulator a
+    list of accumulators.
 
-    `columns[i]` holds the values that aggregate i reads, or None when it counts rows. Row numbers are of one slice and never enter state.
+    `columns[i]` holds the values that aggregate i reads, or None when it counts rows. Row numbers are of one
+    slice and never enter state.
     """
 
     def __init__(self, accumulators: Sequence[Accumulator], columns: Sequence[Sequence[Any] | None]) -> None:
@@ -20,7 +22,9 @@ class SelectFunction(BulkAggregateFunction):
         self._columns = tuple(columns)
         self._results = tuple(a.result for a in self._accumulators)
         self._creators = tuple(a.create for a in self._accumulators)
-        self._adders = tuple((i, a.add, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True)))
+        self._adders = tuple(
+            (i, a.add, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True))
+        )
 
     def create_accumulator(self) -> list[Any]:
         return list(map(call, self._creators))
@@ -57,7 +61,10 @@ class StretchFunction(SelectFunction):
 
     def __init__(self, accumulators: Sequence[Accumulator], columns: Sequence[Sequence[Any] | None]) -> None:
         super().__init__(accumulators, columns)
-        self._mergers = tuple((i, a.merge, a.add_all, c) for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True)))
+        self._mergers = tuple(
+            (i, a.merge, a.add_all, c)
+            for i, (a, c) in enumerate(zip(self._accumulators, self._columns, strict=True))
+        )
 
     def add(self, value: Any, accumulator: list[Any]) -> list[Any]:
         for i, merge, add_all, column in self._mergers:
@@ -67,7 +74,9 @@ class StretchFunction(SelectFunction):
                 accumulator[i] = add_all(accumulator[i], range(value.start, value.stop))
             else:
                 items = column[value.start : value.stop]
-                accumulator[i] = add_all(accumulator[i], [item for item in items if item is not None] if None in items else items)
+                accumulator[i] = add_all(
+                    accumulator[i], [item for item in items if item is not None] if None in items else items
+                )
         return accumulator
 
     def add_all(self, values: Any, accumulator: list[Any]) -> list[Any]:

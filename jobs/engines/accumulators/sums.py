@@ -1,4 +1,6 @@
-"""Counts, sums and means. Sums are exact, whatever the order of their terms, and are rounded once, at a firing."""
+"""Counts, sums and means. Sums are exact, whatever the order of their terms, and are rounded once, at a
+firing.
+"""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -7,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines import exact_sums
-from jobs.engines.accumulators.accumulator import OneByOne, Part, ResultOverflow, Starts
+from slackwater.jobs.engines import exact_sums
+from slackwater.jobs.engines.accumulators.accumulator import OneByOne, Part, ResultOverflow, Starts
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 WIDE = pa.decimal128(38, 0)
@@ -146,7 +148,8 @@ class DoubleMean(_DoubleSumming):
 
 
 class _DecimalSumming(_Summing):
-    """Decimals of one scale, summed as integers of their last digit: a binary column beside a readable decimal and the count.
+    """Decimals of one scale, summed as integers of their last digit: a binary column beside a readable
+    decimal and the count.
 
     The readable one is null while the sum has more than 38 digits, which later terms may undo.
     """
@@ -155,7 +158,11 @@ class _DecimalSumming(_Summing):
 
     def __init__(self, scale: int) -> None:
         self.scale = scale
-        self.parts: tuple[Part, ...] = (("sum", pa.decimal128(38, scale)), ("sum_exact", pa.binary()), ("count", pa.int64()))
+        self.parts: tuple[Part, ...] = (
+            ("sum", pa.decimal128(38, scale)),
+            ("sum_exact", pa.binary()),
+            ("count", pa.int64()),
+        )
 
     def add(self, accumulator: tuple[int, int], value: Decimal) -> tuple[int, int]:
         return (accumulator[0] + 1, accumulator[1] + unscaled(value, self.scale))
@@ -179,7 +186,9 @@ class DecimalSum(_DecimalSumming):
     def result(self, accumulator: tuple[int, int]) -> Decimal | None:
         count, total = accumulator
         if abs(total) >= _TOO_WIDE:
-            raise ResultOverflow(f"the sum has more than 38 digits and does not fit decimal(38, {self.scale})")
+            raise ResultOverflow(
+                f"the sum has more than 38 digits and does not fit decimal(38, {self.scale})"
+            )
         return scaled(total, self.scale) if count else None
 
 

@@ -11,17 +11,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.engines import exact_sums
-from jobs.engines.accumulators.accumulator import OneByOne, Part
-from jobs.engines.accumulators.sums import WIDE, DecimalSum, unscaled
-from jobs.engines.exact_sums import UNIT_BITS, ExactSum
+from slackwater.jobs.engines import exact_sums
+from slackwater.jobs.engines.accumulators.accumulator import OneByOne, Part
+from slackwater.jobs.engines.accumulators.sums import WIDE, DecimalSum, unscaled
+from slackwater.jobs.engines.exact_sums import UNIT_BITS, ExactSum
 
 Moments = tuple[int, int, int]
-_MOMENT_PARTS: tuple[Part, ...] = (("squares", pa.float64()), ("squares_exact", pa.binary()), ("count", pa.int64()))
+_MOMENT_PARTS: tuple[Part, ...] = (
+    ("squares", pa.float64()),
+    ("squares_exact", pa.binary()),
+    ("count", pa.int64()),
+)
 
 
 class _Variance(OneByOne, ABC):
-    """Subclasses say in which unit values are summed. Accumulator: (count, Σx, Σx²) in units `1 / units` and its square.
+    """Subclasses say in which unit values are summed. Accumulator: (count, Σx, Σx²) in units `1 / units` and
+    its square.
 
     Args:
         is_root: the standard deviation is wanted.

@@ -1,5 +1,5 @@
 """The columnar engine: windows on whole columns, for what commutes."""
 
-from jobs.engines.columnar.engine import ColumnarEngine
+from slackwater.jobs.engines.columnar.engine import ColumnarEngine
 
 __all__ = ["ColumnarEngine"]

@@ -1,4 +1,5 @@
-"""The accumulators of what windows hold: of parked ones, and of those that a kernel says are made up of which rows.
+"""The accumulators of what windows hold: of parked ones, and of those that a kernel says are made up of which
+rows.
 
 Which rows, is the kernels' business; how accumulators combine, the aggregates'.
 """
@@ -6,10 +7,10 @@ Which rows, is the kernels' business; how accumulators combine, the aggregates'.
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.families import Setting, take_each
-from jobs.engines.columnar.tables import parked_accumulators
-from windowing.columnar.contents import Contents
+from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.columnar.families import Setting, take_each
+from slackwater.jobs.engines.columnar.tables import parked_accumulators
+from slackwater.windowing.columnar.contents import Contents
 
 
 def restored_accumulators(rows: pa.Table, setting: Setting) -> list[Columns]:
@@ -27,6 +28,14 @@ def combined(setting: Setting, contents: Contents, accumulators: list[Columns]) 
     held = []
     grouped, running = take_each(accumulators, contents.rows), take_each(accumulators, contents.running_rows)
     for aggregate, whole, path in zip(setting.aggregates, grouped, running, strict=True):
-        totals = [column.take(pa.array(contents.picks)) for column in aggregate.running(path, contents.running_starts)]
-        held.append([pa.concat_arrays(pair) for pair in zip(aggregate.combine(whole, contents.groups), totals, strict=True)])
+        totals = [
+            column.take(pa.array(contents.picks))
+            for column in aggregate.running(path, contents.running_starts)
+        ]
+        held.append(
+            [
+                pa.concat_arrays(pair)
+                for pair in zip(aggregate.combine(whole, contents.groups), totals, strict=True)
+            ]
+        )
     return held

@@ -1,7 +1,8 @@
-"""Windows that fire at every interval of event time in the columnar engine, also inside a purging trigger: the family. A trigger that
-waits for the end of the global window is one without an interval.
+"""Windows that fire at every interval of event time in the columnar engine, also inside a purging trigger:
+the family. A trigger that waits for the end of the global window is one without an interval.
 
-What a firing holds depends on when elements came, so they travel as they are and are aggregated where all of a window have come together.
+What a firing holds depends on when elements came, so they travel as they are and are aggregated where all of
+a window have come together.
 """
 
 from collections.abc import Mapping
@@ -9,14 +10,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.element_windows import ElementWindows, Lives, fixed_windows, open_windows, timers_at, travelling
-from jobs.engines.columnar.families import NONE, Elements, Merged, Panes, Part, Setting, Split, Timers, take_each
-from jobs.engines.columnar.firing import results_of
-from jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
-from windowing import ContinuousEventTimeTrigger
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.continuous_windows import (
+from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.columnar.element_windows import (
+    ElementWindows,
+    Lives,
+    fixed_windows,
+    open_windows,
+    timers_at,
+    travelling,
+)
+from slackwater.jobs.engines.columnar.families import (
+    NONE,
+    Elements,
+    Merged,
+    Panes,
+    Part,
+    Setting,
+    Split,
+    Timers,
+    take_each,
+)
+from slackwater.jobs.engines.columnar.firing import results_of
+from slackwater.jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
+from slackwater.windowing import ContinuousEventTimeTrigger
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.continuous_windows import (
     EARLY,
     LATE,
     NO_CONTENTS,
@@ -27,15 +45,17 @@ from windowing.columnar.continuous_windows import (
     Takings,
     replay_continuous,
 )
-from windowing.columnar.timeline import NEVER
-from windowing.triggers.continuous import FIRE_TIME
+from slackwater.windowing.columnar.timeline import NEVER
+from slackwater.windowing.triggers.continuous import FIRE_TIME
 
 _KINDS = {EARLY: "early", ON_TIME: "on_time", LATE: "late"}
 
 
 @dataclass(frozen=True)
 class ContinuousFamily:
-    """Exact for the continuous trigger of event time, purging or not, and in the global window for those that fire at its end."""
+    """Exact for the continuous trigger of event time, purging or not, and in the global window for those that
+    fire at its end.
+    """
 
     setting: Setting
 
@@ -76,13 +96,17 @@ class ContinuousFamily:
 
     def _restored(self, windows: ElementWindows) -> ContinuousWindows:
         elements, firings, last_fired, first, last = windows.parked_columns()
-        fire_times, unfired = read_trigger_texts(FIRE_TIME, windows.parked.column("trigger_state"), elements, firings)
+        fire_times, unfired = read_trigger_texts(
+            FIRE_TIME, windows.parked.column("trigger_state"), elements, firings
+        )
         if self.interval_ms == ONLY_AT_THE_END:
             fire_times = windows.spans.last_instants[windows.known]
         contents = np.where(np.asarray(windows.parked.column("contents").is_null()), 0, NO_CONTENTS)
         return ContinuousWindows(fire_times, elements, unfired, firings, last_fired, first, last, contents)
 
-    def _panes(self, windows: ElementWindows, fired: ContinuousFirings, kind: int, held: list[Columns]) -> Panes:
+    def _panes(
+        self, windows: ElementWindows, fired: ContinuousFirings, kind: int, held: list[Columns]
+    ) -> Panes:
         """The firings of one kind."""
         chosen = np.flatnonzero(fired.kinds == kind)
         spans, moments = windows.spans.take(fired.windows[chosen]), fired.moments[chosen]
@@ -93,7 +117,9 @@ class ContinuousFamily:
             spans.starts,
             spans.ends,
             fired.firings[chosen],
-            results_of(self.setting, take_each(held, fired.contents[chosen]), spans.keys, spans.starts, spans.ends),
+            results_of(
+                self.setting, take_each(held, fired.contents[chosen]), spans.keys, spans.starts, spans.ends
+            ),
             fired.elements[chosen],
             fired.watermarks[chosen],
             nowhere if kind == LATE else moments,
@@ -115,7 +141,9 @@ class ContinuousFamily:
         )
 
     def _timers(self, windows: ElementWindows, after: ContinuousWindows) -> list[Timers]:
-        """The next firing, where it is not the last; the last instant; and the cleanup, which may be the same moment."""
+        """The next firing, where it is not the last; the last instant; and the cleanup, which may be the same
+        moment.
+        """
         spans, stays = windows.spans, windows.stays()
         last_instants, cleanups = spans.last_instants, spans.cleanups
         waits = stays & (last_instants > self.setting.timeline.final)

@@ -1,7 +1,8 @@
-"""Windows with a count trigger in the columnar engine, also inside a purging one (countWindow of Flink): the family. A trigger that never
-fires is one that counts for ever.
+"""Windows with a count trigger in the columnar engine, also inside a purging one (countWindow of Flink): the
+family. A trigger that never fires is one that counts for ever.
 
-Elements fire by their place, so they travel as they are and are aggregated where all of a window have come together.
+Elements fire by their place, so they travel as they are and are aggregated where all of a window have come
+together.
 """
 
 from collections.abc import Mapping
@@ -9,16 +10,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.element_windows import ElementWindows, Lives, fixed_windows, open_windows, timers_at, travelling
-from jobs.engines.columnar.families import NONE, Elements, Merged, Panes, Part, Setting, Split, take_each
-from jobs.engines.columnar.firing import results_of
-from jobs.engines.columnar.trigger_states import trigger_texts
-from windowing import CountTrigger, NeverTrigger
-from windowing.columnar.columns import Booleans
-from windowing.columnar.count_windows import CountedWindows, CountFirings, replay_counts
-from windowing.columnar.timeline import NEVER
-from windowing.triggers.counting import COUNT
+from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.columnar.element_windows import (
+    ElementWindows,
+    Lives,
+    fixed_windows,
+    open_windows,
+    timers_at,
+    travelling,
+)
+from slackwater.jobs.engines.columnar.families import (
+    NONE,
+    Elements,
+    Merged,
+    Panes,
+    Part,
+    Setting,
+    Split,
+    take_each,
+)
+from slackwater.jobs.engines.columnar.firing import results_of
+from slackwater.jobs.engines.columnar.trigger_states import trigger_texts
+from slackwater.windowing import CountTrigger, NeverTrigger
+from slackwater.windowing.columnar.columns import Booleans
+from slackwater.windowing.columnar.count_windows import CountedWindows, CountFirings, replay_counts
+from slackwater.windowing.columnar.timeline import NEVER
+from slackwater.windowing.triggers.counting import COUNT
 
 
 @dataclass(frozen=True)
@@ -43,7 +60,12 @@ class CountFamily:
         windows = ElementWindows.of(self.setting, received, parked)
         clocks = windows.clocks[windows.elements]
         fired, after, contents = replay_counts(
-            self._restored(windows), windows.windows, clocks, max_count=self.max_count, accumulates=not self.setting.purges, never=NONE
+            self._restored(windows),
+            windows.windows,
+            clocks,
+            max_count=self.max_count,
+            accumulates=not self.setting.purges,
+            never=NONE,
         )
         held = windows.holds(contents)
         is_timed, stays = windows.spans.cleanups != NEVER, windows.stays()
@@ -60,15 +82,34 @@ class CountFamily:
             "assignments_cleaned": int(after.elements[~stays].sum()),
             "timers_pending": len(cleaned.keys),
         }
-        panes = [self._panes(kind, windows, fired, rows, held) for kind, rows in ((first_kind, ~is_late), ("late", is_late))]
-        return Merged(panes, open_windows(windows, self._lives(after), held), [timers_at("cleanup", cleaned, cleaned.cleanups)], counts)
+        panes = [
+            self._panes(kind, windows, fired, rows, held)
+            for kind, rows in ((first_kind, ~is_late), ("late", is_late))
+        ]
+        return Merged(
+            panes,
+            open_windows(windows, self._lives(after), held),
+            [timers_at("cleanup", cleaned, cleaned.cleanups)],
+            counts,
+        )
 
     def _restored(self, windows: ElementWindows) -> CountedWindows:
         elements, firings, last_fired, first, last = windows.parked_columns()
         counts = elements - firings * self.max_count
-        return CountedWindows(windows.known, counts, elements, firings, last_fired, first, last, np.zeros(len(elements), np.int64))
+        return CountedWindows(
+            windows.known,
+            counts,
+            elements,
+            firings,
+            last_fired,
+            first,
+            last,
+            np.zeros(len(elements), np.int64),
+        )
 
-    def _panes(self, kind: str, windows: ElementWindows, fired: CountFirings, chosen: Booleans, held: list[Columns]) -> Panes:
+    def _panes(
+        self, kind: str, windows: ElementWindows, fired: CountFirings, chosen: Booleans, held: list[Columns]
+    ) -> Panes:
         """The firings of one kind."""
         positions, firings, elements, contents = (column[chosen] for column in fired)
         spans = windows.spans.take(windows.windows[positions])
@@ -88,7 +129,9 @@ class CountFamily:
 
     def _lives(self, after: CountedWindows) -> Lives:
         counts = after.counts
-        remembered = np.full(len(counts), NONE) if self.max_count == NEVER else np.where(counts > 0, counts, NONE)
+        remembered = (
+            np.full(len(counts), NONE) if self.max_count == NEVER else np.where(counts > 0, counts, NONE)
+        )
         return Lives(
             after.elements,
             after.firings,

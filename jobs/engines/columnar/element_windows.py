@@ -1,4 +1,5 @@
-"""Windows that must see their elements one by one, in order of arrival: what of a batch travels, and which windows take what has come.
+"""Windows that must see their elements one by one, in order of arrival: what of a batch travels, and which
+windows take what has come.
 
 Of triggers nothing is known here: only of assigners, lateness and what is parked.
 """
@@ -10,19 +11,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.contents import combined, restored_accumulators
-from jobs.engines.columnar.families import NONE, Elements, OpenWindows, Part, Setting, Split, Timers, join_each, take_each
-from jobs.engines.columnar.fixed_split import BEHIND, FixedSplit
-from jobs.engines.columnar.late_order import in_order_of_arrival
-from jobs.engines.columnar.tables import milliseconds
-from jobs.engines.rows import ARRIVAL, EVENT
-from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.contents import Contents
-from windowing.columnar.fixed_windows import FixedWindows
-from windowing.columnar.groups import Groups, group_pairs
-from windowing.columnar.timeline import NEVER
+from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.columnar.contents import combined, restored_accumulators
+from slackwater.jobs.engines.columnar.families import (
+    NONE,
+    Elements,
+    OpenWindows,
+    Part,
+    Setting,
+    Split,
+    Timers,
+    join_each,
+    take_each,
+)
+from slackwater.jobs.engines.columnar.fixed_split import BEHIND, FixedSplit
+from slackwater.jobs.engines.columnar.late_order import in_order_of_arrival
+from slackwater.jobs.engines.columnar.tables import milliseconds
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.contents import Contents
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.groups import Groups, group_pairs
+from slackwater.windowing.columnar.timeline import NEVER
 
 
 def fixed_windows(setting: Setting) -> FixedWindows | None:
@@ -30,14 +41,18 @@ def fixed_windows(setting: Setting) -> FixedWindows | None:
     assigner, lateness_ms = setting.pipeline.window, setting.pipeline.allowed_lateness_ms
     if not isinstance(assigner, TumblingEventTimeWindows | SlidingEventTimeWindows):
         return None
-    return FixedWindows(assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms, setting.timeline.collected)
+    return FixedWindows(
+        assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms, setting.timeline.collected
+    )
 
 
 def travelling(setting: Setting, elements: Elements) -> Split:
     """Every element that a window takes travels; the global window takes all."""
     windows = fixed_windows(setting)
     if windows is not None:
-        return FixedSplit(setting, windows).judge(elements, windows.slices(elements.events), np.arange(len(elements.keys)))
+        return FixedSplit(setting, windows).judge(
+            elements, windows.slices(elements.events), np.arange(len(elements.keys))
+        )
     rows = elements.rows.select([*setting.read, ARRIVAL, EVENT])
     counts = {"rows_accepted": rows.num_rows, "assignments_made": rows.num_rows}
     return Split({BEHIND: Part(elements.keys, rows)}, None, counts)
@@ -68,7 +83,8 @@ class ElementWindows:
     """What a range has received and what was parked of it, as windows and the elements that they take.
 
     Attributes:
-        spans: every window that is open at the slice's start or takes an element of it; the place is its number.
+        spans: every window that is open at the slice's start or takes an element of it; the place is its
+            number.
         known: int64[p], the number of each parked window.
         parked: rows of `window_state`, one for each of them.
         windows: int64[m], the number of a window for each element that it takes, in order of arrival.
@@ -94,15 +110,36 @@ class ElementWindows:
         clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
         fixed = fixed_windows(setting)
         if fixed is None:
-            elements, numbers, before, missed = np.arange(len(keys)), np.zeros(len(keys), np.int64), np.zeros(len(parked.keys), np.int64), 0
+            elements, numbers, before, missed = (
+                np.arange(len(keys)),
+                np.zeros(len(keys), np.int64),
+                np.zeros(len(parked.keys), np.int64),
+                0,
+            )
         else:
             exploded = fixed.explode(fixed.slices(rows.column(EVENT).to_numpy()))
             takes = ~fixed.are_late(exploded.windows, setting.timeline.at_arrival(clocks)[exploded.rows])
-            elements, numbers, missed = exploded.rows[takes], exploded.windows[takes], len(takes) - int(np.count_nonzero(takes))
+            elements, numbers, missed = (
+                exploded.rows[takes],
+                exploded.windows[takes],
+                len(takes) - int(np.count_nonzero(takes)),
+            )
             before = fixed.numbers(milliseconds(parked.rows.column("window_start")))
-        groups, of_keys, of_numbers = group_pairs(np.append(parked.keys, keys[elements]), np.append(before, numbers))
+        groups, of_keys, of_numbers = group_pairs(
+            np.append(parked.keys, keys[elements]), np.append(before, numbers)
+        )
         known, windows = groups.codes[: len(before)], groups.codes[len(before) :]
-        return cls(setting, _spans(fixed, of_keys, of_numbers), known, parked.rows, windows, elements, rows, clocks, missed)
+        return cls(
+            setting,
+            _spans(fixed, of_keys, of_numbers),
+            known,
+            parked.rows,
+            windows,
+            elements,
+            rows,
+            clocks,
+            missed,
+        )
 
     @property
     def events(self) -> Longs:
@@ -113,20 +150,31 @@ class ElementWindows:
     def parked_columns(self) -> tuple[Longs, Longs, Longs, Longs, Longs]:
         """(elements, firings, last firing, first arrival, last arrival) of each parked window."""
         elements, firings = (self.parked.column(name).to_numpy() for name in ("elements", "firings"))
-        last_fired, first, last = (milliseconds(self.parked.column(name)) for name in ("last_fired_at", "first_arrival", "last_arrival"))
+        last_fired, first, last = (
+            milliseconds(self.parked.column(name))
+            for name in ("last_fired_at", "first_arrival", "last_arrival")
+        )
         return elements, firings, last_fired, first, last
 
     def holds(self, contents: Contents) -> list[Columns]:
-        """The accumulators of contents whose row i is parked window i, and row p + j element j that a window takes."""
+        """The accumulators of contents whose row i is parked window i, and row p + j element j that a window
+        takes.
+        """
         rows = np.append(np.arange(len(self.known)), self.elements + len(self.known))
         contents = contents._replace(rows=rows[contents.rows], running_rows=rows[contents.running_rows])
         aggregates = self.setting.aggregates
-        of_elements = [aggregate.partial(self.rows, Groups.of_each(self.rows.num_rows)) for aggregate in aggregates]
-        return combined(self.setting, contents, join_each([restored_accumulators(self.parked, self.setting), of_elements]))
+        of_elements = [
+            aggregate.partial(self.rows, Groups.of_each(self.rows.num_rows)) for aggregate in aggregates
+        ]
+        return combined(
+            self.setting, contents, join_each([restored_accumulators(self.parked, self.setting), of_elements])
+        )
 
     def stays(self) -> Booleans:
         """Which windows are open at the slice's end."""
-        is_collected = self.setting.closes(self.spans.cleanups) | (self.spans.last_instants <= self.setting.timeline.collected)
+        is_collected = self.setting.closes(self.spans.cleanups) | (
+            self.spans.last_instants <= self.setting.timeline.collected
+        )
         return ~is_collected | (self.spans.cleanups == NEVER)
 
     def counts(self) -> dict[str, int]:
@@ -145,7 +193,9 @@ def _spans(fixed: FixedWindows | None, keys: Longs, numbers: Longs) -> Spans:
         nowhere, never = np.full(len(keys), NONE), np.full(len(keys), NEVER)
         return Spans(keys, nowhere, nowhere, never, never)
     starts = fixed.starts(numbers)
-    return Spans(keys, starts, starts + fixed.size_ms, fixed.last_instants(numbers), fixed.cleanup_times(numbers))
+    return Spans(
+        keys, starts, starts + fixed.size_ms, fixed.last_instants(numbers), fixed.cleanup_times(numbers)
+    )
 
 
 class Lives(NamedTuple):

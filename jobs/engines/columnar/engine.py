@@ -1,7 +1,7 @@
 """The columnar engine: the same windows on whole columns, for built-in windows and aggregates that commute.
 
-Map tasks judge and aggregate batches, and send parts to the ranges of their keys. What windows do is a family's; how a range ends, and
-what its rows look like, stands in the files beside this one.
+Map tasks judge and aggregate batches, and send parts to the ranges of their keys. What windows do is a
+family's; how a range ends, and what its rows look like, stands in the files beside this one.
 """
 
 import dataclasses
@@ -13,22 +13,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.accumulators import bind_select
-from jobs.engines.columnar.aggregates import bind_columnar
-from jobs.engines.columnar.families import Elements, Family, Late, Part, Setting
-from jobs.engines.columnar.key_numbers import KeyNumbers, with_keys
-from jobs.engines.columnar.packing import pack
-from jobs.engines.columnar.range_work import RangeWork
-from jobs.engines.columnar.tables import late_table
-from jobs.engines.columnar.windows import family_of
-from jobs.engines.inputs import SourceBatch
-from jobs.engines.keys import Keys
-from jobs.engines.replay import Outcome, Replay
-from jobs.engines.results import collect, counted, named, shared_out
-from jobs.engines.rows import ARRIVAL, Judge, Prepared, columns_read
-from jobs.engines.transport import Batches, Transport
-from jobs.tables.schemas import table_schemas
-from windowing.columnar.columns import Longs
+from slackwater.jobs.engines.accumulators import bind_select
+from slackwater.jobs.engines.columnar.aggregates import bind_columnar
+from slackwater.jobs.engines.columnar.families import Elements, Family, Late, Part, Setting
+from slackwater.jobs.engines.columnar.key_numbers import KeyNumbers, with_keys
+from slackwater.jobs.engines.columnar.packing import pack
+from slackwater.jobs.engines.columnar.range_work import RangeWork
+from slackwater.jobs.engines.columnar.tables import late_table
+from slackwater.jobs.engines.columnar.windows import family_of
+from slackwater.jobs.engines.inputs import SourceBatch
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.replay import Outcome, Replay
+from slackwater.jobs.engines.results import collect, counted, named, shared_out
+from slackwater.jobs.engines.rows import ARRIVAL, Judge, Prepared, columns_read
+from slackwater.jobs.engines.transport import Batches, Transport
+from slackwater.jobs.tables.schemas import table_schemas
+from slackwater.windowing.columnar.columns import Longs
 
 
 class ColumnarEngine:
@@ -102,7 +102,9 @@ class SplitBatches:
             order = np.argsort(part.keys, kind="stable")
             part = Part(part.keys[order], part.rows.take(pa.array(order)))
         firsts = [self.keys.range(number, self.replay.ranges).first for number in range(self.replay.ranges)]
-        bounds = np.searchsorted(part.keys, np.searchsorted(keys.groups, [*firsts, self.keys.max_parallelism])).tolist()
+        bounds = np.searchsorted(
+            part.keys, np.searchsorted(keys.groups, [*firsts, self.keys.max_parallelism])
+        ).tolist()
         for number, (start, end) in enumerate(itertools.pairwise(bounds)):
             if start < end:
                 own = Part(part.keys[start:end], part.rows.slice(start, end - start))
@@ -124,7 +126,12 @@ class SplitBatches:
     def _folded(self, lost: pa.Table) -> int:
         """How many quarantined rows arrived before the slice."""
         arrivals = lost.column("arrival_time")
-        return int(pc.sum(pc.less(arrivals, pa.scalar(self.judge.from_ms * 1000, pa.int64()).cast(arrivals.type))).as_py() or 0)
+        return int(
+            pc.sum(
+                pc.less(arrivals, pa.scalar(self.judge.from_ms * 1000, pa.int64()).cast(arrivals.type))
+            ).as_py()
+            or 0
+        )
 
 
 @dataclass(frozen=True)

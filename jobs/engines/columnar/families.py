@@ -1,6 +1,8 @@
-"""What a family of windows (tumbling and sliding, sessions, …) must do for the columnar engine, and the columns that pass between them.
+"""What a family of windows (tumbling and sliding, sessions, …) must do for the columnar engine, and the
+columns that pass between them.
 
-The engine knows files, keys, tables and hashes; a family knows windows. Keys are numbers here, times are milliseconds, NONE is no time.
+The engine knows files, keys, tables and hashes; a family knows windows. Keys are numbers here, times are
+milliseconds, NONE is no time.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,13 +12,13 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates import ColumnarAggregate, Columns
-from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.pipelines import Pipeline
-from jobs.tables.schemas import Shape
-from windowing import PurgingTrigger, Trigger
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.timeline import Timeline
+from slackwater.jobs.engines.columnar.aggregates import ColumnarAggregate, Columns
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.windowing import PurgingTrigger, Trigger
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.timeline import Timeline
 
 NONE: Final = int(np.iinfo(np.int64).min)
 
@@ -31,7 +33,8 @@ class Setting:
         aggregates: the columnar forms of its `select`, in its order.
         widths: how many columns of `shape.parts` each of them has.
         timeline: the slice's watermarks.
-        read: the source columns that the pipeline's meaning depends on; what travels of a row that is not aggregated at once.
+        read: the source columns that the pipeline's meaning depends on; what travels of a row that is not
+            aggregated at once.
     """
 
     pipeline: Pipeline
@@ -53,11 +56,15 @@ class Setting:
         return trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
 
     def closes(self, cleanup_times: Longs) -> Booleans:
-        """Which windows are collected by the slice's end; those that a shorter lateness has expired are, without a new watermark."""
+        """Which windows are collected by the slice's end; those that a shorter lateness has expired are,
+        without a new watermark.
+        """
         return cleanup_times <= self.timeline.final
 
     def clocks(self, arrivals: Longs) -> Longs:
-        """What the clock reads when elements are processed: their arrival; for those folded from before the slice, its start."""
+        """What the clock reads when elements are processed: their arrival; for those folded from before the
+        slice, its start.
+        """
         return np.maximum(arrivals, self.timeline.from_ms)
 
 
@@ -70,7 +77,8 @@ class Elements(NamedTuple):
         events: int64[n].
         clocks: int64[n], when the row is processed.
         watermarks: int64[n], in force then.
-        whole_rows: the source's columns of the rows at some ascending positions, where `rows` lacks some of them.
+        whole_rows: the source's columns of the rows at some ascending positions, where `rows` lacks some of
+            them.
     """
 
     rows: pa.Table
@@ -81,10 +89,18 @@ class Elements(NamedTuple):
     whole_rows: Callable[[Longs], pa.Table] | None = None
 
     @classmethod
-    def of(cls, rows: pa.Table, keys: Longs, setting: Setting, whole_rows: Callable[[Longs], pa.Table] | None = None) -> "Elements":
+    def of(
+        cls,
+        rows: pa.Table,
+        keys: Longs,
+        setting: Setting,
+        whole_rows: Callable[[Longs], pa.Table] | None = None,
+    ) -> "Elements":
         """The rows of a batch whose keys have these numbers."""
         clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
-        return cls(rows, keys, rows.column(EVENT).to_numpy(), clocks, setting.timeline.at_arrival(clocks), whole_rows)
+        return cls(
+            rows, keys, rows.column(EVENT).to_numpy(), clocks, setting.timeline.at_arrival(clocks), whole_rows
+        )
 
     def whole(self, positions: Longs) -> pa.Table:
         """Every column of the source and both times, of the rows at ascending `positions`."""
@@ -108,7 +124,8 @@ class Late(NamedTuple):
     Attributes:
         positions: int64[n], rows of the batch, or of the part that they are in.
         watermarks: int64[n], in force when they came.
-        owners, starts, ends: int64[m], one for each (late row, window that it missed), in the assigner's order.
+        owners, starts, ends: int64[m], one for each (late row, window that it missed), in the assigner's
+            order.
     """
 
     positions: Longs
@@ -200,15 +217,19 @@ class Family(Protocol):
         """What it works on."""
 
     def split(self, elements: Elements) -> Split:
-        """Map side: judge and, where order does not matter, aggregate the rows of one batch. Every part is there, if empty."""
+        """Map side: judge and, where order does not matter, aggregate the rows of one batch. Every part is
+        there, if empty.
+        """
 
     def merge(self, received: Mapping[str, Part], parked: Part) -> Merged:
-        """Range side: `received` has every part of all batches; `parked` the range's rows of `window_state`. Keys are numbered in the order
-        in which a snapshot has them."""
+        """Range side: `received` has every part of all batches; `parked` the range's rows of `window_state`.
+        Keys are numbered in the order in which a snapshot has them."""
 
 
 def rows_where(chosen: Booleans) -> Longs | slice:
-    """The rows that are chosen: where the first or the last ones are, as a slice, by which nothing needs to be copied."""
+    """The rows that are chosen: where the first or the last ones are, as a slice, by which nothing needs to
+    be copied.
+    """
     count = int(np.count_nonzero(chosen))
     for run in (slice(0, count), slice(len(chosen) - count, len(chosen))):
         if chosen[run].all():
@@ -226,4 +247,7 @@ def take_each(accumulators: Iterable[Columns], rows: Longs | slice) -> list[Colu
 
 def join_each(parts: Sequence[Sequence[Columns]]) -> list[Columns]:
     """The rows of several parts, one after the other, for each aggregate."""
-    return [[pa.concat_arrays(columns) for columns in zip(*same, strict=True)] for same in zip(*parts, strict=True)]
+    return [
+        [pa.concat_arrays(columns) for columns in zip(*same, strict=True)]
+        for same in zip(*parts, strict=True)
+    ]

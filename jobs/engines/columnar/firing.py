@@ -3,21 +3,25 @@
 Which windows fire is the families' business.
 """
 
-from jobs.engines.columnar.aggregates import Columns, OverflowAtRow
-from jobs.engines.columnar.families import NONE, Setting
-from windowing.columnar.columns import Longs
-from windowing.errors import UserCodeError
-from windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
+from slackwater.jobs.engines.columnar.aggregates import Columns, OverflowAtRow
+from slackwater.jobs.engines.columnar.families import NONE, Setting
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.errors import UserCodeError
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
 
 
-def results_of(setting: Setting, accumulators: list[Columns], keys: Longs, starts: Longs, ends: Longs) -> Columns:
+def results_of(
+    setting: Setting, accumulators: list[Columns], keys: Longs, starts: Longs, ends: Longs
+) -> Columns:
     """One array for each result column, a row a firing.
 
     Raises:
         FailedFiring: a sum has left the range of its type.
     """
     results = []
-    for name, aggregate, columns in zip(setting.pipeline.select, setting.aggregates, accumulators, strict=True):
+    for name, aggregate, columns in zip(
+        setting.pipeline.select, setting.aggregates, accumulators, strict=True
+    ):
         try:
             results.append(aggregate.results(columns))
         except OverflowAtRow as failure:

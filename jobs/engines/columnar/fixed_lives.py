@@ -1,4 +1,5 @@
-"""What the range side of tumbling and sliding windows works on: windows and what they have been through, parts of them, late elements.
+"""What the range side of tumbling and sliding windows works on: windows and what they have been through,
+parts of them, late elements.
 
 Columns, and how rows of several parts are put one after the other; nothing is merged or fired here.
 """
@@ -8,9 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.families import join_each, take_each
-from windowing.columnar.columns import Booleans, Longs
+from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.columnar.families import join_each, take_each
+from slackwater.windowing.columnar.columns import Booleans, Longs
 
 
 class Lives(NamedTuple):
@@ -45,7 +46,10 @@ class Lives(NamedTuple):
         ends = np.cumsum([len(part.keys) for part in parts])
         owners = np.searchsorted(ends, rows, side="right")
         own = [np.flatnonzero(owners == number) for number in range(len(parts))]
-        picked = [part.take(rows[places] - (end - len(part.keys))) for part, places, end in zip(parts, own, ends.tolist(), strict=True)]
+        picked = [
+            part.take(rows[places] - (end - len(part.keys)))
+            for part, places, end in zip(parts, own, ends.tolist(), strict=True)
+        ]
         back = np.empty(len(rows), np.int64)
         back[np.concatenate(own)] = np.arange(len(rows))
         return Lives.join(picked).take(back)

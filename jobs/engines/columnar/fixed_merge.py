@@ -1,7 +1,8 @@
-"""The range side of tumbling and sliding windows: partial aggregates and parked windows are merged, fired, refired for each late element,
-and what is still open is parked again.
+"""The range side of tumbling and sliding windows: partial aggregates and parked windows are merged, fired,
+refired for each late element, and what is still open is parked again.
 
-A watermark only rises, so in every window elements on time come first, then its firing, then late elements, each of which fires it again.
+A watermark only rises, so in every window elements on time come first, then its firing, then late elements,
+each of which fires it again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,17 +11,36 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates import Columns, combine_spans
-from jobs.engines.columnar.families import NONE, Merged, OpenWindows, Panes, Part, Setting, Timers, join_each, rows_where, take_each
-from jobs.engines.columnar.firing import results_of
-from jobs.engines.columnar.fixed_lives import Lives, Pieces, Refires
-from jobs.engines.columnar.fixed_split import BEHIND, CELLS, ELEMENTS, FIRST, LAST, SLICE, accumulator_names
-from jobs.engines.columnar.late_order import in_order_of_arrival
-from jobs.engines.columnar.tables import milliseconds, parked_accumulators
-from jobs.engines.rows import ARRIVAL, EVENT
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.fixed_windows import FixedWindows
-from windowing.columnar.groups import (
+from slackwater.jobs.engines.columnar.aggregates import Columns, combine_spans
+from slackwater.jobs.engines.columnar.families import (
+    NONE,
+    Merged,
+    OpenWindows,
+    Panes,
+    Part,
+    Setting,
+    Timers,
+    join_each,
+    rows_where,
+    take_each,
+)
+from slackwater.jobs.engines.columnar.firing import results_of
+from slackwater.jobs.engines.columnar.fixed_lives import Lives, Pieces, Refires
+from slackwater.jobs.engines.columnar.fixed_split import (
+    BEHIND,
+    CELLS,
+    ELEMENTS,
+    FIRST,
+    LAST,
+    SLICE,
+    accumulator_names,
+)
+from slackwater.jobs.engines.columnar.late_order import in_order_of_arrival
+from slackwater.jobs.engines.columnar.tables import milliseconds, parked_accumulators
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.groups import (
     Groups,
     greatest_of_groups,
     group_pairs,
@@ -43,7 +63,9 @@ class FixedMerge:
         restored = self._restore(parked)
         has_fired = restored.windows <= self.windows.newest_passed(self.setting.timeline.initial)
         pieces, refires, missed = self._behind(received[BEHIND])
-        fired, panes = self._fire(self._due([self._of_cells(received[CELLS]), pieces], restored.take(rows_where(~has_fired))))
+        fired, panes = self._fire(
+            self._due([self._of_cells(received[CELLS]), pieces], restored.take(rows_where(~has_fired)))
+        )
         lives = [fired, restored.take(rows_where(has_fired))]
         again, is_replaced, late_panes = self._refire(lives, refires)
         windows = np.count_nonzero(~is_replaced) + len(again.keys)
@@ -62,8 +84,8 @@ class FixedMerge:
         return Merged([panes, late_panes], open_windows, timers, counts)
 
     def _staying(self, lives: Sequence[Lives], is_replaced: Booleans) -> Lives:
-        """Of windows in several parts those that are open at the slice's end, the oldest of all keys first; without those that stand in
-        another part as they are by then."""
+        """Of windows in several parts those that are open at the slice's end, the oldest of all keys first;
+        without those that stand in another part as they are by then."""
         is_open = [part.windows > self._newest_closed for part in lives]
         rows = [rows_where(chosen) for chosen in is_open]
         whole = Lives.join([part.take(some) for part, some in zip(lives, rows, strict=True)])
@@ -71,7 +93,9 @@ class FixedMerge:
         return whole.take(order[~is_replaced[np.concatenate(is_open)][order]])
 
     def _elements_cleaned(self, lives: Sequence[Lives], is_replaced: Booleans) -> int:
-        """Elements of windows in several parts that are collected by the slice's end, each window as it is by then."""
+        """Elements of windows in several parts that are collected by the slice's end, each window as it is by
+        then.
+        """
         is_collected = np.concatenate([part.windows <= self._newest_closed for part in lives])
         return int(np.concatenate([part.elements for part in lives])[is_collected & ~is_replaced].sum())
 
@@ -84,7 +108,9 @@ class FixedMerge:
         rows = parked.rows
         has_contents = np.asarray(rows.column("contents").is_null())
         whole = bool(has_contents.all())
-        accumulators = parked_accumulators(rows if whole else rows.filter(pa.array(has_contents)), self.setting)
+        accumulators = parked_accumulators(
+            rows if whole else rows.filter(pa.array(has_contents)), self.setting
+        )
         if not whole:
             owners = np.maximum(np.cumsum(has_contents) - 1, 0)
             indices = pa.array(owners, mask=~has_contents)
@@ -105,15 +131,20 @@ class FixedMerge:
     def _of_cells(self, part: Part) -> Pieces:
         """Cells as pieces of the windows that hold them."""
         rows, keys = part.rows, part.keys
-        slices, elements, first, last = (rows.column(name).to_numpy() for name in (SLICE, ELEMENTS, FIRST, LAST))
-        accumulators = [[rows.column(name).combine_chunks() for name in names] for names in accumulator_names(self.setting)]
+        slices, elements, first, last = (
+            rows.column(name).to_numpy() for name in (SLICE, ELEMENTS, FIRST, LAST)
+        )
+        accumulators = [
+            [rows.column(name).combine_chunks() for name in names]
+            for names in accumulator_names(self.setting)
+        ]
         if self.windows.overlap and len(keys):
             return self._of_spans(Pieces(keys, slices, elements, first, last, accumulators))
         return Pieces(keys, self.windows.newest_windows(slices), elements, first, last, accumulators)
 
     def _of_spans(self, cells: Pieces) -> Pieces:
-        """As `_of_cells` where windows overlap; the windows of `cells` are slices. Those of a key become one row a slice, of which each
-        window spans some."""
+        """As `_of_cells` where windows overlap; the windows of `cells` are slices. Those of a key become one
+        row a slice, of which each window spans some."""
         groups, keys, slices = group_pairs(cells.keys, cells.windows)
         ascends = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (slices[1:] > slices[:-1]))
         if not ascends.all():  # keys and slices that lie far apart are numbered as they appear
@@ -136,16 +167,20 @@ class FixedMerge:
         return Pieces(keys[spans.firsts], windows, elements, first_of_spans, last_of_spans, accumulators)
 
     def _arrivals(self, pieces: Pieces, newest_windows: Longs, groups: Groups) -> tuple[Longs, Longs]:
-        """First and last arrival of each group of pieces; nobody asks when elements of a window that closes had come."""
+        """First and last arrival of each group of pieces; nobody asks when elements of a window that closes
+        had come.
+        """
         asked = np.flatnonzero(newest_windows > self._newest_closed)
         if not len(asked):
             return np.zeros(groups.size, np.int64), np.zeros(groups.size, np.int64)
         some = Groups(groups.codes[asked], groups.size)
-        return least_of_groups(pieces.first_arrivals[asked], some), greatest_of_groups(pieces.last_arrivals[asked], some)
+        return least_of_groups(pieces.first_arrivals[asked], some), greatest_of_groups(
+            pieces.last_arrivals[asked], some
+        )
 
     def _behind(self, part: Part) -> tuple[Pieces, Refires, int]:
-        """Elements that are behind for some of their windows: pieces of those that wait, refires of those that have fired, and how often
-        they missed one."""
+        """Elements that are behind for some of their windows: pieces of those that wait, refires of those
+        that have fired, and how often they missed one."""
         keys, rows = in_order_of_arrival(self.setting, part)
         exploded = self.windows.explode(self.windows.slices(rows.column(EVENT).to_numpy()))
         clocks = self.setting.clocks(rows.column(ARRIVAL).to_numpy())
@@ -153,9 +188,13 @@ class FixedMerge:
         in_force = watermarks[exploded.rows]
         waits = self.windows.last_instants(exploded.windows) > in_force
         is_missed = self.windows.are_late(exploded.windows, in_force)
-        accumulators = [aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates]
+        accumulators = [
+            aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates
+        ]
         at, numbers = exploded.rows[waits], exploded.windows[waits]
-        pieces = Pieces(keys[at], numbers, np.ones(len(at), np.int64), clocks[at], clocks[at], take_each(accumulators, at))
+        pieces = Pieces(
+            keys[at], numbers, np.ones(len(at), np.int64), clocks[at], clocks[at], take_each(accumulators, at)
+        )
         again = ~waits & ~is_missed
         at, numbers = exploded.rows[again], exploded.windows[again]
         order = np.lexsort((at, numbers, keys[at]))
@@ -164,10 +203,16 @@ class FixedMerge:
         return pieces, refires, int(np.count_nonzero(is_missed))
 
     def _due(self, pieces: list[Pieces], restored: Lives) -> Lives:
-        """Windows that have not fired before the slice, each from all of its pieces and what was parked of it: the oldest window of all
-        keys first where they lie close together, so that those that fire, and those that close, stand side by side."""
+        """Windows that have not fired before the slice, each from all of its pieces and what was parked of
+        it: the oldest window of all keys first where they lie close together, so that those that fire, and
+        those that close, stand side by side."""
         arrivals = restored.first_arrivals, restored.last_arrivals
-        whole = Pieces.join([*pieces, Pieces(restored.keys, restored.windows, restored.elements, *arrivals, restored.accumulators)])
+        whole = Pieces.join(
+            [
+                *pieces,
+                Pieces(restored.keys, restored.windows, restored.elements, *arrivals, restored.accumulators),
+            ]
+        )
         if not len(whole.keys):
             return restored
         groups, windows, keys = group_pairs(whole.windows, whole.keys)
@@ -184,7 +229,10 @@ class FixedMerge:
             last,
             is_parked,
             np.ones(groups.size, np.bool_),
-            [a.combine(columns, groups) for a, columns in zip(self.setting.aggregates, whole.accumulators, strict=True)],
+            [
+                a.combine(columns, groups)
+                for a, columns in zip(self.setting.aggregates, whole.accumulators, strict=True)
+            ],
         )
 
     def _fire(self, due: Lives) -> tuple[Lives, Panes]:
@@ -192,7 +240,10 @@ class FixedMerge:
         timeline = self.setting.timeline
         fires = due.windows <= self.windows.newest_passed(timeline.final)
         at = rows_where(fires)
-        rises = _by_window(due.windows[at], lambda windows: np.searchsorted(timeline.watermarks, self.windows.last_instants(windows)))
+        rises = _by_window(
+            due.windows[at],
+            lambda windows: np.searchsorted(timeline.watermarks, self.windows.last_instants(windows)),
+        )
         tick_ends, fired = timeline.tick_ends[rises], len(rises)
         keys, starts = due.keys[at], self.windows.starts(due.windows[at])
         ends = starts + self.windows.size_ms
@@ -211,16 +262,23 @@ class FixedMerge:
         last_fired = due.last_fired.copy()
         last_fired[at] = tick_ends
         has_contents = ~fires if self.setting.purges else due.has_contents
-        return due._replace(firings=fires.astype(np.int64), last_fired=last_fired, has_contents=has_contents), panes
+        return due._replace(
+            firings=fires.astype(np.int64), last_fired=last_fired, has_contents=has_contents
+        ), panes
 
     def _refire(self, lives: Sequence[Lives], late: Refires) -> tuple[Lives, Booleans, Panes]:
-        """Fire a window again for each late element: with running totals, or with that element alone where firings purge.
+        """Fire a window again for each late element: with running totals, or with that element alone where
+        firings purge.
 
-        Returns those windows as they are then, which of `lives`, part after part, they replace, and the panes.
+        Returns those windows as they are then, which of `lives`, part after part, they replace, and the
+        panes.
         """
         starts = run_starts(late.keys, late.windows)
         runs = run_numbers(starts, len(late.keys))
-        keys, windows = np.concatenate([part.keys for part in lives]), np.concatenate([part.windows for part in lives])
+        keys, windows = (
+            np.concatenate([part.keys for part in lives]),
+            np.concatenate([part.windows for part in lives]),
+        )
         found = _find(keys, windows, late.keys[starts], late.windows[starts])
         known = np.flatnonzero(found >= 0)
         held = Lives.pick(lives, found[known])
@@ -270,17 +328,22 @@ class FixedMerge:
         return again, is_replaced, panes
 
     def _running(self, held: Lives, known: Longs, runs: Longs, accumulators: list[Columns]) -> list[Columns]:
-        """The running totals of each window's late elements, upon what the window held before: row i of `held` is that of run known[i]."""
+        """The running totals of each window's late elements, upon what the window held before: row i of
+        `held` is that of run known[i].
+        """
         whole = join_each([held.accumulators, accumulators])
         order = np.lexsort((np.append(np.full(len(known), -1), np.arange(len(runs))), np.append(known, runs)))
         begins = run_starts(np.append(known, runs)[order])
         whole = take_each(whole, order)
-        running = [a.running(columns, begins) for a, columns in zip(self.setting.aggregates, whole, strict=True)]
+        running = [
+            a.running(columns, begins) for a, columns in zip(self.setting.aggregates, whole, strict=True)
+        ]
         return take_each(running, np.flatnonzero(order >= len(known)))
 
     def _park(self, lives: Lives) -> tuple[OpenWindows, list[Timers]]:
-        """Windows that stay open, with their timers, in their order: the oldest of all keys first. So equal times stand side by side, and
-        what some windows lack is at one end: they are written, hashed and read in less time."""
+        """Windows that stay open, with their timers, in their order: the oldest of all keys first. So equal
+        times stand side by side, and what some windows lack is at one end: they are written, hashed and read
+        in less time."""
         starts = self.windows.starts(lives.windows)
         ends, cleanups = starts + self.windows.size_ms, self.windows.cleanup_times(lives.windows)
         last_instants = self.windows.last_instants(lives.windows)
@@ -297,7 +360,9 @@ class FixedMerge:
             cleanups,
             lives.first_arrivals,
             lives.last_arrivals,
-            take_each(lives.accumulators, np.flatnonzero(lives.has_contents)) if is_empty.any() else lives.accumulators,
+            take_each(lives.accumulators, np.flatnonzero(lives.has_contents))
+            if is_empty.any()
+            else lives.accumulators,
             is_empty,
         )
         at = rows_where(waits)
@@ -310,7 +375,9 @@ class FixedMerge:
 
 
 def _by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
-    """`function` of each window, computed once for each of those between the first and the last where they are fewer than the rows."""
+    """`function` of each window, computed once for each of those between the first and the last where they
+    are fewer than the rows.
+    """
     if not len(windows):
         return windows
     first, last = int(windows.min()), int(windows.max())
@@ -320,7 +387,9 @@ def _by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
 
 
 def _find(of_keys: Longs, of_windows: Longs, keys: Longs, windows: Longs) -> Longs:
-    """Where each (key, window), which are sorted and distinct, stands among windows of some keys; -1 for nowhere."""
+    """Where each (key, window), which are sorted and distinct, stands among windows of some keys; -1 for
+    nowhere.
+    """
     found = np.full(len(keys), -1)
     if not len(keys) or not len(of_keys):
         return found

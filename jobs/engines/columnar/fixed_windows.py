@@ -1,4 +1,5 @@
-"""Tumbling and sliding windows of event time in the columnar engine: the family that joins their map side and their range side.
+"""Tumbling and sliding windows of event time in the columnar engine: the family that joins their map side and
+their range side.
 
 How is in `fixed_split` and `fixed_merge`.
 """
@@ -6,11 +7,11 @@ How is in `fixed_split` and `fixed_merge`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
-from jobs.engines.columnar.fixed_merge import FixedMerge
-from jobs.engines.columnar.fixed_split import FixedSplit
-from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
-from windowing.columnar.fixed_windows import FixedWindows
+from slackwater.jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
+from slackwater.jobs.engines.columnar.fixed_merge import FixedMerge
+from slackwater.jobs.engines.columnar.fixed_split import FixedSplit
+from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class FixedFamily:
         assigner = self.setting.pipeline.window
         assert isinstance(assigner, TumblingEventTimeWindows | SlidingEventTimeWindows)
         lateness_ms, collected_ms = self.setting.pipeline.allowed_lateness_ms, self.setting.timeline.collected
-        return FixedWindows(assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms, collected_ms)
+        return FixedWindows(
+            assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms, collected_ms
+        )
 
     def split(self, elements: Elements) -> Split:
         return FixedSplit(self.setting, self.windows).split(elements)

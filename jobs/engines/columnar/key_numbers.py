@@ -1,6 +1,6 @@
 """Keys as dense numbers: of one batch on the map side, of all that a range has received on the other.
 
-Hashing and key groups are the business of `jobs.engines.keys`.
+Hashing and key groups are the business of `slackwater.jobs.engines.keys`.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.columnar.families import Part
-from jobs.engines.keys import Keys
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Coded, Groups, code_values, group_pairs, in_order, run_numbers, run_starts
-from windowing.columnar.texts import are_short, text_numbers
-from windowing.key_groups import KeyGroupRange
+from slackwater.jobs.engines.columnar.families import Part
+from slackwater.jobs.engines.keys import Keys
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import (
+    Coded,
+    Groups,
+    code_values,
+    group_pairs,
+    in_order,
+    run_numbers,
+    run_starts,
+)
+from slackwater.windowing.columnar.texts import are_short, text_numbers
+from slackwater.windowing.key_groups import KeyGroupRange
 
 KEY_GROUP = "key_group"
 _PREFIX = "__key."
@@ -45,11 +53,15 @@ class KeyNumbers:
 
     @classmethod
     def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
-        """Number the keys of rows that have their group beside them, in the order of a snapshot: by group, then by key columns."""
+        """Number the keys of rows that have their group beside them, in the order of a snapshot: by group,
+        then by key columns.
+        """
         if (sorted_out := _sorted_out(columns, keys)) is not None:
             return sorted_out
         coded, distinct = _coded(columns.select(keys.names))
-        groups = np.empty(coded.size, np.int16)  # as small as it can be: there is an entry for every key that there might be
+        groups = np.empty(
+            coded.size, np.int16
+        )  # as small as it can be: there is an entry for every key that there might be
         groups[coded.codes] = columns.column(KEY_GROUP).to_numpy()
         groups = groups[coded.there].astype(np.int64)
         order = _ascending(distinct)
@@ -70,8 +82,8 @@ class KeyNumbers:
 
 
 def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
-    """As `of_range`, of integers that lie far apart: where most of a table by value would be empty, it takes less time to sort rows. None
-    where that does not hold."""
+    """As `of_range`, of integers that lie far apart: where most of a table by value would be empty, it takes
+    less time to sort rows. None where that does not hold."""
     groups, values = columns.column(KEY_GROUP).to_numpy(), columns.column(keys.names[0])
     if len(keys.names) > 1 or not pa.types.is_signed_integer(values.type) or not len(values):
         return None
@@ -106,7 +118,9 @@ def _coded(columns: pa.Table) -> tuple[Coded, pa.Table]:
     example = np.zeros(groups.size, np.int64)
     example[groups.codes] = np.arange(len(groups.codes))
     rows = columns.take(pa.array(example))
-    distinct = pa.table({name: plain(column) for name, column in zip(rows.column_names, rows.columns, strict=True)})
+    distinct = pa.table(
+        {name: plain(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    )
     return Coded(groups.codes, groups.size, np.arange(groups.size)), distinct
 
 
@@ -121,7 +135,10 @@ def _coded_column(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:
     entries = pa.chunked_array([chunk.dictionary for chunk in column.chunks], kind.value_type)
     coded, values = _coded_texts(entries) or _hashed(entries)
     firsts = np.cumsum([0, *(len(chunk.dictionary) for chunk in column.chunks)]).tolist()
-    places = [chunk.indices.to_numpy() + np.int64(first) for chunk, first in zip(column.chunks, firsts, strict=False)]
+    places = [
+        chunk.indices.to_numpy() + np.int64(first)
+        for chunk, first in zip(column.chunks, firsts, strict=False)
+    ]
     used = Coded.of(coded.codes[np.concatenate([np.zeros(0, np.int64), *places])], coded.size)
     if len(used.there) < len(coded.there):
         values = values.take(pa.array(np.searchsorted(coded.there, used.there)))
@@ -158,7 +175,11 @@ def _ascending(keys: pa.Table) -> Longs:
             numbers = text_numbers(column.combine_chunks())
     if numbers is not None:
         return np.argsort(numbers, kind="stable")
-    order: Longs = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]).to_numpy().astype(np.int64)
+    order: Longs = (
+        pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+        .to_numpy()
+        .astype(np.int64)
+    )
     return order
 
 
@@ -168,7 +189,9 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def with_keys(part: Part, distinct: pa.Table) -> pa.Table:
-    """The rows of `part`, sorted by key, with their keys beside them: integers as they are, others as dictionaries."""
+    """The rows of `part`, sorted by key, with their keys beside them: integers as they are, others as
+    dictionaries.
+    """
     rows, keys = part.rows, part.keys
     first, beyond = (int(keys[0]), int(keys[-1]) + 1) if len(keys) else (0, 0)
     own, places = distinct.slice(first, beyond - first), keys - first
@@ -176,7 +199,9 @@ def with_keys(part: Part, distinct: pa.Table) -> pa.Table:
         if pa.types.is_integer(values.type):
             column = pa.array(values.to_numpy().astype(np.int64)[places])
         else:
-            column = pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), values.combine_chunks())
+            column = pa.DictionaryArray.from_arrays(
+                pa.array(places.astype(np.int32)), values.combine_chunks()
+            )
         rows = rows.append_column(_PREFIX + name, column)
     return rows
 
@@ -184,12 +209,18 @@ def with_keys(part: Part, distinct: pa.Table) -> pa.Table:
 def split_keys(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The inverse of `with_keys`: (keys, rows)."""
     names = [name for name in rows.column_names if name.startswith(_PREFIX)]
-    return rows.select(names).rename_columns([name.removeprefix(_PREFIX) for name in names]), rows.drop_columns(names)
+    return rows.select(names).rename_columns(
+        [name.removeprefix(_PREFIX) for name in names]
+    ), rows.drop_columns(names)
 
 
 def bounds_of_groups(rows: pa.Table, key_groups: KeyGroupRange) -> slice:
-    """Of rows that `with_keys` made, of which at least the column `SENT_GROUP` is there, where those of some key groups stand."""
-    start, end = np.searchsorted(rows.column(SENT_GROUP).to_numpy(), [key_groups.first, key_groups.last + 1]).tolist()
+    """Of rows that `with_keys` made, of which at least the column `SENT_GROUP` is there, where those of some
+    key groups stand.
+    """
+    start, end = np.searchsorted(
+        rows.column(SENT_GROUP).to_numpy(), [key_groups.first, key_groups.last + 1]
+    ).tolist()
     return slice(start, end)
 
 

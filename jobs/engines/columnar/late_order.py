@@ -1,14 +1,15 @@
-"""The order in which late elements are processed: by arrival, order column and hash, as every engine has it; ties only inside a key matter.
+"""The order in which late elements are processed: by arrival, order column and hash, as every engine has it;
+ties only inside a key matter.
 
-The same order as `jobs.engines.rows.in_order`, which sorts all rows of a range.
+The same order as `slackwater.jobs.engines.rows.in_order`, which sorts all rows of a range.
 """
 
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.families import Part, Setting
-from jobs.engines.rows import in_order
-from windowing.columnar.columns import Longs
+from slackwater.jobs.engines.columnar.families import Part, Setting
+from slackwater.jobs.engines.rows import in_order
+from slackwater.windowing.columnar.columns import Longs
 
 _KEY = "__key_number"
 

@@ -1,4 +1,5 @@
-"""Columns of small integers on their way through the shuffle: as narrow as their range, and none at all where all are equal.
+"""Columns of small integers on their way through the shuffle: as narrow as their range, and none at all where
+all are equal.
 
 Any table goes in, the same comes out; nothing is known of what the columns mean.
 """
@@ -30,7 +31,9 @@ def pack(rows: pa.Table) -> pa.Table:
                 note[1] = least
             elif narrow is not None:
                 note[1] = least
-                columns[name] = pa.array(values.astype(narrow) - narrow(least % (np.iinfo(narrow).max + 1)))  # modulo its range
+                columns[name] = pa.array(
+                    values.astype(narrow) - narrow(least % (np.iinfo(narrow).max + 1))
+                )  # modulo its range
         if note[1] is None:
             columns[name] = column
         notes.append(note)

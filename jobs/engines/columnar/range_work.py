@@ -1,4 +1,5 @@
-"""One key-group range of one slice: what it has received is put together, its share of the parent's snapshot read, merged, and handed over.
+"""One key-group range of one slice: what it has received is put together, its share of the parent's snapshot
+read, merged, and handed over.
 
 Nothing is committed here, and nothing known of what windows do.
 """
@@ -11,24 +12,40 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
-from jobs.engines.columnar.firing import FailedFiring
-from jobs.engines.columnar.key_numbers import KEY_GROUP, SENT_GROUP, KeyNumbers, bounds_of_groups, keys_of, plain, split_keys, with_keys
-from jobs.engines.columnar.packing import unpack
-from jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
-from jobs.engines.keys import Keys
-from jobs.engines.refires import thinned
-from jobs.engines.replay import Replay
-from jobs.engines.restored import restored_rows
-from jobs.engines.results import PassedOn, conform, counted, hand_over, hashed, name_of
-from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.engines.task_memory import parts_of, rows_merged
-from jobs.tables.schemas import table_schemas
-from windowing.key_groups import KeyGroupRange
-from windowing.state.snapshot import ContentHash
+from slackwater.jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
+from slackwater.jobs.engines.columnar.firing import FailedFiring
+from slackwater.jobs.engines.columnar.key_numbers import (
+    KEY_GROUP,
+    SENT_GROUP,
+    KeyNumbers,
+    bounds_of_groups,
+    keys_of,
+    plain,
+    split_keys,
+    with_keys,
+)
+from slackwater.jobs.engines.columnar.packing import unpack
+from slackwater.jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.refires import thinned
+from slackwater.jobs.engines.replay import Replay
+from slackwater.jobs.engines.restored import restored_rows
+from slackwater.jobs.engines.results import PassedOn, conform, counted, hand_over, hashed, name_of
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.task_memory import parts_of, rows_merged
+from slackwater.jobs.tables.schemas import table_schemas
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.state.snapshot import ContentHash
 
 # Columns of `window_state` that follow from others, or that no built-in window has.
-_NOT_RESTORED = ("run_id", "state_window_start", "state_window_end", "next_firing", "cleanup_time", "user_state")
+_NOT_RESTORED = (
+    "run_id",
+    "state_window_start",
+    "state_window_end",
+    "next_firing",
+    "cleanup_time",
+    "user_state",
+)
 
 
 class RangeWork:
@@ -43,7 +60,9 @@ class RangeWork:
         self._state_s = 0.0
 
     def run(self, received: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The rows, hashes and counts of the range, marked with what they are. What is too much for one task is merged in parts."""
+        """The rows, hashes and counts of the range, marked with what they are. What is too much for one task
+        is merged in parts.
+        """
         packed: dict[str, list[pa.Table]] = {}
         passed_on = PassedOn(self.replay, self.number)
         for table in received:
@@ -60,9 +79,13 @@ class RangeWork:
         # What makes files as a whole makes files in parts: the driver's memory holds only what is small.
         self.replay = dataclasses.replace(replay, file_rows=max(1, replay.file_rows // len(parts)))
         for number, key_groups in enumerate(parts):
-            yield from self._merge(number, key_groups, {name: _unpacked(tables, key_groups) for name, tables in packed.items()})
+            yield from self._merge(
+                number, key_groups, {name: _unpacked(tables, key_groups) for name, tables in packed.items()}
+            )
 
-    def _merge(self, part: int, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
+    def _merge(
+        self, part: int, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]
+    ) -> Iterator[pa.Table]:
         numbers, by_name, parked = self._number(key_groups, parts)
         try:
             merged = self.family.merge(by_name, parked)
@@ -74,16 +97,25 @@ class RangeWork:
         counts = {**merged.counts, "assignments_before": before, "assignments_open": still_open}
         yield from self._hand_over(part, merged._replace(counts=counts), by_name, numbers.distinct)
 
-    def _number(self, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]) -> tuple[KeyNumbers, dict[str, Part], Part]:
+    def _number(
+        self, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]
+    ) -> tuple[KeyNumbers, dict[str, Part], Part]:
         """The keys of all parts and parked windows, numbered together."""
-        tables = {name: pa.concat_tables([empty, *parts.get(name, [])]) for name, empty in self._empty_parts().items()}
+        tables = {
+            name: pa.concat_tables([empty, *parts.get(name, [])])
+            for name, empty in self._empty_parts().items()
+        }
         split = {name: split_keys(table) for name, table in tables.items()}
         with self._on_state():
             parked = self._parked(key_groups)
-        numbers = KeyNumbers.of_range(pa.concat_tables([*(keys for keys, _ in split.values()), keys_of(parked, self.keys)]), self.keys)
+        numbers = KeyNumbers.of_range(
+            pa.concat_tables([*(keys for keys, _ in split.values()), keys_of(parked, self.keys)]), self.keys
+        )
         ends = np.cumsum([*(rows.num_rows for _, rows in split.values()), parked.num_rows])
         pieces = np.split(numbers.numbers, ends[:-1])
-        by_name = {name: Part(piece, rows) for (name, (_, rows)), piece in zip(split.items(), pieces, strict=False)}
+        by_name = {
+            name: Part(piece, rows) for (name, (_, rows)), piece in zip(split.items(), pieces, strict=False)
+        }
         schema = pa.schema([field for field in self.schemas["window_state"] if field.name != "run_id"])
         distinct = numbers.distinct.select([KEY_GROUP, *self.keys.names])
         distinct = distinct.cast(pa.schema([schema.field(name) for name in distinct.column_names]))
@@ -95,32 +127,47 @@ class RangeWork:
         columns = [schema.field(name) for name in self.replay.scan.columns]
         rows = pa.schema([*columns, pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64())]).empty_table()
         nobody = keys_of(self.schemas["window_state"].empty_table(), self.keys)
-        nobody = pa.table({name: plain(column) for name, column in zip(nobody.column_names, nobody.columns, strict=True)})
+        nobody = pa.table(
+            {name: plain(column) for name, column in zip(nobody.column_names, nobody.columns, strict=True)}
+        )
         split = self.family.split(Elements.of(rows, np.zeros(0, np.int64), self.family.setting))
         return {name: with_keys(part, nobody) for name, part in split.parts.items()}
 
     def _parked(self, owned: KeyGroupRange) -> pa.Table:
-        """The rows of the parent's `window_state`, without what follows from others; row groups of other key groups are not read."""
-        wanted = pa.schema([field for field in self.schemas["window_state"] if field.name not in _NOT_RESTORED])
+        """The rows of the parent's `window_state`, without what follows from others; row groups of other key
+        groups are not read.
+        """
+        wanted = pa.schema(
+            [field for field in self.schemas["window_state"] if field.name not in _NOT_RESTORED]
+        )
         return restored_rows(self.replay, "window_state", wanted, owned)
 
-    def _hand_over(self, part: int, merged: Merged, parts: dict[str, Part], distinct: pa.Table) -> Iterator[pa.Table]:
+    def _hand_over(
+        self, part: int, merged: Merged, parts: dict[str, Part], distinct: pa.Table
+    ) -> Iterator[pa.Table]:
         setting, shape = self.family.setting, self.replay.shape
         output, state = ContentHash(), ContentHash()
         panes = (pane_table(panes, distinct, shape) for panes in merged.panes)
-        yield from self._handed_over(part, "panes", [thinned(pa.concat_tables(panes), self.replay.pipeline)], output)
+        yield from self._handed_over(
+            part, "panes", [thinned(pa.concat_tables(panes), self.replay.pipeline)], output
+        )
         late = [self._late(late, parts[name], distinct) for name, late in merged.late.items()]
         yield from self._handed_over(part, "late_events", late, None)
         with self._on_state():
             windows = [window_table(merged.windows, distinct, setting)]
             timers = [timer_table(timers, distinct) for timers in merged.timers]
-            kept = [*self._handed_over(part, "window_state", windows, state), *self._handed_over(part, "timers", timers, state)]
+            kept = [
+                *self._handed_over(part, "window_state", windows, state),
+                *self._handed_over(part, "timers", timers, state),
+            ]
         yield from kept
         yield hashed(output, state)
         yield counted(merged.counts, self._state_s)
         self._state_s = 0.0
 
-    def _handed_over(self, part: int, name: str, pieces: list[pa.Table], to: ContentHash | None) -> Iterator[pa.Table]:
+    def _handed_over(
+        self, part: int, name: str, pieces: list[pa.Table], to: ContentHash | None
+    ) -> Iterator[pa.Table]:
         """The rows of a table, added to a hash; nothing where there are none."""
         rows = pa.concat_tables(pieces) if pieces else None
         if rows is None or not rows.num_rows:
@@ -140,7 +187,9 @@ class RangeWork:
     def _late(self, late: Late, part: Part, distinct: pa.Table) -> pa.Table:
         positions = pa.array(late.positions)
         groups = distinct.column(KEY_GROUP).take(pa.array(part.keys[late.positions]))
-        return late_table(late, part.rows.take(positions), groups, self.schemas["late_events"], self.replay.shape)
+        return late_table(
+            late, part.rows.take(positions), groups, self.schemas["late_events"], self.replay.shape
+        )
 
 
 def _unpacked(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:

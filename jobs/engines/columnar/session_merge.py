@@ -1,4 +1,5 @@
-"""The range side of sessions: pieces and parked sessions are put together, fired, merged for each tardy element, and parked again.
+"""The range side of sessions: pieces and parked sessions are put together, fired, merged for each tardy
+element, and parked again.
 
 The kernel says which rows make up what; here they are combined.
 """
@@ -9,20 +10,49 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.contents import combined, restored_accumulators
-from jobs.engines.columnar.families import NONE, Late, Merged, OpenWindows, Panes, Part, Setting, Timers, join_each, take_each
-from jobs.engines.columnar.firing import results_of
-from jobs.engines.columnar.fixed_split import accumulator_names
-from jobs.engines.columnar.late_order import in_order_of_arrival
-from jobs.engines.columnar.session_split import DOUBTFUL, ELEMENTS, END, FIRST, LAST, PIECES, START, TARDY
-from jobs.engines.columnar.tables import milliseconds
-from jobs.engines.rows import ARRIVAL, EVENT
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups
-from windowing.columnar.session_chains import SessionRules, TardyElements
-from windowing.columnar.session_rows import LATE, NO_CONTENTS, ON_TIME, WITHDRAWN, SessionColumns, SessionPanes, rows_of, together
-from windowing.columnar.sessions import replay_sessions
+from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.columnar.contents import combined, restored_accumulators
+from slackwater.jobs.engines.columnar.families import (
+    NONE,
+    Late,
+    Merged,
+    OpenWindows,
+    Panes,
+    Part,
+    Setting,
+    Timers,
+    join_each,
+    take_each,
+)
+from slackwater.jobs.engines.columnar.firing import results_of
+from slackwater.jobs.engines.columnar.fixed_split import accumulator_names
+from slackwater.jobs.engines.columnar.late_order import in_order_of_arrival
+from slackwater.jobs.engines.columnar.session_split import (
+    DOUBTFUL,
+    ELEMENTS,
+    END,
+    FIRST,
+    LAST,
+    PIECES,
+    START,
+    TARDY,
+)
+from slackwater.jobs.engines.columnar.tables import milliseconds
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.session_chains import SessionRules, TardyElements
+from slackwater.windowing.columnar.session_rows import (
+    LATE,
+    NO_CONTENTS,
+    ON_TIME,
+    WITHDRAWN,
+    SessionColumns,
+    SessionPanes,
+    rows_of,
+    together,
+)
+from slackwater.windowing.columnar.sessions import replay_sessions
 
 _PLACE = "__place"
 _KINDS = {ON_TIME: "on_time", LATE: "late", WITHDRAWN: "withdrawn"}
@@ -39,9 +69,17 @@ class SessionMerge:
         restored = self._restored(parked)
         pieces, of_pieces = self._pieces(received[PIECES])
         tardy, places, rows = self._tardy(received[TARDY], received[DOUBTFUL])
-        replayed = replay_sessions(together([restored, pieces]), len(restored.keys), tardy, self.rules, self.setting.timeline)
-        of_tardy = [aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates]
-        held = combined(self.setting, replayed.contents, join_each([restored_accumulators(parked.rows, self.setting), of_pieces, of_tardy]))
+        replayed = replay_sessions(
+            together([restored, pieces]), len(restored.keys), tardy, self.rules, self.setting.timeline
+        )
+        of_tardy = [
+            aggregate.partial(rows, Groups.of_each(rows.num_rows)) for aggregate in self.setting.aggregates
+        ]
+        held = combined(
+            self.setting,
+            replayed.contents,
+            join_each([restored_accumulators(parked.rows, self.setting), of_pieces, of_tardy]),
+        )
         panes = [self._panes(replayed.panes, kind, held) for kind in _KINDS]
         windows, timers = self._park(replayed.open, held)
         doubtful = received[DOUBTFUL].rows.num_rows
@@ -75,20 +113,35 @@ class SessionMerge:
         )
 
     def _pieces(self, part: Part) -> tuple[SessionColumns, list[Columns]]:
-        start, end, elements, first, last = (part.rows.column(name).to_numpy() for name in (START, END, ELEMENTS, FIRST, LAST))
+        start, end, elements, first, last = (
+            part.rows.column(name).to_numpy() for name in (START, END, ELEMENTS, FIRST, LAST)
+        )
         never, nothing = np.full(len(start), NONE), np.full(len(start), NO_CONTENTS)
-        sessions = SessionColumns(part.keys, start, end, elements, np.zeros(len(start), np.int64), never, first, last, nothing)
-        return sessions, [[part.rows.column(name).combine_chunks() for name in names] for names in accumulator_names(self.setting)]
+        sessions = SessionColumns(
+            part.keys, start, end, elements, np.zeros(len(start), np.int64), never, first, last, nothing
+        )
+        return sessions, [
+            [part.rows.column(name).combine_chunks() for name in names]
+            for names in accumulator_names(self.setting)
+        ]
 
     def _tardy(self, certain: Part, doubtful: Part) -> tuple[TardyElements, Longs, pa.Table]:
-        """Tardy elements in order of arrival, the place of each among the doubtful ones (-1: it is not one), and their rows."""
+        """Tardy elements in order of arrival, the place of each among the doubtful ones (-1: it is not one),
+        and their rows.
+        """
         names = certain.rows.column_names
         places = np.append(np.full(certain.rows.num_rows, -1), np.arange(doubtful.rows.num_rows))
-        rows = pa.concat_tables([certain.rows, doubtful.rows.select(names)]).append_column(_PLACE, pa.array(places))
+        rows = pa.concat_tables([certain.rows, doubtful.rows.select(names)]).append_column(
+            _PLACE, pa.array(places)
+        )
         keys, rows = in_order_of_arrival(self.setting, Part(np.append(certain.keys, doubtful.keys), rows))
         clocks = self.setting.clocks(rows.column(ARRIVAL).to_numpy())
         watermarks = self.setting.timeline.at_arrival(clocks)
-        return TardyElements(keys, rows.column(EVENT).to_numpy(), clocks, watermarks), rows.column(_PLACE).to_numpy(), rows
+        return (
+            TardyElements(keys, rows.column(EVENT).to_numpy(), clocks, watermarks),
+            rows.column(_PLACE).to_numpy(),
+            rows,
+        )
 
     def _panes(self, panes: SessionPanes, kind: int, held: list[Columns]) -> Panes:
         """The firings of one kind."""
@@ -138,4 +191,6 @@ class SessionMerge:
 
     def _late(self, tardy: TardyElements, places: Longs, late: Longs) -> Late:
         starts = tardy.times[late]
-        return Late(places[late], tardy.watermarks[late], np.arange(len(late)), starts, starts + self.rules.gap_ms)
+        return Late(
+            places[late], tardy.watermarks[late], np.arange(len(late)), starts, starts + self.rules.gap_ms
+        )

@@ -1,6 +1,8 @@
-"""The map side of sessions: elements that nothing fired can reach are aggregated by key and session at once; the others travel as they are.
+"""The map side of sessions: elements that nothing fired can reach are aggregated by key and session at once;
+the others travel as they are.
 
-Which are which, the kernel says. Nothing here depends on what other batches hold: a session may come in pieces.
+Which are which, the kernel says. Nothing here depends on what other batches hold: a session may come in
+pieces.
 """
 
 from dataclasses import dataclass
@@ -8,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.families import Elements, Part, Setting, Split
-from jobs.engines.columnar.fixed_split import accumulator_names
-from jobs.engines.rows import ARRIVAL, EVENT
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.groups import Groups, run_numbers
-from windowing.columnar.session_chains import SessionRules
-from windowing.columnar.session_intervals import chain_intervals
-from windowing.columnar.sessions import is_harmless
+from slackwater.jobs.engines.columnar.families import Elements, Part, Setting, Split
+from slackwater.jobs.engines.columnar.fixed_split import accumulator_names
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.groups import Groups, run_numbers
+from slackwater.windowing.columnar.session_chains import SessionRules
+from slackwater.windowing.columnar.session_intervals import chain_intervals
+from slackwater.windowing.columnar.sessions import is_harmless
 
 PIECES, TARDY, DOUBTFUL = "pieces", "tardy", "doubtful"
 START, END, ELEMENTS, FIRST, LAST = "__start", "__end", "__elements", "__first_arrival", "__last_arrival"
@@ -29,20 +31,27 @@ class SessionSplit:
     rules: SessionRules
 
     def split(self, elements: Elements) -> Split:
-        """Pieces of sessions; tardy elements that are accepted in any case; and doubtful ones, late unless they join an open session."""
+        """Pieces of sessions; tardy elements that are accepted in any case; and doubtful ones, late unless
+        they join an open session.
+        """
         harmless = is_harmless(elements.events, elements.watermarks)
         is_late = self.rules.are_late(elements.events + (self.rules.gap_ms - 1), elements.watermarks)
         doubtful, tardy = np.flatnonzero(~harmless & is_late), np.flatnonzero(~harmless & ~is_late)
         parts = {
             PIECES: self._pieces(elements, None if harmless.all() else harmless),
-            TARDY: Part(elements.keys[tardy], elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(tardy))),
+            TARDY: Part(
+                elements.keys[tardy],
+                elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(tardy)),
+            ),
             DOUBTFUL: Part(elements.keys[doubtful], elements.whole(doubtful)),
         }
         accepted = len(harmless) - len(doubtful)
         return Split(parts, None, {"rows_accepted": accepted, "assignments_made": accepted})
 
     def _pieces(self, elements: Elements, chosen: Booleans | None) -> Part:
-        """Sessions of the chosen rows. The others make a group of their own, which is left out: that is cheaper than a copy of the rows."""
+        """Sessions of the chosen rows. The others make a group of their own, which is left out: that is
+        cheaper than a copy of the rows.
+        """
         keys, events, clocks = elements.keys, elements.events, elements.clocks
         codes = np.empty(len(keys), np.int64)
         if chosen is not None:

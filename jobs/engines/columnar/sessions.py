@@ -1,4 +1,5 @@
-"""Sessions of event time with one gap in the columnar engine: the family that joins their map side and their range side.
+"""Sessions of event time with one gap in the columnar engine: the family that joins their map side and their
+range side.
 
 How is in `session_split` and `session_merge`.
 """
@@ -6,11 +7,11 @@ How is in `session_split` and `session_merge`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
-from jobs.engines.columnar.session_merge import SessionMerge
-from jobs.engines.columnar.session_split import SessionSplit
-from windowing import EventTimeSessionWindows
-from windowing.columnar.session_chains import SessionRules
+from slackwater.jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
+from slackwater.jobs.engines.columnar.session_merge import SessionMerge
+from slackwater.jobs.engines.columnar.session_split import SessionSplit
+from slackwater.windowing import EventTimeSessionWindows
+from slackwater.windowing.columnar.session_chains import SessionRules
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class SessionFamily:
         pipeline = self.setting.pipeline
         assert isinstance(pipeline.window, EventTimeSessionWindows)
         collected_ms = self.setting.timeline.collected
-        return SessionRules(pipeline.window.gap_ms, pipeline.allowed_lateness_ms, not self.setting.purges, collected_ms)
+        return SessionRules(
+            pipeline.window.gap_ms, pipeline.allowed_lateness_ms, not self.setting.purges, collected_ms
+        )
 
     def split(self, elements: Elements) -> Split:
         return SessionSplit(self.setting, self.rules).split(elements)

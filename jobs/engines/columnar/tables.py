@@ -1,6 +1,8 @@
-"""Rows of `panes`, `late_events`, `window_state` and `timers` from columns of integers, and the snapshot's rows back.
+"""Rows of `panes`, `late_events`, `window_state` and `timers` from columns of integers, and the snapshot's
+rows back.
 
-The counterpart of the operator engine's `fired_rows` and of the snapshot codec: the same rows, never one at a time.
+The counterpart of the operator engine's `fired_rows` and of the snapshot codec: the same rows, never one at a
+time.
 """
 
 from typing import Any
@@ -9,16 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.columnar.aggregates import Columns
-from jobs.engines.columnar.families import NONE, Late, OpenWindows, Panes, Setting, Timers
-from jobs.engines.columnar.key_numbers import KEY_GROUP
-from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.tables.schemas import TIME, Shape
-from windowing.columnar.columns import Longs
-from windowing.columnar.timeline import INITIAL_WATERMARK, NEVER
-from windowing.runtime.window_operator import TIMER_SERVICE
+from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.columnar.families import NONE, Late, OpenWindows, Panes, Setting, Timers
+from slackwater.jobs.engines.columnar.key_numbers import KEY_GROUP
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.tables.schemas import TIME, Shape
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, NEVER
+from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
 
-_EMPTY = "[]"  # contents of a window without any, beside typed columns whose nulls may be an accumulator of nulls
+_EMPTY = (
+    "[]"  # contents of a window without any, beside typed columns whose nulls may be an accumulator of nulls
+)
 
 
 def times(moments: Longs) -> pa.Array:
@@ -67,7 +71,9 @@ def pane_table(panes: Panes, distinct: pa.Table, shape: Shape) -> pa.Table:
 
 
 def late_table(late: Late, rows: pa.Table, key_groups: pa.Array, schema: pa.Schema, shape: Shape) -> pa.Table:
-    """One row a late element, as in `late_events` but for run_id. `rows` and `key_groups` are those of its positions."""
+    """One row a late element, as in `late_events` but for run_id. `rows` and `key_groups` are those of its
+    positions.
+    """
     events = rows.column(EVENT).to_numpy()
     kept = {name: rows.column(name) for name, _ in shape.source}
     kept[KEY_GROUP] = key_groups
@@ -86,7 +92,9 @@ def window_table(windows: OpenWindows, distinct: pa.Table, setting: Setting) -> 
     """One row an open window, in its order."""
     rows = len(windows.keys)
     parts = [
-        part for aggregate, columns in zip(setting.aggregates, windows.accumulators, strict=True) for part in aggregate.encode(columns)
+        part
+        for aggregate, columns in zip(setting.aggregates, windows.accumulators, strict=True)
+        for part in aggregate.encode(columns)
     ]
     contents = constant(None, rows, pa.string())
     if windows.is_empty.any():
@@ -108,7 +116,9 @@ def window_table(windows: OpenWindows, distinct: pa.Table, setting: Setting) -> 
             "last_arrival": times(windows.last_arrivals),
             **{name: part for (name, _), part in zip(setting.shape.parts, parts, strict=True)},
             "contents": contents,
-            "trigger_state": constant(None, rows, pa.string()) if windows.trigger_states is None else windows.trigger_states,
+            "trigger_state": constant(None, rows, pa.string())
+            if windows.trigger_states is None
+            else windows.trigger_states,
         }
     )
 
@@ -142,6 +152,8 @@ def parked_accumulators(rows: pa.Table, setting: Setting) -> list[Columns]:
     names = [name for name, _ in setting.shape.parts]
     accumulators, first = [], 0
     for aggregate, width in zip(setting.aggregates, setting.widths, strict=True):
-        accumulators.append(aggregate.decode([rows.column(name).combine_chunks() for name in names[first : first + width]]))
+        accumulators.append(
+            aggregate.decode([rows.column(name).combine_chunks() for name in names[first : first + width]])
+        )
         first += width
     return accumulators

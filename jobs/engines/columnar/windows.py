@@ -6,13 +6,13 @@ A new family is added to `_FAMILIES`; what is in none stays with the operator en
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jobs.engines.columnar.continuous import ContinuousFamily
-from jobs.engines.columnar.counts import CountFamily
-from jobs.engines.columnar.families import Family, Setting
-from jobs.engines.columnar.fixed_windows import FixedFamily
-from jobs.engines.columnar.sessions import SessionFamily
-from jobs.pipelines import Pipeline
-from windowing import (
+from slackwater.jobs.engines.columnar.continuous import ContinuousFamily
+from slackwater.jobs.engines.columnar.counts import CountFamily
+from slackwater.jobs.engines.columnar.families import Family, Setting
+from slackwater.jobs.engines.columnar.fixed_windows import FixedFamily
+from slackwater.jobs.engines.columnar.sessions import SessionFamily
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,
     EndOfStreamTrigger,
@@ -32,7 +32,9 @@ _LONGEST_INTERVAL_MS = 1 << 62  # no time in a table and an interval wrap when t
 
 @dataclass(frozen=True)
 class _Entry:
-    """Assigners and triggers, or a purging one around them, of exactly these classes: a subclass is a user's code."""
+    """Assigners and triggers, or a purging one around them, of exactly these classes: a subclass is a user's
+    code.
+    """
 
     assigners: tuple[type, ...]
     triggers: tuple[type, ...]
@@ -60,7 +62,9 @@ def why_not(pipeline: Pipeline) -> str | None:
     if not entries:
         return f"{type(pipeline.window).__name__} has no columnar form"
     if not any(entry.takes(pipeline.effective_trigger) for entry in entries):
-        return f"{_named(pipeline.effective_trigger)} has no columnar form on {type(pipeline.window).__name__}"
+        return (
+            f"{_named(pipeline.effective_trigger)} has no columnar form on {type(pipeline.window).__name__}"
+        )
     size, slide = (getattr(pipeline.window, name, 1) for name in ("size_ms", "slide_ms"))
     if size > _MOST_WINDOWS_PER_ELEMENT * slide:
         return f"each element has {size // slide:,} windows, and columns hold one row for each"
@@ -73,7 +77,9 @@ def why_not(pipeline: Pipeline) -> str | None:
 def family_of(setting: Setting) -> Family:
     """The family that runs a pipeline's windows; `why_not` said None."""
     pipeline = setting.pipeline
-    entry = next(e for e in _FAMILIES if type(pipeline.window) in e.assigners and e.takes(pipeline.effective_trigger))
+    entry = next(
+        e for e in _FAMILIES if type(pipeline.window) in e.assigners and e.takes(pipeline.effective_trigger)
+    )
     return entry.family(setting)
 
 

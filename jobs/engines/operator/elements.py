@@ -1,6 +1,8 @@
-"""Elements as the window operator takes them: row numbers where nothing looks at them, else named tuples of the source's columns.
+"""Elements as the window operator takes them: row numbers where nothing looks at them, else named tuples of
+the source's columns.
 
-A row number, or a stretch of them, is of one slice and never enters state; a named tuple may. Knows no window.
+A row number, or a stretch of them, is of one slice and never enters state; a named tuple may. Knows no
+window.
 """
 
 from collections import namedtuple
@@ -13,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.accumulators import Accumulator, Stretch, operands, totals
-from jobs.engines.rows import element_columns
-from jobs.pipelines import Pipeline
-from jobs.pipelines.errors import PipelineError
-from windowing.columnar.shared_windows import Steps
+from slackwater.jobs.engines.accumulators import Accumulator, Stretch, operands, totals
+from slackwater.jobs.engines.rows import element_columns
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.windowing.columnar.shared_windows import Steps
 
 _OPERANDS: Final = "operands__"  # last of the fields: what the aggregates of a select read
 _AT_ONCE: Final = 1 << 16
@@ -25,7 +27,8 @@ _TIME = pa.timestamp("us", tz="UTC")
 
 
 def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
-    """The named tuple that an element is; None when row numbers do. A column that the source has gained is None in older elements.
+    """The named tuple that an element is; None when row numbers do. A column that the source has gained is
+    None in older elements.
 
     Raises:
         PipelineError: a column can't be a field.
@@ -38,7 +41,9 @@ def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
         return namedtuple("Element", (*names, *operands), defaults=(None,) * (len(names) + len(operands)))
     except ValueError as error:
         subject = f"Pipeline {pipeline.name!r}"
-        raise PipelineError(subject, f"{error}; name the columns that its code reads with columns=[…]") from error
+        raise PipelineError(
+            subject, f"{error}; name the columns that its code reads with columns=[…]"
+        ) from error
 
 
 class Elements:
@@ -53,11 +58,17 @@ class Elements:
 
     Attributes:
         are_stretches: whether an element is a stretch of rows.
-        operands: for each aggregate what to index by an element to get its operand; None for one that has none.
+        operands: for each aggregate what to index by an element to get its operand; None for one that has
+            none.
     """
 
     def __init__(
-        self, pipeline: Pipeline, rows: pa.Table, kind: type | None, accumulators: Sequence[Accumulator] = (), steps: Steps | None = None
+        self,
+        pipeline: Pipeline,
+        rows: pa.Table,
+        kind: type | None,
+        accumulators: Sequence[Accumulator] = (),
+        steps: Steps | None = None,
     ) -> None:
         self.rows = rows
         self._kind: Any = kind
@@ -70,11 +81,17 @@ class Elements:
             self._totals = zip(*(repeat(None) if total is None else total for total in found), strict=False)
         are_read = None in found
         self._ordered = rows if steps is None or not are_read else rows.take(pa.array(steps.order))
-        self._columns = operands(pipeline, self._ordered) if pipeline.select and are_read else [None] * len(pipeline.select)
+        self._columns = (
+            operands(pipeline, self._ordered)
+            if pipeline.select and are_read
+            else [None] * len(pipeline.select)
+        )
         self.operands: list[Any] = self._columns
         self._rest = iter(()) if kind is None else self.values()
         if kind is not None:
-            self.operands = [None if column is None else _Operand(number) for number, column in enumerate(self._columns)]
+            self.operands = [
+                None if column is None else _Operand(number) for number, column in enumerate(self._columns)
+            ]
 
     def together(self, start: int, end: int) -> Any:
         """Elements `start` to `end` - 1, those of one step; `start` is where the step before has ended."""
@@ -100,13 +117,21 @@ class Elements:
         return chain.from_iterable(map(self._tuples, range(0, self.rows.num_rows, _AT_ONCE)))
 
     def _tuples(self, start: int) -> Iterator[Any]:
-        """The elements from `start` on, not all at once: as Python's objects they take far more memory than as columns."""
+        """The elements from `start` on, not all at once: as Python's objects they take far more memory than
+        as columns.
+        """
         rows = self._ordered.slice(start, _AT_ONCE)
-        columns: list[Iterable[Any]] = [_natural(rows.column(name)) for name in self._kind._fields if name != _OPERANDS]
+        columns: list[Iterable[Any]] = [
+            _natural(rows.column(name)) for name in self._kind._fields if name != _OPERANDS
+        ]
         if self._columns:
             nothing = [None] * rows.num_rows
             several = slice(start, start + rows.num_rows)
-            columns.append(zip(*(nothing if column is None else column[several] for column in self._columns), strict=True))
+            columns.append(
+                zip(
+                    *(nothing if column is None else column[several] for column in self._columns), strict=True
+                )
+            )
         return map(self._kind._make, zip(*columns, strict=True))
 
 

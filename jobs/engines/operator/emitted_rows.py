@@ -1,4 +1,5 @@
-"""What user functions emit, as columns of the declared types: nothing is converted in silence, nothing is left out.
+"""What user functions emit, as columns of the declared types: nothing is converted in silence, nothing is
+left out.
 
 Rows in, columns out; which table they belong to is the caller's business.
 """
@@ -9,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.errors import PermanentError
-from jobs.pipelines import Pipeline
-from jobs.pipelines.columns import Column
-from windowing.state.snapshot.sql_types import arrow_type, fits
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.columns import Column
+from slackwater.windowing.state.snapshot.sql_types import arrow_type, fits
 
 
 class EmittedRowError(PermanentError):
@@ -39,7 +40,8 @@ class EmittedColumns:
         return tuple((name, arrow_type(kind)) for name, kind in self.declared if name not in self.keys)
 
     def arrays(self, rows: Sequence[Any], owners: Sequence[tuple[Any, Any]]) -> list[pa.Array]:
-        """One array for each of `results`; None among the rows is null in each. `owners` are the (key, window) of each row.
+        """One array for each of `results`; None among the rows is null in each. `owners` are the (key,
+        window) of each row.
 
         Raises:
             EmittedRowError: a row has other columns, a value of another type, or another key than its own.
@@ -47,7 +49,10 @@ class EmittedColumns:
         results = self.results
         split = [self._split(row, owner) for row, owner in zip(rows, owners, strict=True)]
         columns = list(zip(*split, strict=True)) or [()] * len(results)
-        return [self._array(name, kind, column, owners) for (name, kind), column in zip(results, columns, strict=True)]
+        return [
+            self._array(name, kind, column, owners)
+            for (name, kind), column in zip(results, columns, strict=True)
+        ]
 
     def _split(self, row: Any, owner: tuple[Any, Any]) -> list[Any]:
         """The values of `results` in one row."""
@@ -57,7 +62,11 @@ class EmittedColumns:
         key = dict(zip(self.keys, owner[0] if len(self.keys) > 1 else owner[:1], strict=True))
         for name in self.keys:
             if name in values and values[name] != key[name]:
-                raise _refused(f"{self.what}: column {name!r} is a key and was emitted as {values[name]!r}, not {key[name]!r}", owner)
+                raise _refused(
+                    f"{self.what}: column {name!r} is a key and was emitted as {values[name]!r}, not "
+                    f"{key[name]!r}",
+                    owner,
+                )
         return [values[name] for name, _ in self.results]
 
     def _by_name(self, row: Any, owner: tuple[Any, Any]) -> dict[str, Any]:
@@ -68,15 +77,21 @@ class EmittedColumns:
             # A named tuple may be an element of the source, of which the output declares a part.
             unknown = [name for name in values if name not in names] if isinstance(row, dict) else []
             if missing or unknown:
-                raise _refused(f"{self.what}: a row has {sorted(map(str, values))}, but the columns are {names}", owner)
+                raise _refused(
+                    f"{self.what}: a row has {sorted(map(str, values))}, but the columns are {names}", owner
+                )
             return values
         if not isinstance(row, tuple):
             row = (row,)
         if len(row) != len(names):
-            raise _refused(f"{self.what}: a row has {len(row)} values, {row!r:.200}, but the columns are {names}", owner)
+            raise _refused(
+                f"{self.what}: a row has {len(row)} values, {row!r:.200}, but the columns are {names}", owner
+            )
         return dict(zip(names, row, strict=True))
 
-    def _array(self, name: str, kind: pa.DataType, values: Sequence[Any], owners: Sequence[tuple[Any, Any]]) -> pa.Array:
+    def _array(
+        self, name: str, kind: pa.DataType, values: Sequence[Any], owners: Sequence[tuple[Any, Any]]
+    ) -> pa.Array:
         for value, owner in zip(values, owners, strict=True):
             if value is not None and not fits(value, kind):
                 raise _misfit(self.what, name, kind, value, owner)
@@ -98,17 +113,23 @@ def output_of(pipeline: Pipeline) -> EmittedColumns:
 
 def side_outputs_of(pipeline: Pipeline) -> dict[str, EmittedColumns]:
     """Tag → columns of each side output."""
-    return {tag: EmittedColumns(f"side output {tag!r}", columns, pipeline.keys) for tag, columns in pipeline.sides.items()}
+    return {
+        tag: EmittedColumns(f"side output {tag!r}", columns, pipeline.keys)
+        for tag, columns in pipeline.sides.items()
+    }
 
 
 def _misfit(what: str, name: str, kind: pa.DataType, value: Any, owner: tuple[Any, Any]) -> EmittedRowError:
-    return _refused(f"{what}: column {name!r} is {kind}, but the {type(value).__name__} {value!r:.100} was emitted", owner)
+    return _refused(
+        f"{what}: column {name!r} is {kind}, but the {type(value).__name__} {value!r:.100} was emitted", owner
+    )
 
 
 def _refused(problem: str, owner: tuple[Any, Any]) -> EmittedRowError:
     key, window = owner
     return EmittedRowError(
-        f"{problem} (key {key!r}, window {window!r}). Change the function, or the columns that the pipeline declares.",
+        f"{problem} (key {key!r}, window {window!r}). Change the function, or the columns that the pipeline "
+        "declares.",
         key=key,
         window=window,
     )

@@ -1,4 +1,5 @@
-"""The operator engine's tasks: rows are judged and sent to their key-group range, where a `RangeWork` replays them.
+"""The operator engine's tasks: rows are judged and sent to their key-group range, where a `RangeWork` replays
+them.
 
 How a range is replayed, and what its rows look like, stands in the files beside this one.
 """
@@ -10,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.keys import Keys
-from jobs.engines.operator.process_range import ProcessRange
-from jobs.engines.operator.window_range import WindowRange
-from jobs.engines.replay import Outcome, Replay
-from jobs.engines.results import PassedOn, collect, counted, name_of, named, shared_out
-from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, Judge, in_order
-from jobs.engines.transport import Batches, Transport
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.operator.process_range import ProcessRange
+from slackwater.jobs.engines.operator.window_range import WindowRange
+from slackwater.jobs.engines.replay import Outcome, Replay
+from slackwater.jobs.engines.results import PassedOn, collect, counted, name_of, named, shared_out
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, Judge, in_order
+from slackwater.jobs.engines.transport import Batches, Transport
 
 _ELEMENTS = "elements"
 
@@ -31,12 +32,18 @@ class OperatorEngine:
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         judge = Judge.of(replay.pipeline, replay.scan)
         keys = Keys.of(replay.pipeline, replay.scan.source.schema)
-        return collect(transport.shuffle(replay.scan, MapElements(judge, keys, replay.ranges), replay.ranges, ReplayRange(replay, keys)))
+        return collect(
+            transport.shuffle(
+                replay.scan, MapElements(judge, keys, replay.ranges), replay.ranges, ReplayRange(replay, keys)
+            )
+        )
 
 
 @dataclass(frozen=True)
 class MapElements:
-    """Map task: judge the rows of the slice; send elements to the range of their key group, counts of what is left out to range 0."""
+    """Map task: judge the rows of the slice; send elements to the range of their key group, counts of what is
+    left out to range 0.
+    """
 
     judge: Judge
     keys: Keys
@@ -47,7 +54,11 @@ class MapElements:
             prepared = self.judge.prepare(batch)
             yield from shared_out(prepared.quarantined, self.ranges)
             if prepared.filtered:
-                filtered = {"rows_read": prepared.filtered, "rows_filtered": prepared.filtered, "rows_folded": prepared.filtered_folded}
+                filtered = {
+                    "rows_read": prepared.filtered,
+                    "rows_filtered": prepared.filtered,
+                    "rows_folded": prepared.filtered_folded,
+                }
                 yield 0, counted(filtered)
             elements = prepared.elements
             if not elements.num_rows:
@@ -55,7 +66,9 @@ class MapElements:
             groups = self.keys.groups(elements)
             elements = elements.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
             if self.judge.pipeline.on_error == "quarantine":
-                elements = elements.append_column(SOURCE_FILE, pa.repeat(pa.scalar(batch.path, pa.string()), elements.num_rows))
+                elements = elements.append_column(
+                    SOURCE_FILE, pa.repeat(pa.scalar(batch.path, pa.string()), elements.num_rows)
+                )
             numbers = self.keys.ranges_of(groups, self.ranges)
             for number in np.unique(numbers).tolist():
                 yield number, named(_ELEMENTS, elements.filter(pa.array(numbers == number)))
@@ -96,5 +109,7 @@ class ReplayRange:
 
     def _folded(self, arrivals: pa.ChunkedArray) -> int:
         """How many of these arrivals lie before the slice."""
-        earlier = pc.less(arrivals, pa.scalar(self.replay.scan.from_ms * 1000, pa.int64()).cast(arrivals.type))
+        earlier = pc.less(
+            arrivals, pa.scalar(self.replay.scan.from_ms * 1000, pa.int64()).cast(arrivals.type)
+        )
         return int(pc.sum(earlier).as_py() or 0)

@@ -1,4 +1,5 @@
-"""What becomes of elements on which a user's function raised: rows of `quarantine`, or the error that ends the run.
+"""What becomes of elements on which a user's function raised: rows of `quarantine`, or the error that ends
+the run.
 
 What was undone, and what can't be, the core has decided.
 """
@@ -7,12 +8,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from jobs.engines.rows import SOURCE_FILE, as_json, source_columns
-from jobs.errors import PermanentError
-from jobs.pipelines import Pipeline
-from jobs.tables.schemas import TIME
-from windowing.errors import UserCodeError
-from windowing.runtime.slice_runner import FailedElement
+from slackwater.jobs.engines.rows import SOURCE_FILE, as_json, source_columns
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables.schemas import TIME
+from slackwater.windowing.errors import UserCodeError
+from slackwater.windowing.runtime.slice_runner import FailedElement
 
 REASON = "user_code"
 
@@ -22,7 +23,9 @@ class FunctionRaised(PermanentError):
 
 
 def failed_rows(pipeline: Pipeline, failed: Sequence[FailedElement], elements: pa.Table) -> pa.Table:
-    """One row of `quarantine`, without run_id and source version, for each element that was taken back; positions are in `elements`."""
+    """One row of `quarantine`, without run_id and source version, for each element that was taken back;
+    positions are in `elements`.
+    """
     rows = elements.take(pa.array([item.position for item in failed], pa.int64()))
     return pa.table(
         {

@@ -7,28 +7,30 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from jobs.engines.keys import Keys
-from jobs.engines.operator.elements import Elements
-from jobs.engines.operator.emitted_rows import EmittedColumns
-from jobs.engines.python_values import to_arrow
-from jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP
-from jobs.tables.schemas import Shape
-from windowing.java import LONG_MAX, LONG_MIN
-from windowing.runtime.process_log import ProcessRow
-from windowing.runtime.window_log import LateElement, Pane, SideRow
-from windowing.state.snapshot import bounds, times
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.operator.elements import Elements
+from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns
+from slackwater.jobs.engines.python_values import to_arrow
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.runtime.process_log import ProcessRow
+from slackwater.windowing.runtime.window_log import LateElement, Pane, SideRow
+from slackwater.windowing.state.snapshot import bounds, times
 
 
 def pane_rows(panes: Sequence[Pane], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:
-    """One row a pane. A result is what a user's function emitted, or, of a select, a tuple with one value for each result column; None,
-    as in a withdrawal, is null in each.
+    """One row a pane. A result is what a user's function emitted, or, of a select, a tuple with one value for
+    each result column; None, as in a withdrawal, is null in each.
     """
     results: Sequence[pa.Array]
     if output.declared:
         results = output.arrays([pane.result for pane in panes], [(pane.key, pane.window) for pane in panes])
     else:
         nothing = (None,) * len(shape.results)
-        values = list(zip(*(pane.result or nothing for pane in panes), strict=True)) or [()] * len(shape.results)
+        values = list(zip(*(pane.result or nothing for pane in panes), strict=True)) or [()] * len(
+            shape.results
+        )
         results = [to_arrow(column, kind) for column, (_, kind) in zip(values, shape.results, strict=True)]
     return pa.table(
         {
@@ -53,13 +55,17 @@ def side_rows(rows: Sequence[SideRow], keys: Keys, output: EmittedColumns) -> pa
             **owners_of(rows, keys),
             "firing": pa.array([row.firing for row in rows], pa.int64()),
             "ordinal": pa.array([row.ordinal for row in rows], pa.int64()),
-            "timestamp": times([None if row.timestamp == LONG_MAX else row.timestamp for row in rows], "timestamp"),
+            "timestamp": times(
+                [None if row.timestamp == LONG_MAX else row.timestamp for row in rows], "timestamp"
+            ),
             **{name: column for (name, _), column in zip(output.results, values, strict=True)},
         }
     )
 
 
-def owners_of(rows: Sequence[Pane] | Sequence[SideRow] | Sequence[ProcessRow], keys: Keys) -> dict[str, pa.Array]:
+def owners_of(
+    rows: Sequence[Pane] | Sequence[SideRow] | Sequence[ProcessRow], keys: Keys
+) -> dict[str, pa.Array]:
     """Whose row each is: key group, key and bounds of the window."""
     owners = [row.key for row in rows]
     start, end = bounds(row.window for row in rows)
@@ -89,9 +95,13 @@ def _missed(late: Sequence[LateElement]) -> pa.Array:
     offsets = [0]
     for item in late:
         offsets.append(offsets[-1] + len(item.windows))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.StructArray.from_arrays([start, end], names=["start", "end"]))
+    return pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.StructArray.from_arrays([start, end], names=["start", "end"])
+    )
 
 
 def watermarks(values: Iterable[int]) -> pa.Array:
     """As times; null before the first watermark, and for the final one."""
-    return times([None if watermark in (LONG_MIN, LONG_MAX) else watermark for watermark in values], "watermark")
+    return times(
+        [None if watermark in (LONG_MIN, LONG_MAX) else watermark for watermark in values], "watermark"
+    )

@@ -1,6 +1,7 @@
 """Python's collector of cyclic garbage, kept away from work that makes many objects and no garbage.
 
-It looks at every object again each time their number has grown by a quarter: for state that is restored or parked, time for nothing.
+It looks at every object again each time their number has grown by a quarter: for state that is restored or
+parked, time for nothing.
 """
 
 import gc
@@ -22,7 +23,9 @@ def collector_resting() -> Iterator[None]:
 
 @contextmanager
 def objects_set_aside() -> Iterator[None]:
-    """What exists by now is not looked at meanwhile; what is made later is, because functions of users may leave cycles."""
+    """What exists by now is not looked at meanwhile; what is made later is, because functions of users may
+    leave cycles.
+    """
     gc.freeze()
     try:
         yield

@@ -1,14 +1,16 @@
-"""One key-group range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows that it has emitted."""
+"""One key-group range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows
+that it has emitted.
+"""
 
 import pyarrow as pa
 
-from jobs.engines.operator.emitted_rows import output_of
-from jobs.engines.operator.process_rows import process_rows
-from jobs.engines.operator.range_work import RangeWork
-from jobs.engines.parked import codec_of_process
-from windowing.runtime.keyed_process_runner import KeyedProcessRunner
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.state.snapshot import SnapshotCodec
+from slackwater.jobs.engines.operator.emitted_rows import output_of
+from slackwater.jobs.engines.operator.process_rows import process_rows
+from slackwater.jobs.engines.operator.range_work import RangeWork
+from slackwater.jobs.engines.parked import codec_of_process
+from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.state.snapshot import SnapshotCodec
 
 
 class ProcessRange(RangeWork[KeyedProcessRunner]):

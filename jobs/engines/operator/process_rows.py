@@ -1,4 +1,5 @@
-"""Rows of `panes` from what a KeyedProcessFunction has emitted. They have no window: their bounds are null, as those of the global one.
+"""Rows of `panes` from what a KeyedProcessFunction has emitted. They have no window: their bounds are null,
+as those of the global one.
 
 Each is a firing of its own, told apart by timestamp, run and ordinal; what made it, a process log has noted.
 """
@@ -7,12 +8,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from jobs.engines.keys import Keys
-from jobs.engines.operator.emitted_rows import EmittedColumns
-from jobs.engines.operator.fired_rows import owners_of, watermarks
-from jobs.tables.schemas import Shape
-from windowing.runtime.process_log import ProcessRow
-from windowing.state.snapshot import times
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns
+from slackwater.jobs.engines.operator.fired_rows import owners_of, watermarks
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.windowing.runtime.process_log import ProcessRow
+from slackwater.windowing.state.snapshot import times
 
 KIND, FIRING = "count", 1
 

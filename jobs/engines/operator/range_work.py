@@ -1,6 +1,8 @@
-"""One key-group range of one slice: its share of the parent's snapshot is restored, its elements are replayed, and the rows handed over.
+"""One key-group range of one slice: its share of the parent's snapshot is restored, its elements are
+replayed, and the rows handed over.
 
-Elements come sorted by arrival. What runs, windows or a process function, the files beside this one say. Nothing is committed here.
+Elements come sorted by arrival. What runs, windows or a process function, the files beside this one say.
+Nothing is committed here.
 """
 
 from abc import ABC, abstractmethod
@@ -14,24 +16,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.keys import Keys
-from jobs.engines.operator.elements import Elements, element_class
-from jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
-from jobs.engines.operator.failed_rows import failed_rows, function_raised
-from jobs.engines.operator.fired_rows import side_rows
-from jobs.engines.operator.garbage import collector_resting, objects_set_aside
-from jobs.engines.operator.spilling import Spilling
-from jobs.engines.replay import Replay
-from jobs.engines.restored import restored_rows
-from jobs.engines.results import conform, counted, hand_over, hashed, set_aside
-from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.tables.schemas import side_table, table_schemas
-from windowing.errors import PROCESSING_ELEMENT, UserCodeError
-from windowing.order_modes import OrderMode
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.slice_runner import SliceRunner
-from windowing.runtime.window_log import SideRow
-from windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotTables
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.operator.elements import Elements, element_class
+from slackwater.jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
+from slackwater.jobs.engines.operator.failed_rows import failed_rows, function_raised
+from slackwater.jobs.engines.operator.fired_rows import side_rows
+from slackwater.jobs.engines.operator.garbage import collector_resting, objects_set_aside
+from slackwater.jobs.engines.operator.spilling import Spilling
+from slackwater.jobs.engines.replay import Replay
+from slackwater.jobs.engines.restored import restored_rows
+from slackwater.jobs.engines.results import conform, counted, hand_over, hashed, set_aside
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.tables.schemas import side_table, table_schemas
+from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.slice_runner import SliceRunner
+from slackwater.windowing.runtime.window_log import SideRow
+from slackwater.windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotTables
 
 Runner = TypeVar("Runner", bound=SliceRunner)
 
@@ -39,7 +41,8 @@ BETWEEN_LOOKS: Final = 1000
 
 
 class RangeWork(ABC, Generic[Runner]):
-    """What range `number` restores, replays and stages. `rows` are those of its key groups in order of arrival.
+    """What range `number` restores, replays and stages. `rows` are those of its key groups in order of
+    arrival.
 
     Attributes:
         element: the named tuple that an element is; None when row numbers do.
@@ -85,20 +88,27 @@ class RangeWork(ABC, Generic[Runner]):
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
         parked = SnapshotTables(*map(self._parked, SnapshotTables._fields))
-        with closing(Spilling(self.replay.state_memory_mb, self.order_mode, sum(rows.nbytes for rows in parked))) as spilling:
+        with closing(
+            Spilling(self.replay.state_memory_mb, self.order_mode, sum(rows.nbytes for rows in parked))
+        ) as spilling:
             runner = self.runner = self.make_runner(spilling.storage)
             with closing(runner):
                 with collector_resting():
                     self._restore(parked, spilling)
                     del parked
                 # Where no function of a user runs, nothing makes cycles.
-                with collector_resting() if self.pipeline.select and self.element is None else objects_set_aside():
+                with (
+                    collector_resting()
+                    if self.pipeline.select and self.element is None
+                    else objects_set_aside()
+                ):
                     self._feed_all(spilling)
                     runner.finish(self.replay.scan.to_ms)
                 with collector_resting():
                     output, counts = {"panes": self.emitted(), **self._sides()}, runner.counts()
                 state_hash = ContentHash()
-                # Of a state that is too large for memory one part at a time is there as objects and as columns.
+                # Of a state that is too large for memory one part at a time is there as objects and as
+                # columns.
                 to = replace(self.replay, file_rows=1) if spilling.is_spilled else self.replay
                 for part in spilling.parts(self.key_groups):
                     with collector_resting():
@@ -123,7 +133,9 @@ class RangeWork(ABC, Generic[Runner]):
         """Give the operator what the parent has parked."""
         for part in spilling.parts(self.key_groups):
             own = (pc.field("key_group") >= part.first) & (pc.field("key_group") <= part.last)
-            self.runner.restore(self.codec.from_tables(SnapshotTables(*(rows.filter(own) for rows in parked))))
+            self.runner.restore(
+                self.codec.from_tables(SnapshotTables(*(rows.filter(own) for rows in parked)))
+            )
 
     def _sides(self) -> dict[str, pa.Table]:
         """The rows of each side output, by its table."""
@@ -132,7 +144,8 @@ class RangeWork(ABC, Generic[Runner]):
             if row.tag not in sides:
                 known = ", ".join(map(repr, sides)) or "none"
                 raise EmittedRowError(
-                    f"a function wrote to the side output {row.tag!r} (key {row.key!r}, window {row.window!r}); declared: {known}. Add it "
+                    f"a function wrote to the side output {row.tag!r} (key {row.key!r}, window "
+                    f"{row.window!r}); declared: {known}. Add it "
                     "to side_outputs.",
                     key=row.key,
                     window=row.window,

@@ -1,6 +1,8 @@
-"""Where a range keeps its state: in memory, and from a bound on in RocksDB, in a directory of the task's own that goes when the task does.
+"""Where a range keeps its state: in memory, and from a bound on in RocksDB, in a directory of the task's own
+that goes when the task does.
 
-Decides and moves; results are the same in either place. The bound is a setting of the machine, not of a pipeline.
+Decides and moves; results are the same in either place. The bound is a setting of the machine, not of a
+pipeline.
 """
 
 import os
@@ -10,17 +12,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from jobs.errors import PermanentError, UsageError
-from windowing.key_groups import KeyGroupRange
-from windowing.order_modes import OrderMode
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.slice_runner import SliceRunner
+from slackwater.jobs.errors import PermanentError, UsageError
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.slice_runner import SliceRunner
 
 VARIABLE: Final = "SLACKWATER_STATE_MEMORY_MB"
 DEFAULT_MB: Final = 1024
 _MB: Final = 1 << 20
-_FIRST_LOOK: Final = 10_000  # elements; a look counts all entries, so it is not repeated before as many elements have come
-_OF_ROOM: Final = 8  # nor before entries could fill this part of the room that is left: an element may have several windows
+_FIRST_LOOK: Final = (
+    10_000  # elements; a look counts all entries, so it is not repeated before as many elements have come
+)
+_OF_ROOM: Final = (
+    8  # nor before entries could fill this part of the room that is left: an element may have several windows
+)
 _PARTS: Final = 16
 _OTHER_FOLDER: Final = "SPARK_LOCAL_DIRS names the folder to make it in, else TMPDIR does."
 _GROWTH: Final = 12  # what parked rows become in memory, in relation to their columns
@@ -42,7 +48,10 @@ def state_memory_mb() -> int:
     """
     text = os.environ.get(VARIABLE, str(DEFAULT_MB))
     if not text.isascii() or not text.isdigit():
-        raise StateMemoryError(f"{VARIABLE} is {text!r}; give the megabytes that the state of one task may take, e.g. {DEFAULT_MB}.")
+        raise StateMemoryError(
+            f"{VARIABLE} is {text!r}; give the megabytes that the state of one task may take, e.g. "
+            f"{DEFAULT_MB}."
+        )
     return int(text)
 
 
@@ -89,7 +98,9 @@ class Spilling:
             runner.move(self.storage.make_backend, self.storage.make_timer_queue)
 
     def parts(self, key_groups: KeyGroupRange) -> list[KeyGroupRange]:
-        """The parts in which state is restored and parked: all at once, or, where it is too large for that, a few key groups at a time."""
+        """The parts in which state is restored and parked: all at once, or, where it is too large for that, a
+        few key groups at a time.
+        """
         if not self.is_spilled:
             return [key_groups]
         bounds = [key_groups.first + len(key_groups) * number // _PARTS for number in range(_PARTS + 1)]
@@ -101,7 +112,8 @@ class Spilling:
 
 
 def _own_folder() -> Path:
-    """The folder of this user's databases, where Spark puts its own working files on this machine, else among the temporary files.
+    """The folder of this user's databases, where Spark puts its own working files on this machine, else among
+    the temporary files.
 
     Raises:
         StateFolderError: it can't be made, or another user could write to it, and the pickles in it are code.
@@ -112,11 +124,15 @@ def _own_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        raise StateFolderError(f"the folder for state that leaves memory can't be made: {error}. {_OTHER_FOLDER}", folder=folder) from error
+        raise StateFolderError(
+            f"the folder for state that leaves memory can't be made: {error}. {_OTHER_FOLDER}", folder=folder
+        ) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise StateFolderError(
-            f"{folder}, the folder for state that leaves memory, must be a directory of user {os.geteuid()} that nobody else may enter; it "
-            f"is {stat.filemode(found.st_mode)} of user {found.st_uid}. Delete it if it is yours. {_OTHER_FOLDER}",
+            f"{folder}, the folder for state that leaves memory, must be a directory of user {os.geteuid()} "
+            "that nobody else may enter; it "
+            f"is {stat.filemode(found.st_mode)} of user {found.st_uid}. Delete it if it is yours. "
+            f"{_OTHER_FOLDER}",
             folder=folder,
         )
     return folder

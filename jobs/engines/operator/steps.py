@@ -1,4 +1,5 @@
-"""The elements of a range in the steps in which the operator takes them: some alone, some together, where nobody can tell the difference.
+"""The elements of a range in the steps in which the operator takes them: some alone, some together, where
+nobody can tell the difference.
 
 Which may be taken together, the core decides; here are the columns that it decides by.
 """
@@ -10,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.key_numbers import KeyNumbers
-from jobs.engines.keys import Keys
-from jobs.engines.replay import Replay
-from jobs.engines.rows import ARRIVAL, EVENT
-from windowing.columnar.columns import Longs
-from windowing.columnar.fixed_windows import FixedWindows
-from windowing.columnar.shared_windows import Steps, steps_of
+from slackwater.jobs.engines.columnar.key_numbers import KeyNumbers
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.replay import Replay
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.shared_windows import Steps, steps_of
 
 
 class Step(NamedTuple):
@@ -54,7 +55,9 @@ class SteppedRows:
 
     def __init__(self, replay: Replay, keys: Keys, rows: pa.Table, keeps_order: bool) -> None:
         window: Any = replay.pipeline.window
-        windows = FixedWindows(window.size_ms, window.slide_ms, window.offset_ms, replay.pipeline.allowed_lateness_ms)
+        windows = FixedWindows(
+            window.size_ms, window.slide_ms, window.offset_ms, replay.pipeline.allowed_lateness_ms
+        )
         arrivals = np.maximum(rows.column(ARRIVAL).to_numpy(), replay.scan.from_ms)
         times, watermarks = rows.column(EVENT).to_numpy(), replay.timeline.at_arrival(arrivals)
         key_numbers = KeyNumbers.of_batch(rows, keys)
@@ -83,6 +86,16 @@ class SteppedRows:
                 self.taken.are_together[first : first + at_once].tolist(),
             )
             yield [
-                Step(key, start, stop, times[start - begin : stop - begin] if times else first, arrival, until, are_together)
-                for first, key, (start, stop), arrival, until, are_together in zip(firsts, *columns, strict=True)
+                Step(
+                    key,
+                    start,
+                    stop,
+                    times[start - begin : stop - begin] if times else first,
+                    arrival,
+                    until,
+                    are_together,
+                )
+                for first, key, (start, stop), arrival, until, are_together in zip(
+                    firsts, *columns, strict=True
+                )
             ]

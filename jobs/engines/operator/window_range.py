@@ -1,26 +1,28 @@
-"""One key-group range of a pipeline with windows: a `KeyGroupRunner`, and the rows of what has fired and of what came too late."""
+"""One key-group range of a pipeline with windows: a `KeyGroupRunner`, and the rows of what has fired and of
+what came too late.
+"""
 
 import pyarrow as pa
 
-from jobs.engines.accumulators import SelectFunction, StretchFunction, bind_select
-from jobs.engines.keys import Keys
-from jobs.engines.operator import range_work
-from jobs.engines.operator.elements import Elements
-from jobs.engines.operator.emitted_rows import output_of
-from jobs.engines.operator.fired_rows import late_rows, pane_rows
-from jobs.engines.operator.range_work import RangeWork
-from jobs.engines.operator.spilling import Spilling
-from jobs.engines.operator.steps import SteppedRows
-from jobs.engines.parked import codec_of_windows
-from jobs.engines.refires import thinned
-from jobs.engines.replay import Replay
-from jobs.pipelines import Pipeline
-from jobs.pipelines.windows import window_config
-from windowing.order_modes import OrderMode
-from windowing.runtime.key_group_runner import KeyGroupRunner
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.runtime.shared_windows import takes_together
-from windowing.state.snapshot import SnapshotCodec
+from slackwater.jobs.engines.accumulators import SelectFunction, StretchFunction, bind_select
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.operator import range_work
+from slackwater.jobs.engines.operator.elements import Elements
+from slackwater.jobs.engines.operator.emitted_rows import output_of
+from slackwater.jobs.engines.operator.fired_rows import late_rows, pane_rows
+from slackwater.jobs.engines.operator.range_work import RangeWork
+from slackwater.jobs.engines.operator.spilling import Spilling
+from slackwater.jobs.engines.operator.steps import SteppedRows
+from slackwater.jobs.engines.parked import codec_of_windows
+from slackwater.jobs.engines.refires import thinned
+from slackwater.jobs.engines.replay import Replay
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.windows import window_config
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.shared_windows import takes_together
+from slackwater.windowing.state.snapshot import SnapshotCodec
 
 
 def _may_step(pipeline: Pipeline) -> bool:
@@ -40,16 +42,30 @@ class WindowRange(RangeWork[KeyGroupRunner]):
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
         types = {field.name: field.type for field in replay.scan.source.schema}
         self.accumulators = list(bind_select(replay.pipeline, types).values())
-        self.stepped = SteppedRows(replay, keys, rows, _keeps_order(replay.pipeline)) if _may_step(replay.pipeline) else None
+        self.stepped = (
+            SteppedRows(replay, keys, rows, _keeps_order(replay.pipeline))
+            if _may_step(replay.pipeline)
+            else None
+        )
         super().__init__(replay, keys, number, rows)
 
     def make_elements(self, rows: pa.Table) -> Elements:
-        return Elements(self.pipeline, rows, self.element, self.accumulators, None if self.stepped is None else self.stepped.taken)
+        return Elements(
+            self.pipeline,
+            rows,
+            self.element,
+            self.accumulators,
+            None if self.stepped is None else self.stepped.taken,
+        )
 
     def make_codec(self) -> SnapshotCodec:
         select = StretchFunction if self.elements.are_stretches else SelectFunction
-        self.config = window_config(self.pipeline, self.keys.type, select(self.accumulators, self.elements.operands))
-        return codec_of_windows(self.pipeline, self.keys, self.replay.shape, self.accumulators, self.config, self.element)
+        self.config = window_config(
+            self.pipeline, self.keys.type, select(self.accumulators, self.elements.operands)
+        )
+        return codec_of_windows(
+            self.pipeline, self.keys, self.replay.shape, self.accumulators, self.config, self.element
+        )
 
     def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:
         return KeyGroupRunner(
@@ -70,7 +86,11 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             super().feed(spilling)
             return
         self.runner.know_key_groups(self.stepped.key_groups)
-        process_element, process_elements, elements = self.runner.process_element, self.runner.process_elements, self.elements
+        process_element, process_elements, elements = (
+            self.runner.process_element,
+            self.runner.process_elements,
+            self.elements,
+        )
         for steps in self.stepped.steps(range_work.BETWEEN_LOOKS):
             for key, start, end, times, arrival, until, are_together in steps:
                 if are_together:
@@ -80,7 +100,12 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             spilling.look(self.runner)
 
     def emitted(self) -> pa.Table:
-        return thinned(pane_rows(self.runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)), self.pipeline)
+        return thinned(
+            pane_rows(self.runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)),
+            self.pipeline,
+        )
 
     def late(self) -> pa.Table:
-        return late_rows(self.runner.late_elements, self.elements, self.replay.shape, self.schemas["late_events"])
+        return late_rows(
+            self.runner.late_elements, self.elements, self.replay.shape, self.schemas["late_events"]
+        )

@@ -1,4 +1,5 @@
-"""Airflow as a user runs it: the real processes, started and stopped by `infra/airflow`, asked through its own API.
+"""Airflow as a user runs it: the real processes, started and stopped by `infra/airflow`, asked through its
+own API.
 
 Knows nothing of what the DAGs do.
 """
@@ -34,7 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception) and item.parent is not None:
+    if (
+        call.excinfo is not None
+        and not call.excinfo.errisinstance(pytest.skip.Exception)
+        and item.parent is not None
+    ):
         item.parent.stash.setdefault(BROKEN_OFF, item.name)
 
 
@@ -75,7 +80,9 @@ class Airflow:
                 check=False,
             )
         text = said.read_text()
-        assert not check or done.returncode == 0, f"infra/airflow {' '.join(arguments)} ended with {done.returncode}:\n{text}"
+        assert not check or done.returncode == 0, (
+            f"infra/airflow {' '.join(arguments)} ended with {done.returncode}:\n{text}"
+        )
         return subprocess.CompletedProcess(done.args, done.returncode, text)
 
     def ask(self, path: str, body: Any = None, method: str | None = None) -> Any:
@@ -141,10 +148,16 @@ def free_port() -> int:
 
 
 def start(home: Path, *options: str, **variables: str) -> Iterator[Airflow]:
-    """Starts the processes; stops them when the test is over, and fails when one of them, or of their children, is left."""
+    """Starts the processes; stops them when the test is over, and fails when one of them, or of their
+    children, is left.
+    """
     home.mkdir()
     port = free_port()
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "SLACKWATER_CACHE", "LANG") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "JAVA_HOME", "SLACKWATER_CACHE", "LANG")
+        if name in os.environ
+    }
     environment = {
         **kept,
         "AIRFLOW_HOME": str(home),
@@ -164,9 +177,11 @@ def start(home: Path, *options: str, **variables: str) -> Iterator[Airflow]:
 
 
 def processes_of(airflow: Airflow) -> list[str]:
-    """The living processes that were started with this AIRFLOW_HOME or belong to a session that one of the three leads.
+    """The living processes that were started with this AIRFLOW_HOME or belong to a session that one of the
+    three leads.
 
-    Both, because a process that gives itself a title overwrites its environment, and one that a task starts may lead a session of its own.
+    Both, because a process that gives itself a title overwrites its environment, and one that a task starts
+    may lead a session of its own.
     """
     marker = f"AIRFLOW_HOME={airflow.home}\0".encode()
     found = []
@@ -174,7 +189,9 @@ def processes_of(airflow: Airflow) -> list[str]:
         try:
             title, _, rest = (process / "stat").read_text().rpartition(") ")
             state, _, _, session = rest.split()[:4]
-            if state != "Z" and (int(session) in airflow.leaders or marker in (process / "environ").read_bytes()):
+            if state != "Z" and (
+                int(session) in airflow.leaders or marker in (process / "environ").read_bytes()
+            ):
                 found.append(f"{title}) {state}")
         except OSError:  # it has ended, or is another user's
             continue

@@ -1,4 +1,5 @@
-"""Three days of January by `airflow backfill create`, against the model; then everything that must change nothing.
+"""Three days of January by `airflow backfill create`, against the model; then everything that must change
+nothing.
 
 One story on one Airflow, told in the order of the file: each test goes on where the one before it ended.
 """
@@ -19,7 +20,9 @@ from tests.model.brute_force import replay
 from tests.model.flights import departures_rules, flights
 
 FROM, TO, NEXT_DAY = "2013-01-01", "2013-01-04", "2013-01-05"
-RUNS = [f"backfill__2013-01-0{day}T00:00:00+00:00" for day in (2, 3, 4)]  # Airflow names a run by the end of its interval
+RUNS = [
+    f"backfill__2013-01-0{day}T00:00:00+00:00" for day in (2, 3, 4)
+]  # Airflow names a run by the end of its interval
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,18 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("warehouse")
     slackwater = Path(sys.executable).with_name("slackwater")
     subprocess.run(
-        [slackwater, "examples", "load", "departures", "--from", FROM, "--to", NEXT_DAY, "--warehouse", folder],
+        [
+            slackwater,
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            FROM,
+            "--to",
+            NEXT_DAY,
+            "--warehouse",
+            folder,
+        ],
         check=True,
         capture_output=True,
     )
@@ -41,12 +55,18 @@ def airflow(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def versions(warehouse: Path) -> dict[str, int]:
     """The table version of every table of the pipeline."""
-    return {log.parent.name: DeltaTable(log.parent).version() for log in sorted(warehouse.glob("departures/*/_delta_log"))}
+    return {
+        log.parent.name: DeltaTable(log.parent).version()
+        for log in sorted(warehouse.glob("departures/*/_delta_log"))
+    }
 
 
 def published(warehouse: Path) -> dict[tuple[str, datetime], tuple[int, float, float]]:
     rows = DeltaTable(warehouse / "departures" / "published").to_pyarrow_table().to_pylist()
-    found = {(row["origin"], row["window_start"]): (row["flights"], row["mean_dep_delay"], row["max_dep_delay"]) for row in rows}
+    found = {
+        (row["origin"], row["window_start"]): (row["flights"], row["mean_dep_delay"], row["max_dep_delay"])
+        for row in rows
+    }
     assert len(found) == len(rows), "a window stands twice in the published table"
     return found
 
@@ -69,9 +89,12 @@ def test_a_backfill_of_three_days_leaves_what_the_model_expects(airflow: Airflow
         *("run", "airflow", "backfill", "create", "--dag-id", "departures"),
         *("--from-date", "2013-01-01", "--to-date", "2013-01-03", "--max-active-runs", "1"),
     )
-    assert [airflow.ended("departures", run) for run in RUNS] == ["success"] * 3, airflow.log("departures", RUNS[0], "replay")
+    assert [airflow.ended("departures", run) for run in RUNS] == ["success"] * 3, airflow.log(
+        "departures", RUNS[0], "replay"
+    )
     assert {run: airflow.tasks("departures", run) for run in RUNS} == {
-        run: {name: Task("success", 1) for name in ("replay", "validate", "publish", "announce")} for run in RUNS
+        run: {name: Task("success", 1) for name in ("replay", "validate", "publish", "announce")}
+        for run in RUNS
     }
     assert published(warehouse) == expected()
 
@@ -95,8 +118,12 @@ def test_a_schedule_that_lags_too_far_behind_stops_and_says_what_to_do(airflow: 
 def test_clearing_a_finished_run_changes_nothing(airflow: Airflow, warehouse: Path) -> None:
     before, events = versions(warehouse), airflow.events()
     assert before["published"] > 0
-    airflow.ask("dags/departures/clearTaskInstances", {"dag_run_id": RUNS[1], "dry_run": False, "only_failed": False})
-    await_(lambda: True if airflow.tasks("departures", RUNS[1])["replay"].tries == 2 else None, "the second try")
+    airflow.ask(
+        "dags/departures/clearTaskInstances", {"dag_run_id": RUNS[1], "dry_run": False, "only_failed": False}
+    )
+    await_(
+        lambda: True if airflow.tasks("departures", RUNS[1])["replay"].tries == 2 else None, "the second try"
+    )
     assert airflow.ended("departures", RUNS[1]) == "success"
     assert airflow.tasks("departures", RUNS[1]) == {
         "replay": Task("success", 2),
@@ -114,18 +141,33 @@ def test_a_run_by_hand_covers_what_its_parameter_says(airflow: Airflow, warehous
     assert airflow.ended("departures", silent) == "failed"
     assert airflow.tasks("departures", silent)["replay"] == Task("failed", 1), "a refusal is not tried again"
     assert "parameter `to`" in airflow.log("departures", silent, "replay")
-    covered = airflow.ask("dags/departures/dagRuns", {"logical_date": None, "conf": {"to": "2013-01-03T00:00:00Z"}})["dag_run_id"]
+    covered = airflow.ask(
+        "dags/departures/dagRuns", {"logical_date": None, "conf": {"to": "2013-01-03T00:00:00Z"}}
+    )["dag_run_id"]
     assert airflow.ended("departures", covered) == "success"
     assert versions(warehouse) == before
 
 
-def test_a_replay_that_is_killed_changes_nothing_and_its_next_try_does_all_of_it(airflow: Airflow, warehouse: Path) -> None:
-    run = airflow.ask("dags/departures/dagRuns", {"logical_date": None, "conf": {"to": f"{NEXT_DAY}T00:00:00Z"}})["dag_run_id"]
-    os.kill(await_(lambda: jvm_of_a_claimed_slice(warehouse), "a replay that has claimed its slice"), signal.SIGKILL)
-    await_(lambda: True if airflow.tasks("departures", run)["replay"] == Task("up_for_retry", 1) else None, "the end of the first try")
+def test_a_replay_that_is_killed_changes_nothing_and_its_next_try_does_all_of_it(
+    airflow: Airflow, warehouse: Path
+) -> None:
+    run = airflow.ask(
+        "dags/departures/dagRuns", {"logical_date": None, "conf": {"to": f"{NEXT_DAY}T00:00:00Z"}}
+    )["dag_run_id"]
+    os.kill(
+        await_(lambda: jvm_of_a_claimed_slice(warehouse), "a replay that has claimed its slice"),
+        signal.SIGKILL,
+    )
+    await_(
+        lambda: True if airflow.tasks("departures", run)["replay"] == Task("up_for_retry", 1) else None,
+        "the end of the first try",
+    )
     assert published(warehouse) == expected()
     # The next try would wait until the source can have settled; a person who clears the task need not.
-    airflow.ask("dags/departures/clearTaskInstances", {"dag_run_id": run, "dry_run": False, "only_failed": False, "task_ids": ["replay"]})
+    airflow.ask(
+        "dags/departures/clearTaskInstances",
+        {"dag_run_id": run, "dry_run": False, "only_failed": False, "task_ids": ["replay"]},
+    )
     assert airflow.ended("departures", run) == "success", airflow.log("departures", run, "replay")
     assert airflow.tasks("departures", run) == {
         "replay": Task("success", 2),

@@ -10,15 +10,21 @@ import pytest
 
 from tests.integration.airflow.conftest import Airflow, await_, processes_of, start
 
-POSTGRES = shutil.which("pg_ctl") or next(iter(sorted(Path("/").glob("usr/lib/postgresql/*/bin/pg_ctl"))), None)
+POSTGRES = shutil.which("pg_ctl") or next(
+    iter(sorted(Path("/").glob("usr/lib/postgresql/*/bin/pg_ctl"))), None
+)
 
 
 @pytest.fixture(scope="module")
 def airflow() -> Iterator[Airflow]:
     with tempfile.TemporaryDirectory(prefix="slackwater-airflow-") as folder:
-        Path(folder).chmod(0o711)  # pytest's own folders keep out the user postgres, as whom root runs the server
+        Path(folder).chmod(
+            0o711
+        )  # pytest's own folders keep out the user postgres, as whom root runs the server
         options = ["--postgres"] if POSTGRES else []
-        yield from start(Path(folder) / "home", *options, SLACKWATER_WAREHOUSE=str(Path(folder) / "warehouse"))
+        yield from start(
+            Path(folder) / "home", *options, SLACKWATER_WAREHOUSE=str(Path(folder) / "warehouse")
+        )
 
 
 @pytest.mark.skipif(not POSTGRES, reason="this machine has no PostgreSQL server")

@@ -1,4 +1,6 @@
-"""A day that was corrected in the source, restated by the DAG `departures__restate` alone, against the model of the corrected flights."""
+"""A day that was corrected in the source, restated by the DAG `departures__restate` alone, against the model
+of the corrected flights.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -73,13 +75,17 @@ def correct(warehouse: Path) -> None:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("stored", stored)
         of_day = f"arrival_time >= '{DAY} 00:00:00+00' AND arrival_time < '{NEXT_DAY} 00:00:00+00'"
-        changed = f"SELECT * REPLACE ((dep_delay + {MORE_MINUTES})::INT AS dep_delay) FROM stored WHERE {of_day}"
+        changed = (
+            f"SELECT * REPLACE ((dep_delay + {MORE_MINUTES})::INT AS dep_delay) FROM stored WHERE {of_day}"
+        )
         later = connection.sql(changed).to_arrow_table()
     predicate = f"arrival_time >= '{DAY}T00:00:00Z' AND arrival_time < '{NEXT_DAY}T00:00:00Z'"
     write_deltalake(uri, later.cast(stored.schema), mode="overwrite", predicate=predicate)
 
 
-def test_a_day_that_was_corrected_is_restated_and_published_at_once(airflow: Airflow, warehouse: Path) -> None:
+def test_a_day_that_was_corrected_is_restated_and_published_at_once(
+    airflow: Airflow, warehouse: Path
+) -> None:
     before, runs = published(warehouse), len(rows(warehouse, "runs"))
     assert before == expected(flights(FROM, TO))
     correct(warehouse)
@@ -88,7 +94,9 @@ def test_a_day_that_was_corrected_is_restated_and_published_at_once(airflow: Air
     conf = {"from": f"{DAY}T00:00:00Z", "to": f"{NEXT_DAY}T00:00:00Z", "reason": "delays were too short"}
     run = airflow.ask(f"dags/{RESTATE}/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"]
     assert airflow.ended(RESTATE, run) == "success", airflow.log(RESTATE, run, "restate")
-    assert airflow.tasks(RESTATE, run) == {name: Task("success", 1) for name in ("restate", "conclude", "announce")}
+    assert airflow.tasks(RESTATE, run) == {
+        name: Task("success", 1) for name in ("restate", "conclude", "announce")
+    }
 
     after = published(warehouse)
     assert after == expected([corrected(event) for event in flights(FROM, TO)]) != before
@@ -97,7 +105,9 @@ def test_a_day_that_was_corrected_is_restated_and_published_at_once(airflow: Air
     assert publication["kind"] == "publish"
     corrections = [row for row in rows(warehouse, "corrections") if row["seq"] > ledger[runs - 1]["seq"]]
     assert {row["cause"] for row in corrections} == {"restatement"}
-    assert {(row["origin"], row["window_start"]) for row in corrections} == {window for window in after if after[window] != before[window]}
+    assert {(row["origin"], row["window_start"]) for row in corrections} == {
+        window for window in after if after[window] != before[window]
+    }
     # Runs outside Airflow are told with the first that is inside.
     days = {row["window_start"].date().isoformat() for row in rows(warehouse, "corrections")}
     assert set(airflow.events()) == {(day, publication["seq"]) for day in days}

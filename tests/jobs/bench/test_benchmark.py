@@ -1,4 +1,6 @@
-"""The benchmark measures whole process trees, finds contenders that disagree, keeps what it has measured, and counts its cost."""
+"""The benchmark measures whole process trees, finds contenders that disagree, keeps what it has measured, and
+counts its cost.
+"""
 
 import json
 import select
@@ -15,24 +17,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.bench import benchmark as benchmarks
-from jobs.bench import checks, measure
-from jobs.bench.benchmark import OWN, REPETITIONS, Benchmark
-from jobs.bench.cases import FILES, Case
-from jobs.bench.checks import ResultsDiffer
-from jobs.bench.contenders.duckdb_group_by import DuckDb, query
-from jobs.bench.contenders.slackwater import PIPELINES, Slackwater
-from jobs.bench.measure import Measured, measured, settle
-from jobs.bench.nexmark import QUERIES
-from jobs.bench.plots import plot
-from jobs.bench.results import Key, Results
-from jobs.bench.worker import ContenderFailed
-from jobs.bench.workloads import WORKLOADS, Workload
-from jobs.engines.transport import InProcess
-from jobs.errors import UsageError
-from jobs.protocol import catch_up
-from jobs.protocol.catch_up import CatchUp, Request, runner_for
-from jobs.tables.inspection import Inspection
+from slackwater.jobs.bench import benchmark as benchmarks
+from slackwater.jobs.bench import checks, measure
+from slackwater.jobs.bench.benchmark import OWN, REPETITIONS, Benchmark
+from slackwater.jobs.bench.cases import FILES, Case
+from slackwater.jobs.bench.checks import ResultsDiffer
+from slackwater.jobs.bench.contenders.duckdb_group_by import DuckDb, query
+from slackwater.jobs.bench.contenders.slackwater import PIPELINES, Slackwater
+from slackwater.jobs.bench.measure import Measured, measured, settle
+from slackwater.jobs.bench.nexmark import QUERIES
+from slackwater.jobs.bench.plots import plot
+from slackwater.jobs.bench.results import Key, Results
+from slackwater.jobs.bench.worker import ContenderFailed
+from slackwater.jobs.bench.workloads import WORKLOADS, Workload
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.protocol import catch_up
+from slackwater.jobs.protocol.catch_up import CatchUp, Request, runner_for
+from slackwater.jobs.tables.inspection import Inspection
 from tests.integration.command import slackwater
 from tests.integration.conftest import great_expectations as great_expectations
 
@@ -78,8 +80,12 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
     path = case.folder / "duckdb" / "part-0.parquet"
     written = pq.read_table(path)
     one_more = pa.array([1] + [0] * (written.num_rows - 1))
-    pq.write_table(written.set_column(written.column_names.index("n"), "n", pa.compute.add(written["n"], one_more)), path)
-    with pytest.raises(ResultsDiffer, match="duckdb has other counts or sums than a group-by over the source in"):
+    pq.write_table(
+        written.set_column(written.column_names.index("n"), "n", pa.compute.add(written["n"], one_more)), path
+    )
+    with pytest.raises(
+        ResultsDiffer, match="duckdb has other counts or sums than a group-by over the source in"
+    ):
         checks.check(case, "duckdb", {})
 
 
@@ -87,7 +93,9 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
 def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: Path) -> None:
     case = case_of(name, tmp_path, 30_000)
     request = Request(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
-    [row] = CatchUp(request, lambda: runner_for(request, str(case.folder), PIPELINES, InProcess), lambda line: None).run()
+    [row] = CatchUp(
+        request, lambda: runner_for(request, str(case.folder), PIPELINES, InProcess), lambda line: None
+    ).run()
     assert row.rows_late > 0
     assert checks.check(case, "slackwater", {}).endswith("equal")
     parked = Inspection.of(case.workload.pipeline, str(case.folder)).snapshot("window_state", None)
@@ -105,7 +113,11 @@ def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: P
 def test_the_query_for_windows_is_a_count_by_hand(name: str, tmp_path: Path) -> None:
     workload, expected = WORKLOADS[name], {}
     rows = pa.table(
-        {"key": [1, 1, 2], "event_time": pa.array([0, 10_500_000, 3_000_000], pa.timestamp("us", tz="UTC")), "value": [5, 6, 7]}
+        {
+            "key": [1, 1, 2],
+            "event_time": pa.array([0, 10_500_000, 3_000_000], pa.timestamp("us", tz="UTC")),
+            "value": [5, 6, 7],
+        }
     )
     for key, us, value in ((1, 0, 5), (1, 10_500_000, 6), (2, 3_000_000, 7)):
         ms = us // 1000
@@ -122,7 +134,13 @@ def test_the_query_for_windows_is_a_count_by_hand(name: str, tmp_path: Path) -> 
 
 def test_sessions_are_split_where_the_pause_is_longer_than_the_gap(tmp_path: Path) -> None:
     times = [0, 10_000_000, 20_000_001, 5_000_000]
-    rows = pa.table({"key": [1, 1, 1, 2], "event_time": pa.array(times, pa.timestamp("us", tz="UTC")), "value": [1, 2, 4, 8]})
+    rows = pa.table(
+        {
+            "key": [1, 1, 1, 2],
+            "event_time": pa.array(times, pa.timestamp("us", tz="UTC")),
+            "value": [1, 2, 4, 8],
+        }
+    )
     with duckdb.connect() as connection:
         connection.register("seen", rows)
         found = connection.execute(query(WORKLOADS["d"], "seen")).fetchall()
@@ -141,7 +159,13 @@ class FakeWorker:
         self.asked.append((self.contender, case.label))
         if self.contender == "duckdb":
             raise ContenderFailed("duckdb: ended", contender="duckdb", log="")
-        return {"wall_s": 2.0 if self.contender in OWN else 4.0, "cpu_s": 1.0, "peak_mb": 10.0, "rows": case.rows, "panes": 1}
+        return {
+            "wall_s": 2.0 if self.contender in OWN else 4.0,
+            "cpu_s": 1.0,
+            "peak_mb": 10.0,
+            "rows": case.rows,
+            "panes": 1,
+        }
 
     def stop(self) -> None:
         self.asked.append((self.contender, "stopped"))
@@ -157,7 +181,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return asked
 
 
-BURNING = "import time\nwhile time.process_time() < {seconds}: pass\nprint('rests', flush=True)\ntime.sleep(60)"
+BURNING = (
+    "import time\nwhile time.process_time() < {seconds}: pass\nprint('rests', flush=True)\ntime.sleep(60)"
+)
 
 
 @pytest.mark.parametrize(("seconds", "rests"), [(1.5, True), (60, False)])
@@ -165,7 +191,9 @@ def test_a_measurement_waits_until_what_was_started_before_rests_but_not_for_eve
     monkeypatch: pytest.MonkeyPatch, seconds: float, rests: bool
 ) -> None:
     monkeypatch.setattr(measure, "_SETTLED_BY_S", 30.0 if rests else 1.2)
-    with subprocess.Popen([sys.executable, "-c", BURNING.format(seconds=seconds)], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", BURNING.format(seconds=seconds)], stdout=subprocess.PIPE
+    ) as process:
         settle()
         assert bool(select.select([process.stdout], [], [], 0)[0]) is rests
         process.kill()
@@ -183,7 +211,9 @@ def test_what_is_measured_is_looked_at_from_its_beginning_to_its_end() -> None:
     assert (round(wall_s, 3), round(cpu_s, 2)) == (found.wall_s, found.cpu_s)
 
 
-def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(tmp_path: Path, asked: list[tuple[str, str]]) -> None:
+def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(
+    tmp_path: Path, asked: list[tuple[str, str]]
+) -> None:
     said: list[str] = []
     summary = Benchmark(["b"], 10_000, None, tmp_path, lines=said.append).run()
     runs = [contender for contender, label in asked if label == "b"]
@@ -202,7 +232,9 @@ def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(tmp_p
     assert {contender for contender, _ in asked} == {"duckdb"}
 
 
-def test_another_engine_or_another_number_of_rows_is_another_measurement(tmp_path: Path, asked: list[tuple[str, str]]) -> None:
+def test_another_engine_or_another_number_of_rows_is_another_measurement(
+    tmp_path: Path, asked: list[tuple[str, str]]
+) -> None:
     Benchmark(["b"], 10_000, None, tmp_path, lines=lambda line: None).run()
     missing = Benchmark(["b"], 10_000, "operator", tmp_path).missing()
     assert [name for name, count in missing.items() if count] == [
@@ -228,8 +260,16 @@ def test_cost_shrinks_with_what_is_done_and_is_refused_when_the_disk_is_too_smal
 def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
     results, key = Results(tmp_path), Key("a", 100, "flink", "")
     for wall in (3.0, 1.0, 2.0):
-        facts = {"state_s": wall / 2, "phases": {"validate": 0.1}, "predicted_s": 2.5, "predicted_mb": 300, "task_mb": 400}
-        results.add(key, {"wall_s": wall, "cpu_s": wall * 2, "peak_mb": 5.0, "rows": 100, "check": "equal", **facts})
+        facts = {
+            "state_s": wall / 2,
+            "phases": {"validate": 0.1},
+            "predicted_s": 2.5,
+            "predicted_mb": 300,
+            "task_mb": 400,
+        }
+        results.add(
+            key, {"wall_s": wall, "cpu_s": wall * 2, "peak_mb": 5.0, "rows": 100, "check": "equal", **facts}
+        )
     [row] = Results(tmp_path).summary([key, Key("a", 100, "duckdb", "")])
     assert (row["wall_s"], row["cpu_s"], row["rows_per_s"], row["runs"]) == (2.0, 4.0, 50, 3)
     assert row["wall_ratio"] is None and row["per_cpu_ratio"] == 1.0
@@ -238,40 +278,65 @@ def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
 
 
 def test_the_time_until_the_commit_is_compared_beside_the_whole(tmp_path: Path) -> None:
-    results, ours, anchor = Results(tmp_path), Key("a", 100, "slackwater", ""), Key("a", 100, "spark_native", "")
+    results, ours, anchor = (
+        Results(tmp_path),
+        Key("a", 100, "slackwater", ""),
+        Key("a", 100, "spark_native", ""),
+    )
     for wall in (4.0, 6.0, 5.0):
         until = {"committed_s": wall - 3, "committed_cpu_s": wall - 4.5}
-        results.add(ours, {"wall_s": wall, **until, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
+        results.add(
+            ours, {"wall_s": wall, **until, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"}
+        )
     results.add(anchor, {"wall_s": 4.0, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
-    results.add(flink := Key("a", 100, "flink", ""), {"wall_s": 4.0, "cpu_s": 2.0, "peak_mb": 5.0, "rows": 100, "check": "equal"})
+    results.add(
+        flink := Key("a", 100, "flink", ""),
+        {"wall_s": 4.0, "cpu_s": 2.0, "peak_mb": 5.0, "rows": 100, "check": "equal"},
+    )
     eighth = Key("a", 100, "slackwater_last_eighth", "")
-    results.add(eighth, {"wall_s": 2.0, "committed_s": 0.5, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 12, "check": "equal"})
+    results.add(
+        eighth,
+        {"wall_s": 2.0, "committed_s": 0.5, "cpu_s": 1.0, "peak_mb": 5.0, "rows": 12, "check": "equal"},
+    )
     row, other, part, _ = results.summary([ours, anchor, eighth, flink])
     assert (row["committed_s"], row["committed_ratio"], row["wall_ratio"]) == (2.0, 0.5, 1.25)
     assert (part["part_ratio"], part["wall_ratio"], row["part_ratio"]) == (0.25, None, None)
     assert (other["committed_s"], other["committed_ratio"]) == (None, None)
-    assert (row["per_cpu_ratio"], row["committed_per_cpu_ratio"], other["committed_per_cpu_ratio"]) == (2.0, 4.0, None)
+    assert (row["per_cpu_ratio"], row["committed_per_cpu_ratio"], other["committed_per_cpu_ratio"]) == (
+        2.0,
+        4.0,
+        None,
+    )
 
 
 def test_workloads_and_growth_are_drawn_into_one_picture(tmp_path: Path) -> None:
     numbers = {"wall_s": 1.0, "cpu_s": 2.0, "peak_mb": 3.0}
     rows = [{"workload": "a", "contender": name, "rows": 10, **numbers} for name in ("slackwater", "duckdb")]
-    rows += [{"workload": "growth-rows", "contender": "slackwater", "rows": count, **numbers} for count in (10, 20)]
-    rows += [{"workload": f"growth-late-{share}", "contender": "slackwater", "rows": 10, **numbers} for share in (0.0, 0.5)]
+    rows += [
+        {"workload": "growth-rows", "contender": "slackwater", "rows": count, **numbers} for count in (10, 20)
+    ]
+    rows += [
+        {"workload": f"growth-late-{share}", "contender": "slackwater", "rows": 10, **numbers}
+        for share in (0.0, 0.5)
+    ]
     assert plot(rows, tmp_path / "all.png")
     assert (tmp_path / "all.png").read_bytes()[:4] == b"\x89PNG"
     assert not plot([], tmp_path / "none.png")
 
 
 def test_an_unknown_workload_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no workload is called 'z'; there are a, b, c, d, e, f, g, growth, nexmark"):
+    with pytest.raises(
+        UsageError, match="no workload is called 'z'; there are a, b, c, d, e, f, g, growth, nexmark"
+    ):
         Benchmark(["z"], 10_000, None, tmp_path)
     with pytest.raises(UsageError, match="no contender is called 'spork'; there are slackwater"):
         Benchmark(["a"], 10_000, None, tmp_path, contenders=["spork"])
 
 
 def test_a_dry_run_says_what_it_would_cost_and_makes_nothing(tmp_path: Path) -> None:
-    done = slackwater("bench", "--only", "a,growth", "--rows", 20_000_000, "--work", tmp_path / "work", "--dry-run")
+    done = slackwater(
+        "bench", "--only", "a,growth", "--rows", 20_000_000, "--work", tmp_path / "work", "--dry-run"
+    )
     assert done.returncode == 0, done.stderr
     assert "runs to do below" in done.stderr and "GB of disk and" in done.stderr
     assert list((tmp_path / "work").iterdir()) == []
@@ -318,7 +383,11 @@ def test_what_we_leave_of_nexmark_passes_and_without_panes_it_does_not(
     read = Inspection.live
     without_panes = pa.array([], pa.int64())
     monkeypatch.setattr(
-        Inspection, "live", lambda tables, name: read(tables, name).take(without_panes) if name == "panes" else read(tables, name)
+        Inspection,
+        "live",
+        lambda tables, name: (
+            read(tables, name).take(without_panes) if name == "panes" else read(tables, name)
+        ),
     )
     with pytest.raises(ResultsDiffer):
         checks.check(case, "slackwater", {})

@@ -1,4 +1,6 @@
-"""What a stream has written passes only if it holds the rows of its prefix: not half of them, not none, not some twice."""
+"""What a stream has written passes only if it holds the rows of its prefix: not half of them, not none, not
+some twice.
+"""
 
 from pathlib import Path
 
@@ -7,9 +9,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.bench import checks
-from jobs.bench.cases import Case
-from jobs.bench.workloads import WORKLOADS
+from slackwater.jobs.bench import checks
+from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.workloads import WORKLOADS
 
 
 @pytest.fixture
@@ -20,7 +22,9 @@ def case(tmp_path: Path) -> Case:
 
 
 def check(case: Case, twice: bool = False, every: int = 1) -> str:
-    """The check of one window for each (key, 10 s), counted here once more; of every so many windows, all rows twice if asked."""
+    """The check of one window for each (key, 10 s), counted here once more; of every so many windows, all
+    rows twice if asked.
+    """
     rows = case.read(["key", "event_time", "value"])
     times = rows.column("event_time").cast(pa.int64())
     starts = pc.multiply(pc.divide(times, 10_000_000), 10_000_000)
@@ -40,7 +44,9 @@ def test_all_rows_pass(case: Case) -> None:
     assert check(case).endswith(f"{case.facts['rows']:,} of {case.facts['rows']:,} rows")
 
 
-@pytest.mark.parametrize(("twice", "every"), [(True, 1), (False, 2), (False, 1 << 30)], ids=["twice", "half", "none"])
+@pytest.mark.parametrize(
+    ("twice", "every"), [(True, 1), (False, 2), (False, 1 << 30)], ids=["twice", "half", "none"]
+)
 def test_others_do_not(case: Case, twice: bool, every: int) -> None:
     with pytest.raises(checks.ResultsDiffer, match="transformWithState counted"):
         check(case, twice, every)

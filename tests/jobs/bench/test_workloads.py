@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs.bench.growth import NAMES, axis_of, growth_cases
-from jobs.bench.pipelines import bench_a
-from jobs.bench.workloads import START_MS, WORKLOADS, rows_of
-from jobs.pipelines.registry import load
+from slackwater.jobs.bench.growth import NAMES, axis_of, growth_cases
+from slackwater.jobs.bench.pipelines import bench_a
+from slackwater.jobs.bench.workloads import START_MS, WORKLOADS, rows_of
+from slackwater.jobs.pipelines.registry import load
 
 ROWS = 20_000
 
@@ -56,7 +56,7 @@ def test_sessions_have_pauses_longer_than_the_gap() -> None:
 
 
 def test_each_pipeline_of_a_workload_is_declared() -> None:
-    declared = load("jobs.bench.pipelines")
+    declared = load("slackwater.jobs.bench.pipelines")
     assert {workload.pipeline for workload in WORKLOADS.values()} <= set(declared)
     assert declared["bench_a"] == bench_a
 
@@ -66,11 +66,19 @@ def test_growth_has_four_axes_with_one_thing_growing_along_each(tmp_path) -> Non
     assert {axis_of(case.label) for case in cases} == set(NAMES)
     assert axis_of("a") is None
     by_axis = {name: [case for case in cases if axis_of(case.label) == name] for name in NAMES}
-    assert [case.rows for case in by_axis["rows"]] == [5_000_000, 10_000_000, 20_000_000, 40_000_000, 80_000_000]
+    assert [case.rows for case in by_axis["rows"]] == [
+        5_000_000,
+        10_000_000,
+        20_000_000,
+        40_000_000,
+        80_000_000,
+    ]
     assert [case.workload.keys for case in by_axis["keys"]][-1] == 10_000_000
     assert [case.workload.late_share for case in by_axis["late"]][-1] == 0.5
     assert [case.workload.keys for case in by_axis["live"]] == [10_000, 100_000, 1_000_000, 5_000_000]
     assert len({case.folder for case in cases}) == len(cases)
-    declared = load("jobs.bench.pipelines")
+    declared = load("slackwater.jobs.bench.pipelines")
     windows = {(case.workload.pipeline, case.workload.size_ms) for case in cases}
-    assert windows == {(name, declared[name].window_ms) for name, _ in windows}  # what the checks count by is what is replayed
+    assert windows == {
+        (name, declared[name].window_ms) for name, _ in windows
+    }  # what the checks count by is what is replayed

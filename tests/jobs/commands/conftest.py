@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from jobs.engines.transport import InProcess
-from jobs.protocol import catch_up
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol import catch_up
 from tests.integration.command import Done, driver, here
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.driver import Plan
@@ -22,8 +22,8 @@ REPLAYED_TO = "2013-01-04"
 FILE = """
 from dataclasses import replace
 
-from jobs.examples.departures import departures
-from jobs.pipelines import expect
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines import expect
 
 hourly = replace(departures, name="hourly", expect=[{expect}], **{{{settings}}})
 """
@@ -33,7 +33,20 @@ hourly = replace(departures, name="hourly", expect=[{expect}], **{{{settings}}})
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with the flights that arrived in the first five days; nothing has run. Not to be written."""
     warehouse = tmp_path_factory.mktemp("flights") / "warehouse"
-    assert here("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-06", "--warehouse", warehouse) == 0
+    assert (
+        here(
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            "2013-01-01",
+            "--to",
+            "2013-01-06",
+            "--warehouse",
+            warehouse,
+        )
+        == 0
+    )
     return warehouse
 
 
@@ -88,7 +101,9 @@ class Hourly:
         return here("run", "hourly", *options, *self.where)
 
     def run_three_days(self, settings: str, kept: Path) -> None:
-        """Run to 2013-01-04 under `settings`; the tables are left in `kept`, and taken from there by whoever comes next."""
+        """Run to 2013-01-04 under `settings`; the tables are left in `kept`, and taken from there by whoever
+        comes next.
+        """
         text = self.file.read_text()
         self.file.write_text("from datetime import timedelta\n" + text.replace("**{}", f"**{{{settings}}}"))
         tables = self.stored.warehouse / self.stored.pipeline

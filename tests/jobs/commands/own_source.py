@@ -1,4 +1,6 @@
-"""A source and a pipeline of a test's own, driven by the command line in this process. No assertions on what verbs say."""
+"""A source and a pipeline of a test's own, driven by the command line in this process. No assertions on what
+verbs say.
+"""
 
 import json
 from collections.abc import Sequence
@@ -20,8 +22,7 @@ SCHEMA = pa.schema([("e", TIME), ("a", TIME), ("k", pa.string()), ("x", pa.int64
 FILE = """
 from datetime import timedelta
 
-from jobs.pipelines import DeltaSource, Pipeline, count, expect, sum
-from windowing import EventTimeSessionWindows, TumblingEventTimeWindows, WatermarkStrategy
+from slackwater import DeltaSource, EventTimeSessionWindows, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg, expect
 
 HOUR = timedelta(hours=1)
 declared = dict(
@@ -31,7 +32,7 @@ declared = dict(
     key_by="k",
     window=TumblingEventTimeWindows.of(2 * HOUR),
     allowed_lateness=HOUR,
-    select={{"n": count(), "total": sum("x")}},
+    select={{"n": agg.count(), "total": agg.sum("x")}},
     start="2013-01-01",
     schedule=None,
 )
@@ -41,7 +42,9 @@ own = Pipeline(**{{**declared, **dict({settings})}})
 
 @dataclass
 class Own:
-    """The pipeline `own` over the table `sources/own`: windows of two hours, an hour of lateness, slices of a day."""
+    """The pipeline `own` over the table `sources/own`: windows of two hours, an hour of lateness, slices of a
+    day.
+    """
 
     root: Path
     schema: pa.Schema = SCHEMA

@@ -1,4 +1,6 @@
-"""Columns of the source may be called anything, also as ours are; key and result columns anything that is none of ours."""
+"""Columns of the source may be called anything, also as ours are; key and result columns anything that is
+none of ours.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -8,14 +10,44 @@ import pytest
 
 from tests.jobs.commands.own_source import SCHEMA, Own, every_hour, moment
 
-OURS = ["seq", "run_id", "kind", "live", "key_group", "windows", "watermark", "late_by_ms", "event_time", "arrival_time", "op", "SEQ_"]
+OURS = [
+    "seq",
+    "run_id",
+    "kind",
+    "live",
+    "key_group",
+    "windows",
+    "watermark",
+    "late_by_ms",
+    "event_time",
+    "arrival_time",
+    "op",
+    "SEQ_",
+]
 # Columns that our own SQL might take for its own.
-NASTY = ["low", "high", "number", "order", "Group", "log", "moved", "published", "standing", "touched", "newest", "before", "w", "p"]
+NASTY = [
+    "low",
+    "high",
+    "number",
+    "order",
+    "Group",
+    "log",
+    "moved",
+    "published",
+    "standing",
+    "touched",
+    "newest",
+    "before",
+    "w",
+    "p",
+]
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Own:
-    """A day of a row an hour, and a row that comes a day late; each row holds its number in columns that are named as ours."""
+    """A day of a row an hour, and a row that comes a day late; each row holds its number in columns that are
+    named as ours.
+    """
     own = Own(tmp_path, pa.schema([*SCHEMA, *((name, pa.int64()) for name in OURS)]))
     late = {"e": moment(3.5), "a": moment(30.5), "k": "a", "x": 100}
     own.append([{**row, **dict.fromkeys(OURS, row["x"])} for row in [*every_hour(0, 48), late]])
@@ -24,7 +56,9 @@ def own(tmp_path: Path) -> Own:
     return own
 
 
-def test_late_rows_are_listed_with_the_seq_of_their_run_and_that_of_the_source(own: Own, capsys: pytest.CaptureFixture[str]) -> None:
+def test_late_rows_are_listed_with_the_seq_of_their_run_and_that_of_the_source(
+    own: Own, capsys: pytest.CaptureFixture[str]
+) -> None:
     [row] = own.json(capsys, "late", "list", "own")
     assert (row["seq"], row["source_seq"], row["kind"], row["live"], row["SEQ_"]) == (2, 100, 100, 100, 100)
     assert own("late", "list", "own", "--run", "2", "--key", "a") == 0
@@ -42,12 +76,17 @@ def test_late_rows_are_reported_and_redriven(own: Own, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("nasty", [NASTY[: len(NASTY) // 2], NASTY[len(NASTY) // 2 :]])
-def test_keys_and_results_are_called_as_the_words_of_sql(tmp_path: Path, capsys: pytest.CaptureFixture[str], nasty: list[str]) -> None:
-    """Runs, late firings, a restatement that takes rows in, a plan, a repetition: each joins user columns with ours."""
+def test_keys_and_results_are_called_as_the_words_of_sql(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nasty: list[str]
+) -> None:
+    """Runs, late firings, a restatement that takes rows in, a plan, a repetition: each joins user columns
+    with ours.
+    """
     keys, results = nasty[::2], nasty[1::2]
     own = Own(tmp_path, pa.schema([*SCHEMA, *((name, pa.string()) for name in keys)]))
     own.declare(
-        f"key_by={keys}, select={{{', '.join(f'{name!r}: count()' for name in results)}}}, expect=[expect.between({results[0]!r}, min=1)]"
+        f"key_by={keys}, select={{{', '.join(f'{name!r}: count()' for name in results)}}}, "
+        f"expect=[expect.between({results[0]!r}, min=1)]"
     )
     rows: list[dict[str, Any]] = [
         *every_hour(0, 48),
@@ -66,12 +105,16 @@ def test_keys_and_results_are_called_as_the_words_of_sql(tmp_path: Path, capsys:
     assert counted == {moment(hour): 2 + (hour in (2, 22)) for hour in range(0, 46, 2)}
 
 
-def test_a_key_that_holds_a_comma_is_named_by_every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_that_holds_a_comma_is_named_by_every_verb(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     own = Own(tmp_path)
     late = {"e": moment(3.5), "a": moment(30.5), "x": 0}
     own.append([*every_hour(0, 48, "a,b"), *every_hour(0, 48, "a"), {**late, "k": "a,b"}, {**late, "k": "a"}])
     assert own("run", "own", "--to", "2013-01-03") == 0
     for verb in (("late", "list"), ("state", "windows"), ("state", "timers")):
         assert {row["k"] for row in own.json(capsys, *verb, "own", "--key", "a,b")} == {"a,b"}
-    [moved] = own.json(capsys, "late", "redrive", "own", "--key", "a,b", "--reason", "one of two", "--dry-run")
+    [moved] = own.json(
+        capsys, "late", "redrive", "own", "--key", "a,b", "--reason", "one of two", "--dry-run"
+    )
     assert moved["true_arrival"] == "2013-01-02T06:30:00Z"

@@ -1,4 +1,6 @@
-"""Every table whose log has lost a commit is named by whatever verb comes next, with the file; nothing is read or written past it."""
+"""Every table whose log has lost a commit is named by whatever verb comes next, with the file; nothing is
+read or written past it.
+"""
 
 import shutil
 from collections.abc import Callable
@@ -13,12 +15,27 @@ from tests.integration.stored import Stored
 from tests.jobs.commands.conftest import Hourly
 
 TABLES = (
-    *("runs", "attempts", "window_state", "keyed_state", "timers", "source_progress", "panes", "late_events", "quarantine"),
+    *(
+        "runs",
+        "attempts",
+        "window_state",
+        "keyed_state",
+        "timers",
+        "source_progress",
+        "panes",
+        "late_events",
+        "quarantine",
+    ),
     *("published", "corrections", "validations", "overrides"),
 )
 # What is written to these once the ledger row stands.
 AFTER_THE_LEDGER = {"attempts", "corrections", "published"}
-HARMS = ("an empty newest commit", "an empty commit in the middle", "a lost newest commit", "a lost commit in the middle")
+HARMS = (
+    "an empty newest commit",
+    "an empty commit in the middle",
+    "a lost newest commit",
+    "a lost commit in the middle",
+)
 pytestmark = pytest.mark.usefixtures("without_spark")
 
 
@@ -37,7 +54,9 @@ def damaged(replayed: Stored, tmp_path: Path) -> Callable[[str, str], tuple[Path
             commit.write_bytes(b"")
         else:
             commit.unlink()
-        if harm == "a lost newest commit" and table in AFTER_THE_LEDGER:  # the ledger has not seen it yet: the one before it, too
+        if (
+            harm == "a lost newest commit" and table in AFTER_THE_LEDGER
+        ):  # the ledger has not seen it yet: the one before it, too
             commit = commit.with_name(f"{version - 1:020d}.json")
             commit.unlink()
         return warehouse, commit
@@ -56,18 +75,26 @@ def test_a_commit_that_is_lost_is_named_by_every_verb(
             said()
             assert here(*words, "--warehouse", warehouse) == 1, (table, words)
             text = said()
-            assert f"/departures/{table}: _delta_log/{commit.name} is {'empty' if 'empty' in harm else 'missing'}" in text, text
+            assert (
+                f"/departures/{table}: _delta_log/{commit.name} is "
+                f"{'empty' if 'empty' in harm else 'missing'}" in text
+            ), text
             assert "Put the file back from a backup" in text and "Traceback" not in text
 
 
-def test_a_table_that_is_gone_has_not_never_run_and_is_not_made_anew(replayed: Stored, tmp_path: Path, said: Callable[[], str]) -> None:
+def test_a_table_that_is_gone_has_not_never_run_and_is_not_made_anew(
+    replayed: Stored, tmp_path: Path, said: Callable[[], str]
+) -> None:
     for table in ("panes", "overrides"):
         warehouse = shutil.copytree(replayed.warehouse, tmp_path / table)
         shutil.rmtree(warehouse / "departures" / table)
         for words in (("runs", "departures"), ("run", "departures", "--to", "2013-01-05")):
             said()
             assert here(*words, "--warehouse", warehouse) == 1
-            assert f"{table}: _delta_log/{0:020d}.json is missing: the table is not there, and row 3 of the ledger" in said()
+            assert (
+                f"{table}: _delta_log/{0:020d}.json is missing: the table is not there, and row 3 of the "
+                "ledger" in said()
+            )
             assert not (warehouse / "departures" / table).exists()
 
 
@@ -83,8 +110,12 @@ def test_the_ledger_says_which_version_each_table_had(hourly: Hourly) -> None:
 
 
 @pytest.mark.parametrize("table", ["panes", "window_state", "late_events", "validations"])
-def test_what_a_lost_commit_held_is_replayed_as_the_readme_says(hourly: Hourly, said: Callable[[], str], table: str) -> None:
-    """Without a backup: a line without actions in place of the commit, then back to the run before, and on again."""
+def test_what_a_lost_commit_held_is_replayed_as_the_readme_says(
+    hourly: Hourly, said: Callable[[], str], table: str
+) -> None:
+    """Without a backup: a line without actions in place of the commit, then back to the run before, and on
+    again.
+    """
     assert hourly.run_here("--to", "2013-01-03") == 0
     newest = DeltaTable(hourly.stored.uri(table)).version()
     commit = Path(hourly.stored.uri(table)) / "_delta_log" / f"{newest:020d}.json"

@@ -1,4 +1,6 @@
-"""What two pipelines have published differently: the flights as they arrived against the flights as they took off."""
+"""What two pipelines have published differently: the flights as they arrived against the flights as they took
+off.
+"""
 
 import json
 import shutil
@@ -18,11 +20,11 @@ from tests.model.flights import departures_rules, flights
 FILE = """
 from dataclasses import replace
 
-from jobs.examples.departures import departures
-from jobs.pipelines import count
+from slackwater.jobs.examples.departures import departures
+from slackwater import agg
 
 by_event = replace(departures, name="by_event", source=replace(departures.source, order="event"), expect=[])
-other_key = replace(by_event, name="other_key", key_by="carrier", select={"n": count()})
+other_key = replace(by_event, name="other_key", key_by="carrier", select={"n": agg.count()})
 """
 
 
@@ -40,14 +42,19 @@ def published_by_event() -> dict:
     """What the model publishes when every flight arrives as it takes off."""
     events = [event._replace(arrival=event.event_time) for event in flights("2013-01-01", "2013-01-06")]
     model = brute_force.replay(events, replace(departures_rules("2013-01-01", REPLAYED_TO)))
-    return {(pane.key, *pane.window): tuple(pane.results[name] for name in RESULTS) for pane in model.published}
+    return {
+        (pane.key, *pane.window): tuple(pane.results[name] for name in RESULTS) for pane in model.published
+    }
 
 
 def test_it_lists_exactly_the_windows_that_differ(both: tuple[str, ...], said: Callable[[], str]) -> None:
     said()
     assert here("diff", "departures", "by_event", *both, "--output", "json") == 0
     rows = json.loads(said())
-    by_arrival = {(pane.key, *pane.window): tuple(pane.results[name] for name in RESULTS) for pane in outcome(REPLAYED_TO).published}
+    by_arrival = {
+        (pane.key, *pane.window): tuple(pane.results[name] for name in RESULTS)
+        for pane in outcome(REPLAYED_TO).published
+    }
     by_event = published_by_event()
     wanted = {
         window: (by_arrival.get(window), by_event.get(window))
@@ -56,7 +63,9 @@ def test_it_lists_exactly_the_windows_that_differ(both: tuple[str, ...], said: C
     }
     assert {_window(row): (_results(row["left"]), _results(row["right"])) for row in rows} == wanted
     assert len(rows) == len(wanted) > 0
-    assert {row["there"] for row in rows} == {"both", "right"}, "late flights are missing on the left, and whole windows wait for them"
+    assert {row["there"] for row in rows} == {"both", "right"}, (
+        "late flights are missing on the left, and whole windows wait for them"
+    )
 
     assert here("diff", "departures", "by_event", *both) == 0
     table = said()

@@ -17,13 +17,23 @@ def checks(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) ->
 def test_all_is_well_where_these_tests_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     found = checks(capsys, 0, "--warehouse", tmp_path)
     assert all(row["ok"] for row in found.values()), found
-    assert {"python", "java", "delta jars", "pipelines", "warehouse", "pyspark", "great-expectations"} <= found.keys()
+    assert {
+        "python",
+        "java",
+        "delta jars",
+        "pipelines",
+        "warehouse",
+        "pyspark",
+        "great-expectations",
+    } <= found.keys()
     assert found["pyspark"]["found"] == "4.2.0"
     assert found["warehouse"]["found"] == str(tmp_path)
     assert "departures" in found["pipelines"]["found"]
 
 
-def test_a_warehouse_that_is_not_there_yet_will_be_made(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_warehouse_that_is_not_there_yet_will_be_made(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     found = checks(capsys, 0, "--warehouse", tmp_path / "a" / "b")
     assert found["warehouse"]["found"] == f"{tmp_path}/a/b (will be made)"
     assert list(tmp_path.iterdir()) == []
@@ -35,7 +45,9 @@ def test_a_warehouse_below_a_file_is_found(capsys: pytest.CaptureFixture[str], t
     assert not found["warehouse"]["ok"] and "can't be written" in found["warehouse"]["found"]
 
 
-def test_a_pipelines_file_that_does_not_load_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pipelines_file_that_does_not_load_is_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "mine.py").write_text("import nothing_of_the_kind\n")
     found = checks(capsys, 1, "--warehouse", tmp_path, "--pipelines", tmp_path / "mine.py")
     assert not found["pipelines"]["ok"] and "nothing_of_the_kind" in found["pipelines"]["found"]

@@ -1,4 +1,5 @@
-"""A warehouse that an earlier state of the product wrote is read, continued, restated and verified by this one.
+"""A warehouse that an earlier state of the product wrote is read, continued, restated and verified by this
+one.
 
 What it must come to is what today's code comes to over the same commands from the start.
 """
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from jobs.engines.transport import InProcess
-from jobs.tables.schemas import FORMAT_VERSION
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.tables.schemas import FORMAT_VERSION
 from tests.integration.command import here
 from tests.integration.stored import Row, Stored
 from tests.warehouses.earlier import FORMATS, PIPELINES, unpacked
@@ -22,7 +23,8 @@ NAMES = ("readings", "peaks", "totals")
 STAGED = ("panes", "late_events", "quarantine")
 SNAPSHOT = ("window_state", "timers", "keyed_state", "source_progress")
 SIDES = {"readings": (), "peaks": ("side_records",), "totals": ("side_large",)}
-# What two runs of one slice need not have in common. Other code converges later, so its lineage has more rows.
+# What two runs of one slice need not have in common. Other code converges later, so its lineage has more
+# rows.
 ACCIDENTAL = {"run_id", "run_seq", "source_file"}
 
 pytestmark = pytest.mark.usefixtures("without_spark")
@@ -33,7 +35,7 @@ def of_today(tmp_path_factory: pytest.TempPathFactory, great_expectations: None)
     """The same commands, and those of `_go_on`, by today's code. Not to be written."""
     warehouse = tmp_path_factory.mktemp("today") / "warehouse"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jobs.protocol.catch_up.spark_transport", lambda app: InProcess)
+        patch.setattr("slackwater.jobs.protocol.catch_up.spark_transport", lambda app: InProcess)
         write(warehouse)
         _go_on(warehouse)
     return warehouse
@@ -54,13 +56,15 @@ def continued(number: int, tmp_path_factory: pytest.TempPathFactory, great_expec
     """A warehouse of an earlier format after `_go_on`. Not to be written."""
     warehouse = unpacked(tmp_path_factory.mktemp("continued"), number)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jobs.protocol.catch_up.spark_transport", lambda app: InProcess)
+        patch.setattr("slackwater.jobs.protocol.catch_up.spark_transport", lambda app: InProcess)
         _go_on(warehouse)
     return warehouse
 
 
 def _go_on(warehouse: Path) -> None:
-    """The fourth day is run, a staged one published, a branch published, a range restated, a restore made and the days run again."""
+    """The fourth day is run, a staged one published, a branch published, a range restated, a restore made and
+    the days run again.
+    """
     _done(warehouse, "run", "readings", "--to", "2024-03-05")
     _done(warehouse, "publish", "totals")
     _done(warehouse, "backfill", "peaks", "--from", "2024-03-02", "--to", "2024-03-03")
@@ -81,7 +85,9 @@ def _facts(stored: Stored) -> dict[str, Counter[str]]:
     tables |= {name: stored.parked(name) for name in SNAPSHOT}
     tables |= {"published": stored.rows("published")}
     return {
-        name: Counter(repr({column: value for column, value in row.items() if column not in ACCIDENTAL}) for row in rows)
+        name: Counter(
+            repr({column: value for column, value in row.items() if column not in ACCIDENTAL}) for row in rows
+        )
         for name, rows in tables.items()
     }
 
@@ -104,10 +110,22 @@ def test_inspection_reads_it_and_writes_nothing(earlier: Path, capsys: pytest.Ca
         assert [row["seq"] for row in rows("runs", pipeline)] == [row["seq"] for row in stored.ledger()]
         [one] = rows("runs", pipeline, 2)
         assert one["rows_quarantined"] == 3 and one["checks"]
-        live = [row for row in stored.ledger() if any(span["first_seq"] <= row["seq"] <= span["last_seq"] for span in head["live"])]
+        live = [
+            row
+            for row in stored.ledger()
+            if any(span["first_seq"] <= row["seq"] <= span["last_seq"] for span in head["live"])
+        ]
         assert len(rows("late", "list", pipeline)) == sum(row["rows_late"] for row in live)
-        assert len(rows("state", "windows", pipeline)) == len(stored.parked("window_state")) == head["windows_open"]
-        for table, verb in (("timers", "timers"), ("keyed_state", "keyed"), ("source_progress", "watermarks")):
+        assert (
+            len(rows("state", "windows", pipeline))
+            == len(stored.parked("window_state"))
+            == head["windows_open"]
+        )
+        for table, verb in (
+            ("timers", "timers"),
+            ("keyed_state", "keyed"),
+            ("source_progress", "watermarks"),
+        ):
             assert len(rows("state", verb, pipeline)) == len(stored.parked(table))
         assert rows("state", "diff", pipeline, 1, 2) and rows("late", "report", pipeline) is not None
     assert [row["branch"] for row in rows("branches", "list", "readings")] == ["trial"]
@@ -122,14 +140,21 @@ def test_going_on_comes_to_what_todays_code_comes_to_from_the_start(continued: P
             assert facts[table] - rows == rows - facts[table] == Counter(), (pipeline, table)
 
 
-def test_what_is_written_now_is_of_todays_format_so_that_earlier_states_refuse_it(continued: Path, number: int) -> None:
+def test_what_is_written_now_is_of_todays_format_so_that_earlier_states_refuse_it(
+    continued: Path, number: int
+) -> None:
     for pipeline in NAMES:
         formats = [row["format_version"] for row in Stored(continued, pipeline).ledger()]
         assert set(formats) == {number, FORMAT_VERSION} and formats == sorted(formats)
 
 
 def _runs_that_repeat(warehouse: Path, seqs: set[int], said: Callable[[], str]) -> int:
-    runs = [(pipeline, row["seq"]) for pipeline in NAMES for row in Stored(warehouse, pipeline).ledger() if row["kind"] == "run"]
+    runs = [
+        (pipeline, row["seq"])
+        for pipeline in NAMES
+        for row in Stored(warehouse, pipeline).ledger()
+        if row["kind"] == "run"
+    ]
     chosen = [(pipeline, seq) for pipeline, seq in runs if seq in seqs]
     for pipeline, seq in chosen:
         _done(warehouse, "verify", pipeline, seq)
@@ -175,10 +200,16 @@ def test_a_key_is_erased_from_every_table_and_it_is_gone_on_with(earlier: Path) 
         before = {name: Stored(earlier, pipeline).rows(name) for name in tables}
         _done(earlier, "erase", pipeline, "--key", site, "--reason", "asked for")
         for name, rows in before.items():
-            left = [row for row in rows if row.get("site") != site and f'"{site}"' not in (row.get("row_json") or "")]
+            left = [
+                row
+                for row in rows
+                if row.get("site") != site and f'"{site}"' not in (row.get("row_json") or "")
+            ]
             assert _known(Stored(earlier, pipeline).rows(name)) == _known(left), (pipeline, name)
         states = [row["key_group"] for row in before["keyed_state"] if row["site"] == site]
-        assert len(before["panes"]) > len(Stored(earlier, pipeline).rows("panes")) > 0 and (pipeline == "readings" or states)
+        assert len(before["panes"]) > len(Stored(earlier, pipeline).rows("panes")) > 0 and (
+            pipeline == "readings" or states
+        )
         _done(earlier, "verify", pipeline, "--tables")
         _done(earlier, "run", pipeline, "--to", "2024-03-06")
         _done(earlier, "backfill", pipeline, "--from", "2024-03-02", "--to", "2024-03-03")

@@ -1,7 +1,8 @@
-"""`erase`: what is left is what would stand there if the rows had never been, the lineage goes on from it, and nothing holds them any more.
+"""`erase`: what is left is what would stand there if the rows had never been, the lineage goes on from it,
+and nothing holds them any more.
 
-The twin is a warehouse whose source never had the rows of the key. It has one row of another key wherever they would have moved the
-watermark, so that both have the same one.
+The twin is a warehouse whose source never had the rows of the key. It has one row of another key wherever
+they would have moved the watermark, so that both have the same one.
 """
 
 import json
@@ -14,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from jobs.protocol.roll_forward import RollForward
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.warehouse import Warehouse
 from tests.jobs.commands.own_source import Own, every_hour, moment
 
 pytestmark = pytest.mark.usefixtures("without_spark")
@@ -30,7 +31,9 @@ COMPARED = ("panes", "late_events", "quarantine", "published", "corrections")
 
 
 def rows_of(key: str) -> list[list[dict[str, object]]]:
-    """What arrives on each day of one key: an element an hour, one that is late by a window, one that is too late, one without a time."""
+    """What arrives on each day of one key: an element an hour, one that is late by a window, one that is too
+    late, one without a time.
+    """
     days = []
     for day in range(DAYS):
         first = 24 * day
@@ -57,7 +60,9 @@ def day(number: int) -> str:
 
 def plain(own: Own, table: str) -> list[str]:
     """Its rows without what says which run made them."""
-    return sorted(str({name: value for name, value in row.items() if name not in OF_RUN}) for row in own.stored(table))
+    return sorted(
+        str({name: value for name, value in row.items() if name not in OF_RUN}) for row in own.stored(table)
+    )
 
 
 def head(own: Own) -> dict[str, object]:
@@ -85,10 +90,17 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "sessions" else ()) for kind in SETTINGS])
-def test_what_is_left_is_what_would_be_there_without_them_and_the_lineage_goes_on(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "sessions" else ()) for kind in SETTINGS]
+)
+def test_what_is_left_is_what_would_be_there_without_them_and_the_lineage_goes_on(
+    tmp_path: Path, kind: str
+) -> None:
     engine = ("--engine", "operator") if kind == "operator" else ()
-    own, twin = made(tmp_path / "own", SETTINGS[kind], KEY, OTHER), made(tmp_path / "twin", SETTINGS[kind], OTHER)
+    own, twin = (
+        made(tmp_path / "own", SETTINGS[kind], KEY, OTHER),
+        made(tmp_path / "twin", SETTINGS[kind], OTHER),
+    )
     for each in (own, twin):
         assert each("run", "own", "--to", day(3), *engine) == 0
     assert files_that_name(own)
@@ -97,15 +109,21 @@ def test_what_is_left_is_what_would_be_there_without_them_and_the_lineage_goes_o
     delete_in_source(own)
     assert own("erase", "own", "--key", KEY, "--reason", REASON) == 0
     assert files_that_name(own) == []
-    assert {table: plain(own, table) for table in COMPARED} == {table: plain(twin, table) for table in COMPARED}
+    assert {table: plain(own, table) for table in COMPARED} == {
+        table: plain(twin, table) for table in COMPARED
+    }
     for name in ("state_hash", "windows_open", "timers_pending", "watermark_out"):
         assert head(own)[name] == head(twin)[name]
     assert own("verify", "own", "--tables") == 0
     for each in (own, twin):
         assert each("run", "own", "--to", day(4), *engine) == 0
         assert each("backfill", "own", "--from", day(3), "--to", day(4)) == 0
-    assert {table: plain(own, table) for table in COMPARED} == {table: plain(twin, table) for table in COMPARED}
-    assert own("publish", "own", "--rebuild") == own("maintain", "own") == own("verify", "own", "--tables") == 0
+    assert {table: plain(own, table) for table in COMPARED} == {
+        table: plain(twin, table) for table in COMPARED
+    }
+    assert (
+        own("publish", "own", "--rebuild") == own("maintain", "own") == own("verify", "own", "--tables") == 0
+    )
     assert plain(own, "published") == plain(twin, "published")
 
 
@@ -117,10 +135,14 @@ def own(tmp_path: Path) -> Own:
     return made_here
 
 
-def test_it_waits_for_a_run_and_deletes_no_file_that_a_run_may_be_writing(own: Own, said: Callable[[], str]) -> None:
+def test_it_waits_for_a_run_and_deletes_no_file_that_a_run_may_be_writing(
+    own: Own, said: Callable[[], str]
+) -> None:
     delete_in_source(own)
     attempts = AttemptsWriter(Warehouse(str(own.warehouse)).stored("own")["attempts"])
-    wanted = Attempt(run_id="other", parent_seq=2, slice_start=moment(48), slice_end=moment(72), at=moment(72))
+    wanted = Attempt(
+        run_id="other", parent_seq=2, slice_start=moment(48), slice_end=moment(72), at=moment(72)
+    )
     before = {table: own.stored(table) for table in COMPARED}
     claimed = attempts.claim(wanted, lambda: datetime.now(UTC))
     assert claimed is not None
@@ -138,7 +160,9 @@ def test_it_waits_for_a_run_and_deletes_no_file_that_a_run_may_be_writing(own: O
     assert spared.exists() and not dead.exists()
 
 
-def test_it_is_refused_while_the_source_has_such_rows_and_nothing_changes(own: Own, said: Callable[[], str]) -> None:
+def test_it_is_refused_while_the_source_has_such_rows_and_nothing_changes(
+    own: Own, said: Callable[[], str]
+) -> None:
     before = {table: own.stored(table) for table in (*COMPARED, "runs")}
     assert own("erase", "own", "--key", KEY, "--reason", REASON) == 2
     assert "still has" in (text := said()) and "DELETE FROM" in text
@@ -155,13 +179,17 @@ def test_a_run_without_it_is_refused_and_one_behind_it_is_not(own: Own, said: Ca
     assert own("run", "own", "--to", day(4)) == 0
 
 
-def test_verify_says_what_was_erased_and_repeats_what_it_did_not_touch(own: Own, said: Callable[[], str]) -> None:
+def test_verify_says_what_was_erased_and_repeats_what_it_did_not_touch(
+    own: Own, said: Callable[[], str]
+) -> None:
     delete_in_source(own)
     assert own("erase", "own", "--key", KEY, "--reason", REASON) == 0
     assert own("run", "own", "--to", day(4)) == own("run", "own", "--to", day(5)) == 0
     said()
     assert own("verify", "own", 2) == own("verify", "own", 4) == 2
-    assert "rows of it, or of the state before it, were erased: row 3 (" in (text := said()) and REASON in text
+    assert (
+        "rows of it, or of the state before it, were erased: row 3 (" in (text := said()) and REASON in text
+    )
     assert KEY not in text
     assert own("verify", "own", 5) == 0
     assert own("verify", "own", "--tables") == 0
@@ -169,10 +197,13 @@ def test_verify_says_what_was_erased_and_repeats_what_it_did_not_touch(own: Own,
 
 
 def test_it_can_be_tried_first_and_done_twice(own: Own, capsys: pytest.CaptureFixture[str]) -> None:
-    planned = {row["table"]: row["rows"] for row in own.json(capsys, "erase", "own", "--key", KEY, "--dry-run")}
-    # Each day has 12 windows, of which one fires again; the last of the second day has not fired. One row a day is too late, one has
-    # no time. What fires twice in one run is one correction. At the end of each day two windows are parked, one with a timer for its
-    # cleanup, one with timers for its firing and its cleanup.
+    planned = {
+        row["table"]: row["rows"] for row in own.json(capsys, "erase", "own", "--key", KEY, "--dry-run")
+    }
+    # Each day has 12 windows, of which one fires again; the last of the second day has not fired. One row a
+    # day is too late, one has no time. What fires twice in one run is one correction. At the end of each day
+    # two windows are parked, one with a timer for its cleanup, one with timers for its firing and its
+    # cleanup.
     published = {"panes": 25, "published": 23, "corrections": 23}
     assert planned == {**published, "window_state": 4, "timers": 6, "late_events": 2, "quarantine": 2}
     delete_in_source(own)
@@ -182,7 +213,9 @@ def test_it_can_be_tried_first_and_done_twice(own: Own, capsys: pytest.CaptureFi
     assert head(own)["seq"] == seq
 
 
-def test_one_that_dies_behind_its_commit_is_finished_by_the_next_command(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_dies_behind_its_commit_is_finished_by_the_next_command(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
     delete_in_source(own)
 
     def dies(self: RollForward, row: object) -> None:
@@ -193,14 +226,22 @@ def test_one_that_dies_behind_its_commit_is_finished_by_the_next_command(own: Ow
         own("erase", "own", "--key", KEY, "--reason", REASON)
     assert any(row["k"] == KEY for row in own.stored("published"))
     assert own("run", "own", "--to", day(4)) == own("verify", "own", "--tables") == 0
-    assert not any(row["k"] == KEY for table in ("published", "panes", "window_state", "timers") for row in own.stored(table))
+    assert not any(
+        row["k"] == KEY
+        for table in ("published", "panes", "window_state", "timers")
+        for row in own.stored(table)
+    )
     assert own("erase", "own", "--key", KEY, "--reason", REASON) == 0
     assert files_that_name(own) == []
 
 
 def test_what_was_staged_before_it_is_not_published_behind_it(own: Own, said: Callable[[], str]) -> None:
     assert own("run", "own", "--to", day(4), "--no-publish") == 0
-    [staged] = [row["run_id"] for row in own.stored("attempts") if row["outcome"] == "staged" and row["slice_end"] == moment(72)]
+    [staged] = [
+        row["run_id"]
+        for row in own.stored("attempts")
+        if row["outcome"] == "staged" and row["slice_end"] == moment(72)
+    ]
     delete_in_source(own)
     assert own("erase", "own", "--key", KEY, "--reason", REASON) == 0
     assert own("publish", "own", staged) == 5
@@ -224,14 +265,27 @@ def test_other_changes_of_the_source_stay_refused(own: Own) -> None:
     assert own("run", "own", "--to", day(4)) == 2
 
 
-def test_of_the_only_key_there_is_nothing_is_left_and_the_next_one_begins_with_no_state(tmp_path: Path) -> None:
+def test_of_the_only_key_there_is_nothing_is_left_and_the_next_one_begins_with_no_state(
+    tmp_path: Path,
+) -> None:
     own = made(tmp_path / "own", "", KEY)
     assert own("run", "own", "--to", day(3)) == 0
     own.append(rows_of(OTHER)[2])
     delete_in_source(own)
     assert own("erase", "own", "--key", KEY, "--reason", REASON) == own("verify", "own", "--tables") == 0
-    assert own.stored("window_state") == own.stored("timers") == own.stored("panes") == own.stored("published") == []
-    assert own("state", "restore", "own", 1) == own("run", "own", "--to", day(4)) == own("verify", "own", "--tables") == 0
+    assert (
+        own.stored("window_state")
+        == own.stored("timers")
+        == own.stored("panes")
+        == own.stored("published")
+        == []
+    )
+    assert (
+        own("state", "restore", "own", 1)
+        == own("run", "own", "--to", day(4))
+        == own("verify", "own", "--tables")
+        == 0
+    )
     # Eleven windows of the last day fire, of which one was a late element's too; the twelfth is open.
     assert {row["k"] for row in own.stored("published")} == {OTHER} and len(own.stored("published")) == 11
 
@@ -243,4 +297,6 @@ def test_samples_and_errors_that_may_name_them_go(tmp_path: Path) -> None:
     assert any(KEY in json.loads(sample) for sample in samples)
     delete_in_source(own)
     assert own("erase", "own", "--key", KEY, "--reason", REASON) == 0
-    assert [row["sample_json"] for row in own.stored("validations")] == [None] * len(own.stored("validations"))
+    assert [row["sample_json"] for row in own.stored("validations")] == [None] * len(
+        own.stored("validations")
+    )

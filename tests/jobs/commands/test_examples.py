@@ -30,9 +30,35 @@ def test_what_cannot_be_loaded_is_told(tmp_path: Path, said: Callable[[], str]) 
     span = ("--from", "2013-01-01", "--to", "2013-01-02")
     assert here("examples", "load", "arrivals", *span, "--warehouse", tmp_path) == 2
     assert "no example is called 'arrivals'; there are: departures" in said()
-    assert here("examples", "load", "departures", "--from", "2013-01-02", "--to", "2013-01-01", "--warehouse", tmp_path) == 2
+    assert (
+        here(
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            "2013-01-02",
+            "--to",
+            "2013-01-01",
+            "--warehouse",
+            tmp_path,
+        )
+        == 2
+    )
     assert "the range is empty" in said()
-    assert here("examples", "load", "departures", "--from", "2015-01-01", "--to", "2015-01-02", "--warehouse", tmp_path) == 2
+    assert (
+        here(
+            "examples",
+            "load",
+            "departures",
+            "--from",
+            "2015-01-01",
+            "--to",
+            "2015-01-02",
+            "--warehouse",
+            tmp_path,
+        )
+        == 2
+    )
     assert "Choose a range of 2013" in said()
     assert here("examples", "load", "departures", "--to", "2013-01-02", "--warehouse", tmp_path) == 2
     assert "Missing option '--from'" in said()

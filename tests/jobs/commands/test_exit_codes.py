@@ -24,7 +24,9 @@ def test_0_when_it_is_done() -> None:
 
 
 def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) -> None:
-    done = slackwater("run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, env=without_java(tmp_path))
+    done = slackwater(
+        "run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, env=without_java(tmp_path)
+    )
     assert done.returncode == 0, done.stderr
     [row] = Stored(warehouse, "departures").rows("runs")
     assert row["engine"] == "columnar" and row["rows_read"] > 0
@@ -32,7 +34,16 @@ def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("wanting_spark", [("--engine", "operator"), ("--partitions", "100")])
 def test_1_when_there_is_no_java(warehouse: Path, tmp_path: Path, wanting_spark: tuple[str, ...]) -> None:
-    done = slackwater("run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, *wanting_spark, env=without_java(tmp_path))
+    done = slackwater(
+        "run",
+        "departures",
+        "--to",
+        "2013-01-02",
+        "--warehouse",
+        warehouse,
+        *wanting_spark,
+        env=without_java(tmp_path),
+    )
     assert done.returncode == 1, done.stderr
     assert "Spark needs Java 17 or newer, and there is nothing in JAVA_HOME or on PATH" in done.stderr
     assert "slackwater[jre]" in done.stderr and "Traceback" not in done.stderr
@@ -51,7 +62,9 @@ def test_2_when_it_was_asked_for_something_that_cannot_be(flights: Path) -> None
 
 
 def test_3_when_the_slice_has_not_settled(warehouse: Path) -> None:
-    done = slackwater("run", "departures", "--from", "2013-01-01", "--to", "2999-01-01", "--warehouse", warehouse)
+    done = slackwater(
+        "run", "departures", "--from", "2013-01-01", "--to", "2999-01-01", "--warehouse", warehouse
+    )
     assert done.returncode == 3
     assert "settles at 2999-01-01T00:10:00Z" in done.stderr
 
@@ -80,9 +93,16 @@ def test_5_when_another_run_was_first(hourly: Hourly) -> None:
 def test_the_whole_way_in_processes_of_their_own(tmp_path: Path) -> None:
     """Load, run on Spark, run again, reject, accept: what a user types."""
     where = ("--warehouse", tmp_path / "w")
-    assert slackwater("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-03", *where).returncode == 0
+    assert (
+        slackwater(
+            "examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-01-03", *where
+        ).returncode
+        == 0
+    )
     for said in ("rows     529", "nothing to do"):
-        done = slackwater("run", "departures", "--from", "2013-01-01", "--to", "2013-01-02", *where, timeout=300)
+        done = slackwater(
+            "run", "departures", "--from", "2013-01-01", "--to", "2013-01-02", *where, timeout=300
+        )
         assert done.returncode == 0 and said in done.stdout, done.stderr
     hourly = Hourly(tmp_path / "w", tmp_path)
     hourly.declare('expect.between("flights", max=3)')
@@ -95,15 +115,25 @@ def test_the_whole_way_in_processes_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_readmes_commands_do_what_it_says(tmp_path: Path) -> None:
-    """The block under "Run it": a month is loaded, a day run, the rest caught up, one more day staged and then published."""
+    """The block under "Run it": a month is loaded, a day run, the rest caught up, one more day staged and
+    then published.
+    """
     readme = (ROOT / "README.md").read_text()
     block = re.search(r"^## Run it\n+```\w*\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)[1]
     commands = [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
-    assert [command.split()[:2] for command in commands] == [["slackwater", verb] for verb in ("examples", "run", "run", "run", "publish")]
+    assert [command.split()[:2] for command in commands] == [
+        ["slackwater", verb] for verb in ("examples", "run", "run", "run", "publish")
+    ]
     ends = []
     for command in commands:
         done = slackwater(*command.replace(" W", f" {tmp_path}").split()[1:], timeout=500)
         assert done.returncode == 0, done.stderr
         ledger = Stored(tmp_path, "departures").ledger() if command is not commands[0] else []
         ends.append(iso(ledger[-1]["slice_end"]) if ledger else None)
-    assert ends == [None, "2013-01-02T00:00:00", "2013-02-01T00:00:00", "2013-02-01T00:00:00", "2013-02-02T00:00:00"]
+    assert ends == [
+        None,
+        "2013-01-02T00:00:00",
+        "2013-02-01T00:00:00",
+        "2013-02-01T00:00:00",
+        "2013-02-02T00:00:00",
+    ]

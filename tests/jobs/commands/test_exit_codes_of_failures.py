@@ -1,4 +1,6 @@
-"""What keeps a command from doing its work has the exit code of its cause, is told in one piece, and shows no traceback."""
+"""What keeps a command from doing its work has the exit code of its cause, is told in one piece, and shows no
+traceback.
+"""
 
 import ctypes
 import os
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.errors import SlackwaterError, without_credentials
+from slackwater.jobs.errors import SlackwaterError, without_credentials
 from tests.integration.command import SCRIPT, environment, here
 from tests.integration.stored import Stored
 from tests.jobs.commands.conftest import Hourly
@@ -24,13 +26,19 @@ def is_told(text: str, *parts: str) -> bool:
     return "Traceback" not in text and all(part in text.splitlines()[-1] for part in parts)
 
 
-@pytest.mark.parametrize("words", [("run", "--to", "2013-01-02"), ("publish",), ("plan", "--to", "2013-01-02")])
+@pytest.mark.parametrize(
+    "words", [("run", "--to", "2013-01-02"), ("publish",), ("plan", "--to", "2013-01-02")]
+)
 @pytest.mark.parametrize("code", ["0", "", "'done'"])
-def test_2_when_a_pipelines_file_ends_the_process(hourly: Hourly, said: Callable[[], str], words: tuple[str, ...], code: str) -> None:
+def test_2_when_a_pipelines_file_ends_the_process(
+    hourly: Hourly, said: Callable[[], str], words: tuple[str, ...], code: str
+) -> None:
     hourly.file.write_text(f"import sys\n\nsys.exit({code})\n")
     verb, *others = words
     assert here(verb, "hourly", *others, *hourly.where) == 2
-    assert is_told(said(), str(hourly.file), "SystemExit while loading: sys.exit(", '`if __name__ == "__main__":`')
+    assert is_told(
+        said(), str(hourly.file), "SystemExit while loading: sys.exit(", '`if __name__ == "__main__":`'
+    )
 
 
 def test_2_when_a_pipelines_module_ends_the_process(
@@ -38,12 +46,19 @@ def test_2_when_a_pipelines_module_ends_the_process(
 ) -> None:
     (tmp_path / "ending_pipelines.py").write_text("raise SystemExit(0)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert here("run", "hourly", "--to", "2013-01-02", "--warehouse", warehouse, "--pipelines", "ending_pipelines") == 2
+    assert (
+        here(
+            "run", "hourly", "--to", "2013-01-02", "--warehouse", warehouse, "--pipelines", "ending_pipelines"
+        )
+        == 2
+    )
     assert is_told(said(), "ending_pipelines: SystemExit while loading")
 
 
 @pytest.mark.usefixtures("without_spark")
-@pytest.mark.parametrize("verb", [("run", "--to", "2013-01-02"), ("backfill", "--from", "2013-01-01", "--to", "2013-01-02")])
+@pytest.mark.parametrize(
+    "verb", [("run", "--to", "2013-01-02"), ("backfill", "--from", "2013-01-01", "--to", "2013-01-02")]
+)
 def test_2_when_more_partitions_are_asked_for_than_there_are_key_groups(
     hourly: Hourly, said: Callable[[], str], verb: tuple[str, ...]
 ) -> None:
@@ -109,7 +124,9 @@ class TestAFullDisk:
         assert [row["seq"] for row in Stored(disk, "departures").ledger()] == [1, 2]
 
     @pytest.mark.usefixtures("without_spark")
-    def test_is_3_for_upkeep_and_2_where_the_disk_is_read_only(self, disk: Path, said: Callable[[], str]) -> None:
+    def test_is_3_for_upkeep_and_2_where_the_disk_is_read_only(
+        self, disk: Path, said: Callable[[], str]
+    ) -> None:
         for day in ("2013-01-02", "2013-01-03"):
             assert here("run", "departures", "--to", day, "--warehouse", disk) == 0
         self.fill(disk)
@@ -118,7 +135,11 @@ class TestAFullDisk:
         assert is_told(said(), "the disk is full")
         (disk / "rest").unlink()
         self.make_read_only(disk)
-        for words in (("maintain", "departures"), ("run", "departures", "--to", "2013-01-04"), ("state", "restore", "departures", "1")):
+        for words in (
+            ("maintain", "departures"),
+            ("run", "departures", "--to", "2013-01-04"),
+            ("state", "restore", "departures", "1"),
+        ):
             said()
             assert here(*words, "--warehouse", disk) == 2, words
             assert is_told(said(), "Read-only file system"), words
@@ -129,7 +150,9 @@ def test_3_when_too_many_files_are_open(replayed: Stored) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
 
     command = [SCRIPT, "runs", "departures", "--warehouse", replayed.warehouse]
-    done = subprocess.run(command, env=environment(), preexec_fn=limit, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, env=environment(), preexec_fn=limit, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 3, done.stderr
     assert is_told(done.stderr, "too many files are open", "`ulimit -n 4096`")
 
@@ -147,7 +170,9 @@ def as_nobody() -> Iterator[Callable[[], None]]:
     os.seteuid(0)
 
 
-def test_2_when_the_warehouse_may_not_be_read(warehouse: Path, said: Callable[[], str], as_nobody: Callable[[], None]) -> None:
+def test_2_when_the_warehouse_may_not_be_read(
+    warehouse: Path, said: Callable[[], str], as_nobody: Callable[[], None]
+) -> None:
     (warehouse / "departures/runs/_delta_log").mkdir(parents=True)
     warehouse.chmod(0o700)
     as_nobody()
@@ -159,14 +184,18 @@ def test_2_when_the_warehouse_may_not_be_read(warehouse: Path, said: Callable[[]
 
 
 @pytest.mark.parametrize("options", [("--engine", "operator"), ("--partitions", "100")])
-def test_1_when_spark_s_extra_is_not_installed(warehouse: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_1_when_spark_s_extra_is_not_installed(
+    warehouse: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     (tmp_path / "pyspark.py").write_text(MISSING.format(name="pyspark"))
     done = run_in_process(warehouse, tmp_path, *options)
     assert done.returncode == 1, done.stderr
     assert is_told(done.stderr, "pyspark is not installed", 'pip install "slackwater[spark]"')
 
 
-def test_1_when_expectations_can_not_be_checked_for_lack_of_the_extra(warehouse: Path, tmp_path: Path) -> None:
+def test_1_when_expectations_can_not_be_checked_for_lack_of_the_extra(
+    warehouse: Path, tmp_path: Path
+) -> None:
     (tmp_path / "great_expectations.py").write_text(MISSING.format(name="great_expectations"))
     done = run_in_process(warehouse, tmp_path)
     assert done.returncode == 1, done.stderr
@@ -180,7 +209,11 @@ def run_in_process(warehouse: Path, hidden: Path, *options: str) -> "subprocess.
 
 
 class TestCredentials:
-    SECRETS = ("s3://user:geheim@host/bucket/t", "https://a.blob.core.windows.net/c/t?sv=1&sig=geheim", "s3://u:a@b:geheim@host/t")
+    SECRETS = (
+        "s3://user:geheim@host/bucket/t",
+        "https://a.blob.core.windows.net/c/t?sv=1&sig=geheim",
+        "s3://u:a@b:geheim@host/t",
+    )
 
     @pytest.mark.parametrize("uri", SECRETS)
     def test_are_shown_by_no_verb_and_no_error(
@@ -199,6 +232,9 @@ class TestCredentials:
         text = said()
         assert "geheim" not in text and "user:***@host" in text and "Traceback" not in text
 
-    @pytest.mark.parametrize("text", ["abfss://container@account.dfs.core.windows.net/t", "s3://bucket/a:b@c", "mail a:b@c", "/w/a?x=1"])
+    @pytest.mark.parametrize(
+        "text",
+        ["abfss://container@account.dfs.core.windows.net/t", "s3://bucket/a:b@c", "mail a:b@c", "/w/a?x=1"],
+    )
     def test_are_not_seen_where_there_are_none(self, text: str) -> None:
         assert without_credentials(text) == text

@@ -1,4 +1,5 @@
-"""One flipped bit in any file of a warehouse: the next run says so or gives what it gives without, and so does whoever verifies.
+"""One flipped bit in any file of a warehouse: the next run says so or gives what it gives without, and so
+does whoever verifies.
 
 Runs go on in this process. What a command may not do is end well with another result.
 """
@@ -27,10 +28,18 @@ def replay(warehouse: Path, to: str, engine: str) -> int:
 
 
 def result(warehouse: Path) -> tuple[list[Row], list[tuple[object, ...]]]:
-    """All that the lineage says of itself but names and wall times: `published`, and hashes and counts of each run."""
+    """All that the lineage says of itself but names and wall times: `published`, and hashes and counts of
+    each run.
+    """
     stored = Stored(warehouse, "departures")
-    rows = [{name: value for name, value in row.items() if name not in _OF_RUN} for row in stored.rows("published")]
-    runs = [(row["seq"], row["state_hash"], row["output_hash"], row["watermark_out"], row["rows_late"]) for row in stored.ledger()]
+    rows = [
+        {name: value for name, value in row.items() if name not in _OF_RUN}
+        for row in stored.rows("published")
+    ]
+    runs = [
+        (row["seq"], row["state_hash"], row["output_hash"], row["watermark_out"], row["rows_late"])
+        for row in stored.ledger()
+    ]
     return sorted(rows, key=lambda row: json.dumps(row, default=str, sort_keys=True)), runs
 
 
@@ -44,7 +53,11 @@ class Warehouse:
     right: tuple[list[Row], list[tuple[object, ...]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.files = sorted(path.relative_to(self.folder) for path in self.folder.rglob("*.parquet") if "_delta_log" not in path.parts)
+        self.files = sorted(
+            path.relative_to(self.folder)
+            for path in self.folder.rglob("*.parquet")
+            if "_delta_log" not in path.parts
+        )
 
     def kinds(self) -> dict[str, list[Path]]:
         """Table → its files."""
@@ -79,7 +92,9 @@ def flip(path: Path, chance: random.Random) -> int:
     return bit
 
 
-def check(prepared: dict[str, Warehouse], folder: Path, said: Callable[[], str], seed: int, flips: int) -> dict[str, int]:
+def check(
+    prepared: dict[str, Warehouse], folder: Path, said: Callable[[], str], seed: int, flips: int
+) -> dict[str, int]:
     """Flip bits, one at a time, in the files of each table in turn. Returns how many were told, by table."""
     chance, told = random.Random(seed), dict[str, int]()
     for number in range(flips):
@@ -109,7 +124,9 @@ def check(prepared: dict[str, Warehouse], folder: Path, said: Callable[[], str],
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_a_flipped_bit_is_told_or_changes_nothing(prepared: dict[str, Warehouse], tmp_path: Path, said: Callable[[], str]) -> None:
+def test_a_flipped_bit_is_told_or_changes_nothing(
+    prepared: dict[str, Warehouse], tmp_path: Path, said: Callable[[], str]
+) -> None:
     told = check(prepared, tmp_path, said, seed=1, flips=14)
     assert sum(told.values()) >= 7
 
@@ -117,7 +134,18 @@ def test_a_flipped_bit_is_told_or_changes_nothing(prepared: dict[str, Warehouse]
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("without_spark")
-def test_no_flipped_bit_of_hundreds_is_silently_wrong(prepared: dict[str, Warehouse], tmp_path: Path, said: Callable[[], str]) -> None:
+def test_no_flipped_bit_of_hundreds_is_silently_wrong(
+    prepared: dict[str, Warehouse], tmp_path: Path, said: Callable[[], str]
+) -> None:
     told = check(prepared, tmp_path, said, seed=2, flips=320)
-    assert {"window_state", "timers", "source_progress", "panes", "late_events", "published", "corrections", "runs"} <= set(told)
+    assert {
+        "window_state",
+        "timers",
+        "source_progress",
+        "panes",
+        "late_events",
+        "published",
+        "corrections",
+        "runs",
+    } <= set(told)
     assert sum(told.values()) >= 160

@@ -1,7 +1,8 @@
-"""`keep_history`: what is final goes after a while, `published` stays what it would have been, and nobody goes back behind what is gone.
+"""`keep_history`: what is final goes after a while, `published` stays what it would have been, and nobody
+goes back behind what is gone.
 
-Six runs of twelve hours, of which a day is kept: history goes up to run 4. Its watermark was 2013-01-02T20:26:59.999 and the lateness is
-four hours, so windows that end by 16:00 had been collected then.
+Six runs of twelve hours, of which a day is kept: history goes up to run 4. Its watermark was
+2013-01-02T20:26:59.999 and the lateness is four hours, so windows that end by 16:00 had been collected then.
 """
 
 import json
@@ -16,15 +17,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Transaction
 
-from jobs.examples.departures import departures
-from jobs.pipelines.errors import PipelineError
-from jobs.protocol.history import HORIZON
-from jobs.tables.delta import Folder
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol.history import HORIZON
+from slackwater.jobs.tables.delta import Folder
+from slackwater.windowing import TumblingProcessingTimeWindows
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model
 from tests.jobs.commands.conftest import Hourly
 from tests.model.flights import ms
-from windowing import TumblingProcessingTimeWindows
 
 pytestmark = pytest.mark.usefixtures("without_spark")
 
@@ -52,9 +53,15 @@ def twin(six_runs: Hourly, tmp_path: Path) -> Hourly:
 def maintain(hourly: Hourly, said: Callable[[], str], *options: str) -> dict[str, int]:
     """How many rows go of each table."""
     said()
-    assert here("maintain", "hourly", *options, "--output", "json", "--log-format", "json", *hourly.where) == 0
+    assert (
+        here("maintain", "hourly", *options, "--output", "json", "--log-format", "json", *hourly.where) == 0
+    )
     text = said()
-    return {row["table"]: row["rows"] for row in json.loads(text[: text.rindex("]") + 1]) if row["table"] in TABLES}
+    return {
+        row["table"]: row["rows"]
+        for row in json.loads(text[: text.rindex("]") + 1])
+        if row["table"] in TABLES
+    }
 
 
 def published(hourly: Hourly) -> Counter[str]:
@@ -79,10 +86,25 @@ def test_what_was_final_goes_and_nothing_else(six_runs: Hourly, said: Callable[[
     assert here("verify", "hourly", "--tables", *six_runs.where) == 0, "what was dropped is no damage"
 
 
-def test_published_goes_on_as_if_all_of_it_were_there(six_runs: Hourly, twin: Hourly, said: Callable[[], str]) -> None:
+def test_published_goes_on_as_if_all_of_it_were_there(
+    six_runs: Hourly, twin: Hourly, said: Callable[[], str]
+) -> None:
     maintain(six_runs, said)
     for hourly in (six_runs, twin):
-        assert here("backfill", "hourly", "--from", "2013-01-03", "--to", "2013-01-03T12:00", "--slice", "6h", *hourly.where) == 0
+        assert (
+            here(
+                "backfill",
+                "hourly",
+                "--from",
+                "2013-01-03",
+                "--to",
+                "2013-01-03T12:00",
+                "--slice",
+                "6h",
+                *hourly.where,
+            )
+            == 0
+        )
         assert hourly.run_here("--to", "2013-01-05") == 0
         assert here("state", "restore", "hourly", 5, *hourly.where) == 0
         assert hourly.run_here("--to", "2013-01-04") == 0
@@ -96,7 +118,10 @@ def test_nobody_goes_back_behind_what_is_gone(six_runs: Hourly, said: Callable[[
     maintain(six_runs, said)
     before, head = published(six_runs), len(six_runs.stored.ledger())
     told = "panes and corrections up to run 4 were dropped (`keep_history`)"
-    for verb in (("backfill", "hourly", "--from", "2013-01-02", "--to", "2013-01-02T12:00"), ("state", "restore", "hourly", 3)):
+    for verb in (
+        ("backfill", "hourly", "--from", "2013-01-02", "--to", "2013-01-02T12:00"),
+        ("state", "restore", "hourly", 3),
+    ):
         said()
         assert here(*verb, *six_runs.where) == 2
         assert told in (text := said()) and "from 2013-01-03T00:00:00Z on can be restated" in text
@@ -112,7 +137,9 @@ def test_nobody_goes_back_behind_what_is_gone(six_runs: Hourly, said: Callable[[
     assert "dropped" not in said()
 
 
-def test_history_that_a_branch_may_need_stays_until_it_is_dropped(six_runs: Hourly, said: Callable[[], str]) -> None:
+def test_history_that_a_branch_may_need_stays_until_it_is_dropped(
+    six_runs: Hourly, said: Callable[[], str]
+) -> None:
     assert here("state", "fork", "hourly", "old", "--run", 1, *six_runs.where) == 0
     assert maintain(six_runs, said) == dict.fromkeys(TABLES, 0), "run 1 had collected no window"
     assert here("branches", "drop", "hourly", "old", *six_runs.where) == 0

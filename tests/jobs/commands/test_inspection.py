@@ -1,4 +1,6 @@
-"""The verbs that only look: they load neither Spark nor pandas, answer at once, and their JSON has the documented columns."""
+"""The verbs that only look: they load neither Spark nor pandas, answer at once, and their JSON has the
+documented columns.
+"""
 
 import json
 import subprocess
@@ -9,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.examples import EXAMPLES
-from jobs.tables.schemas import RUNS, Shape, table_columns
+from slackwater.jobs.examples import EXAMPLES
+from slackwater.jobs.tables.schemas import RUNS, Shape, table_columns
 from tests.integration.command import environment, here, slackwater
 from tests.integration.facts import facts_of_tables
 from tests.integration.stored import ROOT, Stored
@@ -19,7 +21,11 @@ SHAPE = Shape(
     keys=(("origin", pa.string()),),
     results=(("flights", pa.int64()), ("mean_dep_delay", pa.float64()), ("max_dep_delay", pa.int32())),
     parts=(
-        *(("flights__count", pa.int64()), ("mean_dep_delay__sum", pa.decimal128(38, 0)), ("mean_dep_delay__count", pa.int64())),
+        *(
+            ("flights__count", pa.int64()),
+            ("mean_dep_delay__sum", pa.decimal128(38, 0)),
+            ("mean_dep_delay__count", pa.int64()),
+        ),
         ("max_dep_delay__max", pa.int32()),
     ),
     source=(),
@@ -41,11 +47,15 @@ VERBS = [
     ("doctor",),
 ]
 # Nothing differs from itself; there is no branch, and aggregates keep nothing beside their windows.
-NOTHING = [("diff", "departures", "departures"), ("state", "keyed", "departures"), ("branches", "list", "departures")]
+NOTHING = [
+    ("diff", "departures", "departures"),
+    ("state", "keyed", "departures"),
+    ("branches", "list", "departures"),
+]
 # Runs a command line in a process and says, after all output of the verb, what it took.
 MEASURED = """
 import json, os, resource, sys
-from jobs import command_line
+from slackwater.jobs import command_line
 code = command_line.run(lambda: command_line.slackwater.main(sys.argv[1:], standalone_mode=False))
 used = resource.getrusage(resource.RUSAGE_SELF)
 loaded = sorted({name.split(".")[0] for name in sys.modules})
@@ -67,20 +77,24 @@ def json_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict
 
 @pytest.mark.parametrize("output", ["table", "json"])
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_it_loads_neither_spark_nor_pandas_and_answers_at_once(replayed: Stored, verb: tuple[str, ...], output: str) -> None:
+def test_it_loads_neither_spark_nor_pandas_and_answers_at_once(
+    replayed: Stored, verb: tuple[str, ...], output: str
+) -> None:
     command = [sys.executable, "-c", MEASURED, *located(verb, replayed.warehouse), "--output", output]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment())
     measured = json.loads(done.stderr.splitlines()[-1])
     assert measured["code"] == 0, done.stderr
     assert not {"pyspark", "py4j", "pandas", "great_expectations", "airflow"} & set(measured["loaded"])
-    assert "jobs" in measured["loaded"]
+    assert "slackwater" in measured["loaded"]
     assert measured["cpu"] < 0.9, "well under a second, also on a busy machine"
     assert done.stdout.strip()
     if output == "json":
         assert json.loads(done.stdout) or verb in NOTHING
 
 
-def test_the_ledger_as_json_has_every_column_in_the_documented_order(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ledger_as_json_has_every_column_in_the_documented_order(
+    replayed: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = json_of(capsys, "runs", "departures", "--warehouse", replayed.warehouse)
     documented = [name for name, _ in RUNS]
     assert [list(row)[: len(documented)] for row in rows] == [documented] * 3
@@ -96,13 +110,20 @@ def test_the_ledger_as_json_has_every_column_in_the_documented_order(replayed: S
 def test_one_run_as_json_has_its_checks(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
     [row] = json_of(capsys, "runs", "departures", "2", "--warehouse", replayed.warehouse)
     assert row["seq"] == 2
-    declared = {"1 <= flights", "-60 <= mean_dep_delay <= 1500", "-60 <= max_dep_delay <= 1500", "origin in ['EWR', 'JFK', 'LGA']"}
+    declared = {
+        "1 <= flights",
+        "-60 <= mean_dep_delay <= 1500",
+        "-60 <= max_dep_delay <= 1500",
+        "origin in ['EWR', 'JFK', 'LGA']",
+    }
     assert {*declared, "rows are conserved"} <= {check["expectation"] for check in row["checks"]}
     assert all(check["passed"] for check in row["checks"])
 
 
 @pytest.mark.parametrize(
-    ("shown", "table"), [("windows", "window_state"), ("timers", "timers"), ("watermarks", "source_progress")], ids=lambda name: name
+    ("shown", "table"),
+    [("windows", "window_state"), ("timers", "timers"), ("watermarks", "source_progress")],
+    ids=lambda name: name,
 )
 def test_snapshots_as_json_have_the_documented_columns(
     replayed: Stored, capsys: pytest.CaptureFixture[str], shown: str, table: str
@@ -113,11 +134,15 @@ def test_snapshots_as_json_have_the_documented_columns(
     assert len(rows) == len(replayed.parked(table))
 
 
-def test_late_rows_as_json_are_those_of_the_live_runs(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_late_rows_as_json_are_those_of_the_live_runs(
+    replayed: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = json_of(capsys, "late", "list", "departures", "--warehouse", replayed.warehouse)
     wanted = facts_of_tables(replayed)["late"]
     assert sorted(row["row"] for row in rows) == sorted(late[0] for late in wanted)
-    assert {"origin", "event_time", "arrival_time", "windows", "late_by_ms", "watermark", "seq"} <= set(rows[0])
+    assert {"origin", "event_time", "arrival_time", "windows", "late_by_ms", "watermark", "seq"} <= set(
+        rows[0]
+    )
     assert rows[0]["windows"][0].keys() == {"start", "end"}
 
 
@@ -141,7 +166,9 @@ def test_examples_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_windows_of_one_key_only(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
     everything = json_of(capsys, "state", "windows", "departures", "--warehouse", replayed.warehouse)
-    some = json_of(capsys, "state", "windows", "departures", "--key", "JFK", "--warehouse", replayed.warehouse)
+    some = json_of(
+        capsys, "state", "windows", "departures", "--key", "JFK", "--warehouse", replayed.warehouse
+    )
     assert some == [row for row in everything if row["origin"] == "JFK"] and 0 < len(some) < len(everything)
 
 
@@ -149,7 +176,9 @@ def test_state_as_of_an_earlier_run(replayed: Stored, capsys: pytest.CaptureFixt
     first = json_of(capsys, "state", "windows", "departures", "--run", "1", "--warehouse", replayed.warehouse)
     assert len(first) == replayed.ledger()[0]["windows_open"]
     assert {row["window_start"][:10] for row in first} == {"2013-01-01"}
-    [whole, *_] = json_of(capsys, "state", "watermarks", "departures", "--run", "1", "--warehouse", replayed.warehouse)
+    [whole, *_] = json_of(
+        capsys, "state", "watermarks", "departures", "--run", "1", "--warehouse", replayed.warehouse
+    )
     assert whole["clock"] == "2013-01-02T00:00:00Z"
 
 
@@ -174,8 +203,12 @@ def test_nothing_to_show_is_said(replayed: Stored, said: Callable[[], str]) -> N
     assert "no timer is pending" in said()
 
 
-@pytest.mark.parametrize("verb", [("runs",), ("state", "windows"), ("state", "timers"), ("state", "watermarks"), ("late", "list")])
-def test_a_pipeline_that_never_ran_is_told_with_the_next_step(flights: Path, said: Callable[[], str], verb: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "verb", [("runs",), ("state", "windows"), ("state", "timers"), ("state", "watermarks"), ("late", "list")]
+)
+def test_a_pipeline_that_never_ran_is_told_with_the_next_step(
+    flights: Path, said: Callable[[], str], verb: tuple[str, ...]
+) -> None:
     assert here(*verb, "departures", "--warehouse", flights) == 2
     text = said()
     assert "has never run" in text and "slackwater run departures --to" in text and "--warehouse" in text

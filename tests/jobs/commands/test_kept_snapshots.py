@@ -1,4 +1,6 @@
-"""A snapshot that something rests on stands in the log, whatever upkeep or somebody else does with its files at whatever moment."""
+"""A snapshot that something rests on stands in the log, whatever upkeep or somebody else does with its files
+at whatever moment.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,9 +8,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from jobs.tables.ledger import LedgerWriter
-from jobs.tables.upkeep import TableUpkeep
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.tables.ledger import LedgerWriter
+from slackwater.jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.tables.warehouse import Warehouse
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model, assert_corrections_make_published
 from tests.jobs.commands.conftest import Hourly
@@ -45,7 +47,9 @@ def test_what_is_restored_after_upkeep_dropped_it_stays(six_runs: Hourly, said: 
     assert_goes_on(six_runs)
 
 
-def test_what_a_branch_is_forked_from_after_upkeep_dropped_it_stays(six_runs: Hourly, said: Callable[[], str]) -> None:
+def test_what_a_branch_is_forked_from_after_upkeep_dropped_it_stays(
+    six_runs: Hourly, said: Callable[[], str]
+) -> None:
     maintain(six_runs, said)
     assert here("state", "fork", "hourly", "side", "--run", 3, *six_runs.where) == 0
     a_week_passes(six_runs.stored)
@@ -70,7 +74,9 @@ def test_what_is_restored_between_upkeeps_choice_and_its_drop_is_put_back(
     assert_goes_on(six_runs)
 
 
-def test_what_upkeep_drops_while_it_is_restored_is_put_back(six_runs: Hourly, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_upkeep_drops_while_it_is_restored_is_put_back(
+    six_runs: Hourly, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = LedgerWriter.commit
 
     def late(ledger: LedgerWriter, *arguments: Any, **named: Any) -> Any:
@@ -91,7 +97,9 @@ def test_a_staged_run_whose_state_upkeep_dropped_is_published_with_it(six_runs: 
     assert_goes_on(six_runs)
 
 
-def test_a_staged_run_whose_state_is_deleted_is_not_published_and_may_be_run_again(six_runs: Hourly, said: Callable[[], str]) -> None:
+def test_a_staged_run_whose_state_is_deleted_is_not_published_and_may_be_run_again(
+    six_runs: Hourly, said: Callable[[], str]
+) -> None:
     assert six_runs.run_here("--to", "2013-01-04T12:00", "--no-publish") == 0
     drop(six_runs, next(row["run_id"] for row in six_runs.attempts().values() if row["outcome"] == "staged"))
     a_week_passes(six_runs.stored)
@@ -103,14 +111,20 @@ def test_a_staged_run_whose_state_is_deleted_is_not_published_and_may_be_run_aga
 
 
 @pytest.mark.parametrize("engine", ["columnar", "operator"])
-def test_state_that_somebody_has_optimized_and_vacuumed_is_read_where_it_is(six_runs: Hourly, said: Callable[[], str], engine: str) -> None:
+def test_state_that_somebody_has_optimized_and_vacuumed_is_read_where_it_is(
+    six_runs: Hourly, said: Callable[[], str], engine: str
+) -> None:
     before = {table: len(six_runs.stored.rows(table)) for table in SNAPSHOT_TABLES}
     recorded = [path for row in six_runs.stored.ledger() for path in dict(row["files"])["window_state"]]
     for table, column in {"window_state": "key_group", "timers": "time", "source_progress": "clock"}.items():
         DeltaTable(six_runs.stored.uri(table)).optimize.z_order([column])
-        DeltaTable(six_runs.stored.uri(table)).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+        DeltaTable(six_runs.stored.uri(table)).vacuum(
+            retention_hours=0, dry_run=False, enforce_retention_duration=False
+        )
     assert {table: len(six_runs.stored.rows(table)) for table in SNAPSHOT_TABLES} == before
-    assert not any((six_runs.stored.warehouse / "hourly" / "window_state" / path).exists() for path in recorded)
+    assert not any(
+        (six_runs.stored.warehouse / "hourly" / "window_state" / path).exists() for path in recorded
+    )
     assert here("state", "windows", "hourly", "--run", 3, *six_runs.where) == 0
     assert here("verify", "hourly", 4, *six_runs.where) == 0
     assert here("state", "restore", "hourly", 3, *six_runs.where) == 0

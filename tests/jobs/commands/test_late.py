@@ -1,4 +1,6 @@
-"""`slackwater late`: the rows that came too late, what would have saved them, and how they are taken in after all."""
+"""`slackwater late`: the rows that came too late, what would have saved them, and how they are taken in after
+all.
+"""
 
 import json
 from collections.abc import Callable
@@ -32,7 +34,9 @@ def test_rows_of_one_key_or_one_run(replayed: Stored, said: Callable[[], str]) -
     assert late("--run", 99) == []
 
 
-def test_the_report_says_what_each_lateness_would_have_left_too_late(replayed: Stored, said: Callable[[], str]) -> None:
+def test_the_report_says_what_each_lateness_would_have_left_too_late(
+    replayed: Stored, said: Callable[[], str]
+) -> None:
     found = rows(said, "late", "report", "departures", "--warehouse", replayed.warehouse)
     total = len(replayed.rows("late_events"))
     assert found[0]["rows_saved"] == 0 and found[-1]["rows_saved"] == total and found[-1]["share"] == 1
@@ -45,25 +49,38 @@ def test_the_report_says_what_each_lateness_would_have_left_too_late(replayed: S
     assert "no row was too late" in said()
 
 
-def test_redriven_rows_are_taken_in_by_the_command_that_it_prints(hourly: Hourly, without_spark: None, said: Callable[[], str]) -> None:
+def test_redriven_rows_are_taken_in_by_the_command_that_it_prints(
+    hourly: Hourly, without_spark: None, said: Callable[[], str]
+) -> None:
     assert hourly.run_here("--to", "2013-01-04") == 0
     before = hourly.stored.live("late_events")
     mine = [row for row in before if row["origin"] == "JFK"]
     assert 0 < len(mine) < len(before)
     assert here("late", "redrive", "hourly", "--key", "JFK", *hourly.where) == 2
     assert "Missing option '--reason'" in said()
-    assert here("late", "redrive", "hourly", "--key", "JFK", "--reason", "gateway", "--dry-run", *hourly.where) == 0
-    assert f"{len(mine)} rows move, {len(mine)} would be new" in said() and hourly.stored.rows("overrides") == []
+    assert (
+        here("late", "redrive", "hourly", "--key", "JFK", "--reason", "gateway", "--dry-run", *hourly.where)
+        == 0
+    )
+    assert (
+        f"{len(mine)} rows move, {len(mine)} would be new" in said() and hourly.stored.rows("overrides") == []
+    )
     assert here("late", "redrive", "hourly", "--key", "JFK", "--reason", "gateway", *hourly.where) == 0
     [command] = [line for line in said().splitlines() if "Take them in with" in line]
-    assert {(row["reason"], row["arrival_time"] < row["true_arrival"]) for row in hourly.stored.rows("overrides")} == {("gateway", True)}
+    assert {
+        (row["reason"], row["arrival_time"] < row["true_arrival"]) for row in hourly.stored.rows("overrides")
+    } == {("gateway", True)}
     assert here(*command.split("`slackwater ")[1].split("`")[0].split(), *hourly.where) == 0
-    assert {row["row"] for row in hourly.stored.live("late_events")} == {row["row"] for row in before} - {row["row"] for row in mine}
+    assert {row["row"] for row in hourly.stored.live("late_events")} == {row["row"] for row in before} - {
+        row["row"] for row in mine
+    }
     assert_corrections_make_published(hourly.stored)
 
 
 @pytest.mark.parametrize("verb", ["report", "redrive"])
-def test_a_pipeline_that_never_ran_is_told_with_the_next_step(hourly: Hourly, said: Callable[[], str], verb: str) -> None:
+def test_a_pipeline_that_never_ran_is_told_with_the_next_step(
+    hourly: Hourly, said: Callable[[], str], verb: str
+) -> None:
     options = ("--reason", "none") if verb == "redrive" else ()
     assert here("late", verb, "hourly", *options, *hourly.where) == 2
     assert "has never run" in said()

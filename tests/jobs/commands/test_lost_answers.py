@@ -12,14 +12,30 @@ from tests.jobs.lost_answers import WAYS, lost_answers
 
 pytestmark = pytest.mark.usefixtures("without_spark")
 
-TABLES = ("runs", "attempts", "validations", "panes", "window_state", "timers", "source_progress", "corrections", "published")
+TABLES = (
+    "runs",
+    "attempts",
+    "validations",
+    "panes",
+    "window_state",
+    "timers",
+    "source_progress",
+    "corrections",
+    "published",
+)
 
-# Verb -> what is done before it, what it is, the kinds of the rows that it adds to the ledger, and what it says.
+# Verb -> what is done before it, what it is, the kinds of the rows that it adds to the ledger, and what it
+# says.
 RUN = ("run", "--to", "2013-01-04")
 FORK = ("state fork", "fix", "--run", "1")
 CASES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...], list[str], str]] = {
     "run": ([], ("run", "--to", "2013-01-03"), ["run", "run"], "rows     529"),
-    "publish": ([("run", "--to", "2013-01-03", "--no-publish")], ("publish",), ["run", "run"], "published run 2"),
+    "publish": (
+        [("run", "--to", "2013-01-03", "--no-publish")],
+        ("publish",),
+        ["run", "run"],
+        "published run 2",
+    ),
     "backfill": (
         [RUN],
         ("backfill", "--from", "2013-01-02", "--to", "2013-01-03", "--slice", "12h"),
@@ -71,6 +87,9 @@ def test_what_is_appended_behind_whatever_came_before_is_not_appended_twice(hour
     with lost_answers(way, *TABLES):
         assert hourly.run_here("--to", "2013-01-03") == 0
     assert_as_model(hourly.stored, "2013-01-03")
-    for table, identity in (("attempts", ("run_id", "outcome")), ("validations", ("run_id", "expectation", "column_name"))):
+    for table, identity in (
+        ("attempts", ("run_id", "outcome")),
+        ("validations", ("run_id", "expectation", "column_name")),
+    ):
         rows = Counter(tuple(row[name] for name in identity) for row in hourly.stored.rows(table))
         assert rows and set(rows.values()) == {1}, table

@@ -1,4 +1,6 @@
-"""`slackwater maintain`: what nothing needs is dropped, all else goes on as before, and what is gone is said where somebody asks for it."""
+"""`slackwater maintain`: what nothing needs is dropped, all else goes on as before, and what is gone is said
+where somebody asks for it.
+"""
 
 import json
 from collections.abc import Callable
@@ -9,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.tables.warehouse import Warehouse
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model, assert_corrections_make_published, facts_of_tables
 from tests.integration.stored import Stored
@@ -31,7 +33,9 @@ def six_runs(hourly: Hourly, kept_tables: Path) -> Hourly:
 
 def maintain(hourly: Hourly, said: Callable[[], str], *options: str) -> dict[str, dict[str, Any]]:
     said()
-    assert here("maintain", "hourly", *options, "--output", "json", "--log-format", "json", *hourly.where) == 0
+    assert (
+        here("maintain", "hourly", *options, "--output", "json", "--log-format", "json", *hourly.where) == 0
+    )
     text = said()
     return {row["table"]: row for row in json.loads(text[: text.rindex("]") + 1])}
 
@@ -43,11 +47,16 @@ def kept(stored: Stored, table: str) -> set[int]:
 
 
 def versions(stored: Stored) -> dict[str, int]:
-    return {folder.name: DeltaTable(str(folder)).version() for folder in (stored.warehouse / stored.pipeline).iterdir()}
+    return {
+        folder.name: DeltaTable(str(folder)).version()
+        for folder in (stored.warehouse / stored.pipeline).iterdir()
+    }
 
 
 def a_week_passes(stored: Stored) -> None:
-    """Files of snapshot tables that no version names any more go, as the vacuum of a later day would delete them."""
+    """Files of snapshot tables that no version names any more go, as the vacuum of a later day would delete
+    them.
+    """
     for table in SNAPSHOT_TABLES:
         live = {Path(path) for path in DeltaTable(stored.uri(table)).file_uris()}
         for file in Path(stored.uri(table)).rglob("*.parquet"):
@@ -55,7 +64,9 @@ def a_week_passes(stored: Stored) -> None:
                 file.unlink()
 
 
-def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_more(six_runs: Hourly, said: Callable[[], str]) -> None:
+def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_more(
+    six_runs: Hourly, said: Callable[[], str]
+) -> None:
     stored = six_runs.stored
     before, unchanged = facts_of_tables(stored), versions(stored)
     planned = maintain(six_runs, said, "--dry-run")
@@ -63,7 +74,9 @@ def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_mor
     done = maintain(six_runs, said)
     counted = ("snapshots", "rows", "bytes", "kept", "compacted")
     planned["attempts"]["compacted"] += 1  # the claim of the upkeep itself
-    assert [[row[name] for name in counted] for row in planned.values()] == [[row[name] for name in counted] for row in done.values()]
+    assert [[row[name] for name in counted] for row in planned.values()] == [
+        [row[name] for name in counted] for row in done.values()
+    ]
     opened = {row["seq"]: row["windows_open"] for row in stored.ledger()}
     assert done["window_state"]["rows"] == opened[1] + opened[3] > 0
     for table in SNAPSHOT_TABLES:
@@ -72,7 +85,9 @@ def test_state_tables_hold_the_open_windows_of_the_retained_snapshots_and_no_mor
     assert len(stored.rows("window_state")) == sum(opened[seq] for seq in (2, 4, 5, 6))
     assert facts_of_tables(stored) == before
     again = maintain(six_runs, said)
-    assert {(row["snapshots"], row["compacted"]) for name, row in again.items() if name != "attempts"} == {(0, 0)}
+    assert {(row["snapshots"], row["compacted"]) for name, row in again.items() if name != "attempts"} == {
+        (0, 0)
+    }
 
 
 def test_runs_go_on_after_it_as_if_nothing_had_been(six_runs: Hourly, said: Callable[[], str]) -> None:
@@ -85,13 +100,17 @@ def test_runs_go_on_after_it_as_if_nothing_had_been(six_runs: Hourly, said: Call
     assert_corrections_make_published(six_runs.stored)
 
 
-def test_files_of_what_runs_have_emitted_do_not_grow_with_the_number_of_runs(six_runs: Hourly, said: Callable[[], str]) -> None:
+def test_files_of_what_runs_have_emitted_do_not_grow_with_the_number_of_runs(
+    six_runs: Hourly, said: Callable[[], str]
+) -> None:
     stored, tables = six_runs.stored, ("panes", "late_events", "quarantine")
     before = facts_of_tables(stored)
     counts = {table: len(DeltaTable(stored.uri(table)).file_uris()) for table in tables}
     assert counts["panes"] == 5 and counts["late_events"] > 1
     done = maintain(six_runs, said)
-    assert {table: done[table]["compacted"] + 1 for table in tables} == {table: max(1, count) for table, count in counts.items()}
+    assert {table: done[table]["compacted"] + 1 for table in tables} == {
+        table: max(1, count) for table, count in counts.items()
+    }
     assert all(len(DeltaTable(stored.uri(table)).file_uris()) <= 1 for table in tables)
     assert facts_of_tables(stored) == before
     [path] = DeltaTable(stored.uri("panes")).file_uris()
@@ -107,12 +126,17 @@ def test_files_of_what_runs_have_emitted_do_not_grow_with_the_number_of_runs(six
 
 def test_what_is_gone_is_said_with_what_is_kept(six_runs: Hourly, said: Callable[[], str]) -> None:
     maintain(six_runs, said)
-    assert here("verify", "hourly", 2, *six_runs.where) == 0, "dropped files are readable until they are vacuumed"
+    assert here("verify", "hourly", 2, *six_runs.where) == 0, (
+        "dropped files are readable until they are vacuumed"
+    )
     a_week_passes(six_runs.stored)
     said()
     assert here("verify", "hourly", 3, *six_runs.where) == 0
     assert here("verify", "hourly", 4, *six_runs.where) == 2
-    assert "the snapshot of run 3 is gone" in (text := said()) and "that of run 2, which ends at 2013-01-02T00:00:00Z" in text
+    assert (
+        "the snapshot of run 3 is gone" in (text := said())
+        and "that of run 2, which ends at 2013-01-02T00:00:00Z" in text
+    )
     assert here("state", "windows", "hourly", "--run", 1, *six_runs.where) == 2
     assert "is gone. `slackwater maintain` drops snapshots" in said()
     assert here("state", "windows", "hourly", *six_runs.where) == 0
@@ -120,11 +144,28 @@ def test_what_is_gone_is_said_with_what_is_kept(six_runs: Hourly, said: Callable
     assert "begins behind run 2, the nearest whose snapshot is kept before 3" in said()
 
 
-def test_a_restatement_starts_from_the_nearest_snapshot_that_is_kept(six_runs: Hourly, said: Callable[[], str]) -> None:
+def test_a_restatement_starts_from_the_nearest_snapshot_that_is_kept(
+    six_runs: Hourly, said: Callable[[], str]
+) -> None:
     maintain(six_runs, said)
     a_week_passes(six_runs.stored)
-    assert here("backfill", "hourly", "--from", "2013-01-02T12:00", "--to", "2013-01-03", "--no-publish", *six_runs.where) == 0
-    assert "from 2013-01-02T12:00:00Z moved to 2013-01-02T00:00:00Z, the last boundary with a snapshot; that of run 3" in said()
+    assert (
+        here(
+            "backfill",
+            "hourly",
+            "--from",
+            "2013-01-02T12:00",
+            "--to",
+            "2013-01-03",
+            "--no-publish",
+            *six_runs.where,
+        )
+        == 0
+    )
+    assert (
+        "from 2013-01-02T12:00:00Z moved to 2013-01-02T00:00:00Z, the last boundary with a snapshot; that of "
+        "run 3" in said()
+    )
 
 
 def test_what_a_branch_or_a_staged_run_continues_stays(six_runs: Hourly, said: Callable[[], str]) -> None:
@@ -134,7 +175,14 @@ def test_what_a_branch_or_a_staged_run_continues_stays(six_runs: Hourly, said: C
     assert len(staged) == 1
     maintain(six_runs, said)
     seqs = {row["run_id"]: row["seq"] for row in six_runs.stored.ledger()}
-    assert {seqs.get(row["run_id"], "staged") for row in six_runs.stored.rows("source_progress")} == {1, 2, 4, 5, 6, "staged"}
+    assert {seqs.get(row["run_id"], "staged") for row in six_runs.stored.rows("source_progress")} == {
+        1,
+        2,
+        4,
+        5,
+        6,
+        "staged",
+    }
     assert six_runs.publish() == 0
     assert_as_model(six_runs.stored, "2013-01-04T12:00")
     assert here("branches", "drop", "hourly", "side", *six_runs.where) == 0
@@ -142,9 +190,11 @@ def test_what_a_branch_or_a_staged_run_continues_stays(six_runs: Hourly, said: C
     assert 1 not in kept(six_runs.stored, "source_progress")
 
 
-def test_a_roll_forward_that_is_open_is_finished_first(six_runs: Hourly, said: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roll_forward_that_is_open_is_finished_first(
+    six_runs: Hourly, said: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.protocol.roll_forward.RollForward.finish", lambda self: [])
+        patched.setattr("slackwater.jobs.protocol.roll_forward.RollForward.finish", lambda self: [])
         assert six_runs.run_here("--to", "2013-01-04T12:00") == 0
     assert six_runs.stored.rolled_forward() == 6
     maintain(six_runs, said)
@@ -153,15 +203,24 @@ def test_a_roll_forward_that_is_open_is_finished_first(six_runs: Hourly, said: C
 
 # The tests of rebuilding show it of each table.
 @pytest.mark.parametrize("table", ["runs", pytest.param("corrections", marks=pytest.mark.slow), "published"])
-def test_a_doubled_table_is_refused_by_name_until_it_is_rebuilt(six_runs: Hourly, said: Callable[[], str], table: str) -> None:
+def test_a_doubled_table_is_refused_by_name_until_it_is_rebuilt(
+    six_runs: Hourly, said: Callable[[], str], table: str
+) -> None:
     before = facts_of_tables(six_runs.stored)
     assert double(Warehouse.at(str(six_runs.stored.warehouse)).stored("hourly")[table]) > 0
     assert here("doctor", "--output", "json", *six_runs.where) == 1
     assert f"rows too many: {table} " in said()
-    for verb in (("maintain", "hourly"), ("run", "hourly", "--to", "2013-01-05"), ("publish", "hourly"), ("state", "restore", "hourly", 3)):
+    for verb in (
+        ("maintain", "hourly"),
+        ("run", "hourly", "--to", "2013-01-05"),
+        ("publish", "hourly"),
+        ("state", "restore", "hourly", 3),
+    ):
         said()
         assert here(*verb, *six_runs.where) == 1
-        assert f"rows too many: {table} " in (text := said()) and "`slackwater publish hourly --rebuild`" in text
+        assert (
+            f"rows too many: {table} " in (text := said()) and "`slackwater publish hourly --rebuild`" in text
+        )
     assert here("publish", "hourly", "--rebuild", *six_runs.where) == 0
     assert f"rows of {table} stood there more than once" in said()
     assert facts_of_tables(six_runs.stored) == before

@@ -1,4 +1,6 @@
-"""`state fork`, `state restore`, `state close`, `state diff`, `branches`: a lineage is moved, loses nothing, and says what it is."""
+"""`state fork`, `state restore`, `state close`, `state diff`, `branches`: a lineage is moved, loses nothing,
+and says what it is.
+"""
 
 import json
 import signal
@@ -8,10 +10,17 @@ from typing import Any
 
 import pytest
 
-from jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.roll_forward import RollForward
 from tests.integration.command import driver, here
 from tests.integration.driver import Plan
-from tests.integration.facts import RESULTS, assert_as_model, assert_corrections_make_published, facts_of_tables, outcome, published
+from tests.integration.facts import (
+    RESULTS,
+    assert_as_model,
+    assert_corrections_make_published,
+    facts_of_tables,
+    outcome,
+    published,
+)
 from tests.jobs.commands.conftest import Hourly
 from tests.model.flights import HOUR_MS, ms
 
@@ -33,19 +42,30 @@ def rows(hourly: Hourly, said: Callable[[], str], *words: object) -> list[dict[s
 def ledger(hourly: Hourly) -> list[tuple[int, str, str, int | None, list[tuple[int, int]]]]:
     """(seq, kind, branch, parent, live) of each row."""
     return [
-        (row["seq"], row["kind"], row["branch"], row["parent_seq"], [(span["first_seq"], span["last_seq"]) for span in row["live"]])
+        (
+            row["seq"],
+            row["kind"],
+            row["branch"],
+            row["parent_seq"],
+            [(span["first_seq"], span["last_seq"]) for span in row["live"]],
+        )
         for row in hourly.stored.ledger()
     ]
 
 
 class TestRestore:
-    def test_what_came_after_is_undone_and_runs_go_on_from_there(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_what_came_after_is_undone_and_runs_go_on_from_there(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         assert hourly.run_here("--to", "2013-01-04") == 0
         assert verb(hourly, "state restore", 2) == 0
         assert "main is what it was after 2, by row 4; it ends at 2013-01-03 00:00" in said()
         assert_as_model(hourly.stored, "2013-01-03")
         assert hourly.run_here("--to", "2013-01-04") == 0
-        assert ledger(hourly)[3:] == [(4, "restore", "main", 3, [(1, 2)]), (5, "run", "main", 4, [(1, 2), (5, 5)])]
+        assert ledger(hourly)[3:] == [
+            (4, "restore", "main", 3, [(1, 2)]),
+            (5, "run", "main", 4, [(1, 2), (5, 5)]),
+        ]
         assert_as_model(hourly.stored, "2013-01-04")
         assert_corrections_make_published(hourly.stored)
         causes = Counter((row["seq"], row["cause"]) for row in hourly.stored.rows("corrections"))
@@ -64,21 +84,29 @@ class TestRestore:
         assert "nothing to do" in said()
         assert [row[0] for row in ledger(hourly)] == [1, 2]
 
-    def test_a_run_that_a_branch_made_is_no_row_of_main(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_a_run_that_a_branch_made_is_no_row_of_main(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         assert hourly.run_here("--to", "2013-01-03") == 0
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
         assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
         assert verb(hourly, "state restore", 4) == 2
-        assert "row 4 is of the branch fix and was never live in main; `slackwater publish hourly fix`" in said()
+        assert (
+            "row 4 is of the branch fix and was never live in main; `slackwater publish hourly fix`" in said()
+        )
 
-    def test_a_row_that_is_not_there_and_an_empty_lineage_are_refused(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_a_row_that_is_not_there_and_an_empty_lineage_are_refused(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         assert verb(hourly, "state restore", 1) == 2
         assert "has never run" in said()
         assert hourly.run_here("--to", "2013-01-02") == 0
         assert verb(hourly, "state restore", 7) == 2
         assert "the ledger has no row 7" in said()
 
-    def test_a_roll_forward_that_is_open_is_finished_first(self, hourly: Hourly, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_roll_forward_that_is_open_is_finished_first(
+        self, hourly: Hourly, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         assert hourly.run_here("--to", "2013-01-03") == 0
         with monkeypatch.context() as patched:
             patched.setattr(RollForward, "finish", lambda self: [])
@@ -91,7 +119,9 @@ class TestRestore:
 
 
 class TestBranches:
-    def test_a_branch_runs_beside_main_which_stays_as_it_is(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_a_branch_runs_beside_main_which_stays_as_it_is(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         assert hourly.run_here("--to", "2013-01-04") == 0
         before = facts_of_tables(hourly.stored), published(hourly.stored)
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
@@ -104,8 +134,17 @@ class TestBranches:
             (6, "run", "fix", 5, [(1, 1), (5, 6)]),
         ]
         [listed] = rows(hourly, said, "branches list")
-        assert (listed["branch"], listed["forked_from"], listed["runs"], listed["head"], listed["live_in_main"]) == ("fix", 1, 2, 6, False)
-        assert (listed["slice_start"], listed["slice_end"]) == ("2013-01-02T00:00:00Z", "2013-01-04T00:00:00Z")
+        assert (
+            listed["branch"],
+            listed["forked_from"],
+            listed["runs"],
+            listed["head"],
+            listed["live_in_main"],
+        ) == ("fix", 1, 2, 6, False)
+        assert (listed["slice_start"], listed["slice_end"]) == (
+            "2013-01-02T00:00:00Z",
+            "2013-01-04T00:00:00Z",
+        )
         assert rows(hourly, said, "state diff", "main", "fix") == []
         assert verb(hourly, "branches drop", "fix") == 0
         assert rows(hourly, said, "branches list") == []
@@ -117,7 +156,11 @@ class TestBranches:
         assert verb(hourly, "state restore", 2) == 0
         said()
         assert verb(hourly, "runs") == 0
-        shown = [line.split()[:4] for line in said().splitlines() if line.split()[:1] and line.split()[0].isdecimal()]
+        shown = [
+            line.split()[:4]
+            for line in said().splitlines()
+            if line.split()[:1] and line.split()[0].isdecimal()
+        ]
         assert shown == [
             ["1", "run", "main", "main"],
             ["2", "run", "main", "main"],
@@ -147,7 +190,9 @@ class TestBranches:
 
 
 class TestPublishingABranch:
-    def test_a_branch_that_has_converged_takes_main_s_later_runs_with_it(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_a_branch_that_has_converged_takes_main_s_later_runs_with_it(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         """Main has moved since the fork, and nothing of it is lost."""
         assert hourly.run_here("--to", "2013-01-03") == 0
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
@@ -161,7 +206,9 @@ class TestPublishingABranch:
         assert len(hourly.stored.rows("corrections")) == corrections, "equal rows are no changes"
         assert rows(hourly, said, "branches list") == []
 
-    def test_a_branch_that_has_not_is_refused_until_it_has_caught_up(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_a_branch_that_has_not_is_refused_until_it_has_caught_up(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         """Another lateness makes another state, and other firings."""
         assert hourly.run_here("--to", "2013-01-04") == 0
         assert verb(hourly, "state fork", "longer", "--run", 1) == 0
@@ -169,7 +216,10 @@ class TestPublishingABranch:
         assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
         before = ledger(hourly), published(hourly.stored)
         assert hourly.publish("longer") == 2
-        assert "can't stay: the open windows differ. Go on first with `slackwater run hourly --branch longer --to 2013-01-04" in said()
+        assert (
+            "can't stay: the open windows differ. Go on first with `slackwater run hourly --branch longer "
+            "--to 2013-01-04" in said()
+        )
         assert (ledger(hourly), published(hourly.stored)) == before
         assert hourly.run_here("--to", "2013-01-04", "--branch", "longer") == 0
         panes = {row["run_id"]: row["seq"] for row in hourly.stored.ledger()}
@@ -187,7 +237,9 @@ class TestPublishingABranch:
         assert there == newest
         assert_corrections_make_published(hourly.stored)
 
-    def test_a_branch_of_another_past_and_one_that_has_run_nothing_are_refused(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_a_branch_of_another_past_and_one_that_has_run_nothing_are_refused(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         assert hourly.run_here("--to", "2013-01-03") == 0
         assert verb(hourly, "state fork", "fix") == 0
         assert hourly.publish("fix") == 2
@@ -218,7 +270,9 @@ class TestPublishingABranch:
 
 
 class TestDiff:
-    def test_states_of_two_days_differ_in_their_windows_timers_and_watermark(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_states_of_two_days_differ_in_their_windows_timers_and_watermark(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         assert hourly.run_here("--to", "2013-01-03") == 0
         found = rows(hourly, said, "state diff", 1, 2)
         opened = [outcome(day).open_windows for day in ("2013-01-02", "2013-01-03")]
@@ -229,18 +283,28 @@ class TestDiff:
         [whole] = [row for row in found if row["what"] == "progress" and row["name"] is None]
         assert whole["there"] == "both" and whole["left"].keys() == {"watermark", "clock"}
 
-    def test_what_a_branch_has_otherwise_is_told_by_column(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_what_a_branch_has_otherwise_is_told_by_column(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         """The branch has another lateness, so its windows live longer."""
         assert hourly.run_here("--to", "2013-01-03") == 0
         assert verb(hourly, "state fork", "longer", "--run", 1) == 0
         hourly.declare(settings='"allowed_lateness": departures.allowed_lateness * 2')
         assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
-        changed = [row for row in rows(hourly, said, "state diff", 2, "longer") if row["what"] == "window" and row["there"] == "both"]
+        changed = [
+            row
+            for row in rows(hourly, said, "state diff", 2, "longer")
+            if row["what"] == "window" and row["there"] == "both"
+        ]
         assert {(window.key, window.window.start) for window in outcome("2013-01-03").open_windows} == {
             (row["origin"], ms(row["window_start"][:19])) for row in changed
         }
         for row in changed:
-            assert ms(row["right"]["cleanup_time"][:23].rstrip("Z")) - ms(row["left"]["cleanup_time"][:23].rstrip("Z")) == 4 * HOUR_MS
+            assert (
+                ms(row["right"]["cleanup_time"][:23].rstrip("Z"))
+                - ms(row["left"]["cleanup_time"][:23].rstrip("Z"))
+                == 4 * HOUR_MS
+            )
         said()
         assert verb(hourly, "state diff", 2, "longer") == 0
         told = said()
@@ -248,7 +312,9 @@ class TestDiff:
 
 
 class TestClose:
-    def test_every_open_window_fires_and_nothing_runs_behind_it(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_every_open_window_fires_and_nothing_runs_behind_it(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         assert hourly.run_here("--to", "2013-01-03") == 0
         model = outcome("2013-01-03")
         before = published(hourly.stored)
@@ -267,7 +333,11 @@ class TestClose:
             closed["slice_end"],
             hourly.stored.ledger()[1]["slice_end"],
         )
-        assert (closed["rows_read"], closed["windows_cleaned"], closed["windows_open"]) == (0, len(model.open_windows), 0)
+        assert (closed["rows_read"], closed["windows_cleaned"], closed["windows_open"]) == (
+            0,
+            len(model.open_windows),
+            0,
+        )
         assert hourly.stored.parked("window_state") == hourly.stored.parked("timers") == []
         assert hourly.run_here("--to", "2013-01-04") == 2
         assert "was closed by row 3. Reopen it with `slackwater state restore hourly 2`" in said()
@@ -285,7 +355,9 @@ class TestClose:
         assert_as_model(hourly.stored, "2013-01-04")
         assert_corrections_make_published(hourly.stored)
 
-    def test_a_close_that_validation_rejects_moves_nothing(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_a_close_that_validation_rejects_moves_nothing(
+        self, hourly: Hourly, said: Callable[[], str]
+    ) -> None:
         assert hourly.run_here("--to", "2013-01-02") == 0
         hourly.declare(expect='expect.between("flights", max=0)')
         assert verb(hourly, "state close") == 4
@@ -298,9 +370,9 @@ class TestClose:
 
 
 EACH = """
-from jobs.examples.departures import departures
-from jobs.pipelines import Pipeline
-from windowing import KeyedProcessFunction
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing import KeyedProcessFunction
 
 
 class Each(KeyedProcessFunction):
@@ -324,7 +396,9 @@ hourly = Pipeline(
 
 class TestAProcessFunction:
     @pytest.mark.slow
-    def test_its_rows_are_those_of_the_live_runs_through_restatements_and_restores(self, hourly: Hourly) -> None:
+    def test_its_rows_are_those_of_the_live_runs_through_restatements_and_restores(
+        self, hourly: Hourly
+    ) -> None:
         hourly.file.write_text(EACH)
         assert hourly.run_here("--to", "2013-01-03") == 0
         both = self.rows(hourly, "published")
@@ -332,7 +406,9 @@ class TestAProcessFunction:
         assert verb(hourly, "state fork", "same", "--run", 1) == 0
         assert hourly.run_here("--to", "2013-01-03", "--branch", "same") == 0
         assert hourly.publish("same") == 0
-        assert {row["seq"] for row in hourly.stored.rows("corrections")} == {1, 2}, "equal rows stay as they are"
+        assert {row["seq"] for row in hourly.stored.rows("corrections")} == {1, 2}, (
+            "equal rows stay as they are"
+        )
         assert verb(hourly, "state restore", 1) == 0
         first = self.rows(hourly, "published")
         assert first == self.rows(hourly, "panes") and 0 < sum(first.values()) < sum(both.values())

@@ -1,4 +1,6 @@
-"""Input that looks as if a whole column were read wrongly is warned of: the run has the verdict `warned`, and says what it looks like."""
+"""Input that looks as if a whole column were read wrongly is warned of: the run has the verdict `warned`, and
+says what it looks like.
+"""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +19,9 @@ def own(tmp_path: Path) -> Own:
 
 
 def warnings(own: Own, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
-    """Title and observation of each warning of the first run, whose verdict says whether there are any, as its line does."""
+    """Title and observation of each warning of the first run, whose verdict says whether there are any, as
+    its line does.
+    """
     capsys.readouterr()
     assert own("run", "own", "--to", "2013-01-02") == 0
     printed = capsys.readouterr().out
@@ -28,19 +32,30 @@ def warnings(own: Own, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, st
     return found
 
 
-@pytest.mark.parametrize(("unit", "factor"), [(timedelta(milliseconds=1), 1_000), (timedelta(microseconds=1), 1_000_000)])
-def test_event_times_in_seconds_are_warned_of(own: Own, capsys: pytest.CaptureFixture[str], unit: timedelta, factor: int) -> None:
-    own.append([{**row, "e": EPOCH + (row["e"] - EPOCH) // timedelta(seconds=1) * unit} for row in every_hour(0, 24)])
+@pytest.mark.parametrize(
+    ("unit", "factor"), [(timedelta(milliseconds=1), 1_000), (timedelta(microseconds=1), 1_000_000)]
+)
+def test_event_times_in_seconds_are_warned_of(
+    own: Own, capsys: pytest.CaptureFixture[str], unit: timedelta, factor: int
+) -> None:
+    own.append(
+        [{**row, "e": EPOCH + (row["e"] - EPOCH) // timedelta(seconds=1) * unit} for row in every_hour(0, 24)]
+    )
     [(title, observed)] = warnings(own, capsys)
     assert title == "event times are in their column's unit"
-    assert "the newest event time is 1970-01-" in observed and f"{factor:,} times that is 2013-01-01T" in observed
+    assert (
+        "the newest event time is 1970-01-" in observed
+        and f"{factor:,} times that is 2013-01-01T" in observed
+    )
 
 
 @pytest.mark.parametrize(
     "rows",
     [
         every_hour(0, 24),
-        [{**row, "e": row["e"] - timedelta(days=365 * 43)} for row in every_hour(0, 24)],  # events of 1970 that are loaded in 2013
+        [
+            {**row, "e": row["e"] - timedelta(days=365 * 43)} for row in every_hour(0, 24)
+        ],  # events of 1970 that are loaded in 2013
         [{**row, "e": row["e"] - timedelta(days=365 * 60)} for row in every_hour(0, 24)],
         [*every_hour(0, 1), *({**row, "e": EPOCH} for row in every_hour(1, 24))],
         [{**every_hour(0, 1)[0], "k": None}, *every_hour(1, 2)],
@@ -53,11 +68,22 @@ def test_other_input_is_not(own: Own, capsys: pytest.CaptureFixture[str], rows: 
     assert warnings(own, capsys) == []
 
 
-def test_a_run_whose_rows_are_all_quarantined_is_warned_of_with_the_reasons(own: Own, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_whose_rows_are_all_quarantined_is_warned_of_with_the_reasons(
+    own: Own, capsys: pytest.CaptureFixture[str]
+) -> None:
     ahead = [{**row, "e": row["e"] + timedelta(days=30)} for row in every_hour(0, 1000)]
-    own.append([*({**row, "a": moment(0.02 * number)} for number, row in enumerate(ahead)), {**every_hour(1, 2)[0], "k": None}])
+    own.append(
+        [
+            *({**row, "a": moment(0.02 * number)} for number, row in enumerate(ahead)),
+            {**every_hour(1, 2)[0], "k": None},
+        ]
+    )
     [(title, observed)] = warnings(own, capsys)
     assert title == "some rows are usable"
     codes = {row["reason_code"] for row in own.stored("quarantine")}
-    assert len(codes) == 2 and observed.startswith("all 1,001 rows were quarantined: ") and all(code in observed for code in codes)
+    assert (
+        len(codes) == 2
+        and observed.startswith("all 1,001 rows were quarantined: ")
+        and all(code in observed for code in codes)
+    )
     assert " 1,000" in observed and " 1;" in observed.replace(",", ";")

@@ -1,4 +1,6 @@
-"""A user's trigger, evictor and process function through the whole of a run: expectations, publishing, side outputs, snapshots."""
+"""A user's trigger, evictor and process function through the whole of a run: expectations, publishing, side
+outputs, snapshots.
+"""
 
 import json
 from collections import Counter
@@ -22,7 +24,9 @@ def run(warehouse: Path, *options: str) -> Stored:
     return Stored(warehouse, "latest")
 
 
-def test_results_are_those_of_the_functions_over_the_models_windows(warehouse: Path, without_spark: None) -> None:
+def test_results_are_those_of_the_functions_over_the_models_windows(
+    warehouse: Path, without_spark: None
+) -> None:
     stored = run(warehouse, "--from", "2013-01-01", "--to", "2013-01-01T17:42")
     run(warehouse, "--from", "2013-01-01T17:42", "--to", "2013-01-02")
     stored = run(warehouse, "--from", "2013-01-02", "--to", "2013-01-03")
@@ -37,9 +41,15 @@ def test_side_outputs_are_staged_with_the_run(warehouse: Path, without_spark: No
     rows = stored.live("side_records")
     assert rows
     for origin in ("EWR", "JFK", "LGA"):
-        records = [row["dep_delay"] for row in sorted(rows, key=lambda row: row["dep_delay"]) if row["origin"] == origin]
+        records = [
+            row["dep_delay"]
+            for row in sorted(rows, key=lambda row: row["dep_delay"])
+            if row["origin"] == origin
+        ]
         assert len(set(records)) == len(records), "each record is worse than the one before"
-    panes = {(row["origin"], row["window_start"], row["firing"]): row["worst"] for row in stored.live("panes")}
+    panes = {
+        (row["origin"], row["window_start"], row["firing"]): row["worst"] for row in stored.live("panes")
+    }
     assert all(panes[row["origin"], row["window_start"], row["firing"]] == row["dep_delay"] for row in rows)
 
 
@@ -65,7 +75,11 @@ def test_the_snapshot_is_readable(warehouse: Path, without_spark: None) -> None:
         ("worst int, ", "", "output: a row has 4 values, ("),
         ("origin string, flights", "flights", "output: a row has 4 values, ("),
         ("yield (key,", "yield ('LGA',", "output: column 'origin' is a key and was emitted as 'LGA', not "),
-        ('side_outputs={"records"', 'side_outputs={"others"', "a function wrote to the side output 'records' (key '"),
+        (
+            'side_outputs={"records"',
+            'side_outputs={"others"',
+            "a function wrote to the side output 'records' (key '",
+        ),
         (
             '"dep_delay": worst.dep_delay, "flight"',
             '"flight"',
@@ -80,7 +94,13 @@ def test_the_snapshot_is_readable(warehouse: Path, without_spark: None) -> None:
     ],
 )
 def test_what_cannot_be_stored_fails_the_run_and_says_why(
-    warehouse: Path, without_spark: None, tmp_path: Path, said: Callable[[], str], declared: str, changed: str, told: str
+    warehouse: Path,
+    without_spark: None,
+    tmp_path: Path,
+    said: Callable[[], str],
+    declared: str,
+    changed: str,
+    told: str,
 ) -> None:
     file = tmp_path / "changed.py"
     text = FILE.read_text()
@@ -95,9 +115,8 @@ INGESTION = """
 from datetime import timedelta
 from dataclasses import replace
 
-from jobs.examples.departures import departures
-from jobs.pipelines import DeltaSource, count
-from windowing import TumblingProcessingTimeWindows, WatermarkStrategy
+from slackwater.jobs.examples.departures import departures
+from slackwater import DeltaSource, TumblingProcessingTimeWindows, WatermarkStrategy, agg
 
 source = DeltaSource("sources/departures", event_time="arrival_time", arrival_time="arrival_time", order_by="row")
 ingested = replace(
@@ -106,7 +125,7 @@ ingested = replace(
     source=source,
     watermarks=WatermarkStrategy.monotonous().with_interval(timedelta(minutes=5)),
     allowed_lateness=timedelta(0),
-    select={"flights": count()},
+    select={"flights": agg.count()},
     expect=[],
 )
 processed = replace(ingested, name="processed", window=TumblingProcessingTimeWindows.of(timedelta(hours=1)))
@@ -122,9 +141,15 @@ def test_windows_of_ingestion_and_of_processing_time_are_hours_of_arrival(
     for to in ("2013-01-01T17:42", "2013-01-03"):
         assert here("run", name, "--to", to, "--warehouse", warehouse, "--pipelines", file) == 0
     hour, end = 3_600_000, ms("2013-01-03")
-    arrived = Counter((event.key, event.arrival // hour * hour) for event in model_flights("2013-01-01", "2013-01-03"))
-    published = {(row["origin"], row["window_start"]): row["flights"] for row in Stored(warehouse, name).rows("published")}
-    # The last window is open still: by ingestion its watermark, by the clock nothing but its last instant is not yet over.
+    arrived = Counter(
+        (event.key, event.arrival // hour * hour) for event in model_flights("2013-01-01", "2013-01-03")
+    )
+    published = {
+        (row["origin"], row["window_start"]): row["flights"]
+        for row in Stored(warehouse, name).rows("published")
+    }
+    # The last window is open still: by ingestion its watermark, by the clock nothing but its last instant is
+    # not yet over.
     over = {window: number for window, number in arrived.items() if window[1] + hour < end}
     assert {window: number for window, number in published.items() if window in over} == over
     assert published.items() <= arrived.items()

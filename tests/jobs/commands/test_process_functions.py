@@ -1,4 +1,6 @@
-"""A KeyedProcessFunction through the whole protocol: staged, validated, published, parked, and inspected as any other pipeline."""
+"""A KeyedProcessFunction through the whole protocol: staged, validated, published, parked, and inspected as
+any other pipeline.
+"""
 
 import json
 from collections import Counter
@@ -15,9 +17,9 @@ FILE = """
 from dataclasses import replace
 from datetime import timedelta
 
-from jobs.examples.departures import departures
-from jobs.pipelines import Pipeline, expect
-from windowing import KeyedProcessFunction, ReducingStateDescriptor, ValueStateDescriptor
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines import Pipeline, expect
+from slackwater.windowing import KeyedProcessFunction, ReducingStateDescriptor, ValueStateDescriptor
 
 
 def add(a, b):
@@ -100,8 +102,12 @@ def test_its_rows_are_published_and_its_state_and_timers_are_parked(
     assert {(row["carrier"], row["time"]) for row in timers} == {
         (row["carrier"], row["hour__value"]) for row in parked(stored) if row["state_name"] == "hour"
     }
-    assert {(row["domain"], row["purpose"], row["window_start"]) for row in timers} == {("event", "user", None)}
-    assert all(row["timestamp"] % HOUR_MS == 0 and row["window_start"] is None for row in stored.rows("published"))
+    assert {(row["domain"], row["purpose"], row["window_start"]) for row in timers} == {
+        ("event", "user", None)
+    }
+    assert all(
+        row["timestamp"] % HOUR_MS == 0 and row["window_start"] is None for row in stored.rows("published")
+    )
     said()
     assert here("diff", "carriers", "at_once", *options) == 0
     assert "have published the same" in said()
@@ -130,16 +136,22 @@ def test_restating_a_range_whose_rows_have_not_changed_changes_nothing(
     assert after.ledger()[-2]["kind"] == "publish", "the branch is live now, and was dropped"
 
 
-def test_each_of_its_rows_is_an_insert_that_no_later_run_replaces(where: Callable[..., tuple[str, ...]], warehouse: Path) -> None:
+def test_each_of_its_rows_is_an_insert_that_no_later_run_replaces(
+    where: Callable[..., tuple[str, ...]], warehouse: Path
+) -> None:
     assert here("run", "carriers", "--to", TO, *where()) == 0
     stored = Stored(warehouse, "carriers")
     assert {row["op"] for row in stored.rows("corrections")} == {"insert"}
     published = stored.rows("published")
     assert len(published) == len(stored.rows("panes")) == len(stored.rows("corrections")) > 0
-    assert len({(row["carrier"], row["timestamp"], row["run_seq"], row["ordinal"]) for row in published}) == len(published)
+    assert len(
+        {(row["carrier"], row["timestamp"], row["run_seq"], row["ordinal"]) for row in published}
+    ) == len(published)
 
 
-def test_elements_on_which_it_raises_are_set_aside_and_accounted_for(where: Callable[..., tuple[str, ...]], warehouse: Path) -> None:
+def test_elements_on_which_it_raises_are_set_aside_and_accounted_for(
+    where: Callable[..., tuple[str, ...]], warehouse: Path
+) -> None:
     assert here("run", "carriers", "--to", TO, *where(unwanted="LAX", on_error="quarantine")) == 0
     stored = Stored(warehouse, "carriers")
     flown = [event for event in flights("2013-01-01", TO) if event.event_time is not None]
@@ -149,7 +161,9 @@ def test_elements_on_which_it_raises_are_set_aside_and_accounted_for(where: Call
     gone = [event for event in flown if event.values["dest"] == "LAX"]
     assert Counter(row["arrival_time"] for row in told) == Counter(event.arrival for event in gone)
     assert {json.loads(row["row_json"])["dest"] for row in told} == {"LAX"}
-    assert all("ValueError while processing an element: no flights to there [key '" in row["reason"] for row in told)
+    assert all(
+        "ValueError while processing an element: no flights to there [key '" in row["reason"] for row in told
+    )
     assert all(row["source_file"] and row["source_version"] is not None for row in told)
     quarantined = sum(row["rows_quarantined"] for row in stored.ledger())
     assert quarantined == len(stored.rows("quarantine"))
@@ -162,6 +176,9 @@ def test_without_that_the_run_fails_and_names_key_and_row(
     said()
     assert here("run", "carriers", "--to", TO, *where(unwanted="LAX")) == 1
     message = said()
-    assert "carriers: A user function raised ValueError while processing an element: no flights to there [key '" in message
+    assert (
+        "carriers: A user function raised ValueError while processing an element: no flights to there [key '"
+        in message
+    )
     assert '"dest": "LAX"' in message and "declare on_error='quarantine'" in message
     assert Stored(warehouse, "carriers").rows("runs") == []

@@ -1,4 +1,6 @@
-"""`slackwater publish`: staged runs become live whole and once, without Spark; what does not continue main stays where it is."""
+"""`slackwater publish`: staged runs become live whole and once, without Spark; what does not continue main
+stays where it is.
+"""
 
 from collections.abc import Callable
 
@@ -44,7 +46,9 @@ def test_without_a_run_the_newest_chain_that_continues_main_is_published(hourly:
     assert_as_model(hourly.stored, "2013-01-03")
 
 
-def test_without_a_run_nothing_is_done_when_what_is_staged_does_not_continue_main(hourly: Hourly, said: Callable[[], str]) -> None:
+def test_without_a_run_nothing_is_done_when_what_is_staged_does_not_continue_main(
+    hourly: Hourly, said: Callable[[], str]
+) -> None:
     [stale] = stage(hourly, "2013-01-02")
     assert hourly.run_here("--to", "2013-01-03") == 0
     said()
@@ -55,7 +59,9 @@ def test_without_a_run_nothing_is_done_when_what_is_staged_does_not_continue_mai
     assert_as_model(hourly.stored, "2013-01-03")
 
 
-def test_without_a_run_a_staged_run_is_found_behind_newer_ones_that_do_not_continue_main(hourly: Hourly) -> None:
+def test_without_a_run_a_staged_run_is_found_behind_newer_ones_that_do_not_continue_main(
+    hourly: Hourly,
+) -> None:
     first, second = stage(hourly, "2013-01-03")
     stage(hourly, "2013-01-03")
     assert hourly.publish(first) == 0
@@ -64,7 +70,9 @@ def test_without_a_run_a_staged_run_is_found_behind_newer_ones_that_do_not_conti
     assert_as_model(hourly.stored, "2013-01-03")
 
 
-def test_a_chain_whose_main_has_moved_loses_and_changes_nothing(hourly: Hourly, said: Callable[[], str]) -> None:
+def test_a_chain_whose_main_has_moved_loses_and_changes_nothing(
+    hourly: Hourly, said: Callable[[], str]
+) -> None:
     chain = stage(hourly, "2013-01-04")
     assert hourly.run_here("--to", "2013-01-02") == 0
     before = hourly.stored.ledger(), hourly.stored.rows("published")
@@ -80,12 +88,16 @@ def test_a_chain_whose_main_has_moved_loses_and_changes_nothing(hourly: Hourly, 
 def test_publishing_again_does_nothing(hourly: Hourly, said: Callable[[], str]) -> None:
     chain = stage(hourly, "2013-01-03")
     assert hourly.publish(chain[-1]) == 0
-    versions = [DeltaTable(hourly.stored.uri(table)).version() for table in ("runs", "corrections", "published")]
+    versions = [
+        DeltaTable(hourly.stored.uri(table)).version() for table in ("runs", "corrections", "published")
+    ]
     said()
     for arguments in ([], [chain[-1]], [chain[0]]):
         assert hourly.publish(*arguments) == 0
         assert "nothing to publish" in said()
-    assert [DeltaTable(hourly.stored.uri(table)).version() for table in ("runs", "corrections", "published")] == versions
+    assert [
+        DeltaTable(hourly.stored.uri(table)).version() for table in ("runs", "corrections", "published")
+    ] == versions
 
 
 def test_a_part_of_a_chain_may_be_published_first(hourly: Hourly) -> None:
@@ -97,7 +109,9 @@ def test_a_part_of_a_chain_may_be_published_first(hourly: Hourly) -> None:
     assert_corrections_make_published(hourly.stored)
 
 
-def test_a_chain_with_a_rejected_slice_is_published_whole_or_not_at_all(hourly: Hourly, said: Callable[[], str]) -> None:
+def test_a_chain_with_a_rejected_slice_is_published_whole_or_not_at_all(
+    hourly: Hourly, said: Callable[[], str]
+) -> None:
     """The first day passes, the second does not."""
     hourly.declare('expect.between("flights", max=24)')
     assert hourly.run_here("--to", "2013-01-03", "--no-publish") == 4
@@ -105,7 +119,10 @@ def test_a_chain_with_a_rejected_slice_is_published_whole_or_not_at_all(hourly: 
     assert hourly.publish(second) == 4
     assert f"run {second} was rejected by validation" in said() and hourly.stored.ledger() == []
     assert hourly.publish(second, "--accept", "seen") == 0
-    assert [(row["run_id"], row["verdict"]) for row in hourly.stored.ledger()] == [(first, "passed"), (second, "accepted: seen")]
+    assert [(row["run_id"], row["verdict"]) for row in hourly.stored.ledger()] == [
+        (first, "passed"),
+        (second, "accepted: seen"),
+    ]
     assert_as_model(hourly.stored, "2013-01-03")
 
 
@@ -114,7 +131,7 @@ def test_a_run_that_is_unknown_or_never_got_so_far_is_told(hourly: Hourly, said:
     assert hourly.publish("nothing") == 2
     assert "there is no run nothing; `slackwater runs hourly` lists the runs" in said()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jobs.engines.columnar.ColumnarEngine.replay", None)
+        patch.setattr("slackwater.jobs.engines.columnar.ColumnarEngine.replay", None)
         with pytest.raises(TypeError):
             hourly.run_here("--to", "2013-01-02", "--no-publish")
     failed = list(hourly.attempts())[-1]
@@ -124,7 +141,9 @@ def test_a_run_that_is_unknown_or_never_got_so_far_is_told(hourly: Hourly, said:
 
 
 @pytest.mark.parametrize("arguments", [("--accept", "seen"), ("run", "--accept", " ")])
-def test_an_acceptance_takes_a_run_and_a_reason(hourly: Hourly, said: Callable[[], str], arguments: tuple[str, ...]) -> None:
+def test_an_acceptance_takes_a_run_and_a_reason(
+    hourly: Hourly, said: Callable[[], str], arguments: tuple[str, ...]
+) -> None:
     stage(hourly, "2013-01-02")
     assert hourly.publish(*arguments) == 2
     assert "--accept takes the run that is accepted and a reason" in said()

@@ -12,16 +12,34 @@ from tests.model.flights import HOUR_MS, departures_rules, flights
 TO = "2013-01-03"
 
 
-def test_the_readmes_process_function_tells_of_silences(warehouse: Path, tmp_path: Path, without_spark: None) -> None:
+def test_the_readmes_process_function_tells_of_silences(
+    warehouse: Path, tmp_path: Path, without_spark: None
+) -> None:
     [block] = re.findall(
-        r"^```python\n(.*?class Silences.*?)^```", (ROOT / "README.md").read_text().split("## Your own code")[1], re.M | re.S
+        r"^```python\n(.*?class Silences.*?)^```",
+        (ROOT / "README.md").read_text().split("## Your own code")[1],
+        re.M | re.S,
     )
     (tmp_path / "pipelines.py").write_text(block)
-    assert here("run", "silences", "--to", TO, "--warehouse", str(warehouse), "--pipelines", str(tmp_path / "pipelines.py")) == 0
+    assert (
+        here(
+            "run",
+            "silences",
+            "--to",
+            TO,
+            "--warehouse",
+            str(warehouse),
+            "--pipelines",
+            str(tmp_path / "pipelines.py"),
+        )
+        == 0
+    )
     stored = Stored(warehouse, "silences")
     read = flights("2013-01-01", TO)
     kept = [event for event in read if event.values["dest"] != "LAX" and event.values["tailnum"] is not None]
-    assert Counter((row["carrier"], row["silent_since"]) for row in stored.rows("published")) == silences(kept)
+    assert Counter((row["carrier"], row["silent_since"]) for row in stored.rows("published")) == silences(
+        kept
+    )
     assert sum(row["rows_filtered"] for row in stored.ledger()) == len(read) - len(kept) > 0
 
 
@@ -30,7 +48,10 @@ def silences(events: list) -> Counter:
     rules = departures_rules("2013-01-01", TO)
     rises = [(tick_end, "", watermark) for tick_end, watermark in brute_force.replay(events, rules).timeline]
     usable = [event for event in events if brute_force.quarantine_reason(event, rules) is None]
-    steps = sorted([*rises, *((event.arrival, "after", event.order, event) for event in usable)], key=lambda step: step[:3])
+    steps = sorted(
+        [*rises, *((event.arrival, "after", event.order, event) for event in usable)],
+        key=lambda step: step[:3],
+    )
     newest: dict[str, int] = {}
     untold: set[str] = set()
     told: Counter = Counter()

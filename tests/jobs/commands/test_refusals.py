@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.errors import PermanentError
-from jobs.protocol.run import Prepared
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.protocol.run import Prepared
 from tests.jobs.commands.own_source import SCHEMA, Own, every_hour
 
 # What each change of the declarations, or of the source, is told by.
@@ -15,7 +15,8 @@ CHANGES = {
     'select={"n": count()}': "total",
     'select={"n": count(), "total": sum("x"), "more": sum("x")}': "more",
     "window=TumblingEventTimeWindows.of(HOUR)": "window.size_ms: 7200000 → 3600000",
-    'source=DeltaSource("sources/own", event_time="e", arrival_time="a", order_by="x")': "source.order_by: none → x",
+    'source=DeltaSource("sources/own", event_time="e", arrival_time="a", '
+    'order_by="x")': "source.order_by: none → x",
     "max_parallelism=64": "max_parallelism: 128 → 64",
 }
 
@@ -37,7 +38,9 @@ def refusal(own: Own, capsys: pytest.CaptureFixture[str], *verb: str) -> str:
 
 
 @pytest.mark.parametrize(("settings", "told"), CHANGES.items())
-def test_a_plan_refuses_what_the_run_refuses_in_its_words(own: Own, capsys: pytest.CaptureFixture[str], settings: str, told: str) -> None:
+def test_a_plan_refuses_what_the_run_refuses_in_its_words(
+    own: Own, capsys: pytest.CaptureFixture[str], settings: str, told: str
+) -> None:
     own.declare(settings)
     for options in (("--to", "2013-01-04"), ("--from", "2013-01-02", "--to", "2013-01-03")):
         planned = refusal(own, capsys, "plan", "own", *options)
@@ -48,7 +51,9 @@ def test_a_plan_refuses_what_the_run_refuses_in_its_words(own: Own, capsys: pyte
 
 
 @pytest.mark.parametrize("settings", CHANGES)
-def test_a_refused_backfill_leaves_no_branch_and_no_row(own: Own, capsys: pytest.CaptureFixture[str], settings: str) -> None:
+def test_a_refused_backfill_leaves_no_branch_and_no_row(
+    own: Own, capsys: pytest.CaptureFixture[str], settings: str
+) -> None:
     before = own.stored("runs")
     own.declare(settings)
     refusal(own, capsys, "backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03")
@@ -73,12 +78,21 @@ def test_a_backfill_whose_first_slice_fails_for_good_leaves_no_branch(
 def test_a_plan_refuses_a_closed_lineage_as_a_run_does(own: Own, capsys: pytest.CaptureFixture[str]) -> None:
     assert own("state", "close", "own") == 0
     planned = refusal(own, capsys, "plan", "own", "--to", "2013-01-04")
-    assert "was closed by row 3" in planned and planned == refusal(own, capsys, "run", "own", "--to", "2013-01-04")
+    assert "was closed by row 3" in planned and planned == refusal(
+        own, capsys, "run", "own", "--to", "2013-01-04"
+    )
 
 
-def test_a_retyped_column_of_the_source_is_told_by_its_own_name(own: Own, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_retyped_column_of_the_source_is_told_by_its_own_name(
+    own: Own, capsys: pytest.CaptureFixture[str]
+) -> None:
     retyped = pa.schema([field if field.name != "x" else pa.field("x", pa.float64()) for field in SCHEMA])
-    write_deltalake(own.source, pa.Table.from_pylist(every_hour(0, 96), SCHEMA).cast(retyped), mode="overwrite", schema_mode="overwrite")
+    write_deltalake(
+        own.source,
+        pa.Table.from_pylist(every_hour(0, 96), SCHEMA).cast(retyped),
+        mode="overwrite",
+        schema_mode="overwrite",
+    )
     for verb in ("run", "plan"):
         told = refusal(own, capsys, verb, "own", "--to", "2013-01-04")
         assert "x (it was int64, and is double)" in told and "total" not in told and "another name" in told

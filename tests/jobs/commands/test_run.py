@@ -1,6 +1,8 @@
-"""`slackwater run`: what it does with a range, and what it says to a range, a source or a warehouse that won't do.
+"""`slackwater run`: what it does with a range, and what it says to a range, a source or a warehouse that
+won't do.
 
-Refusals are command lines in this process, which end before any Spark; replays are drivers without Spark, in processes of their own.
+Refusals are command lines in this process, which end before any Spark; replays are drivers without Spark, in
+processes of their own.
 """
 
 import json
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs import args
+from slackwater.jobs import args
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model
 from tests.integration.stored import Stored
@@ -24,7 +26,7 @@ TIME = pa.timestamp("us", tz="UTC")
 SOURCE = """
 from dataclasses import replace
 
-from jobs.examples.departures import departures
+from slackwater.jobs.examples.departures import departures
 
 mine = replace(departures, name="mine", expect=[], **{{{settings}}}, source=replace(departures.source, **{{{source}}}))
 """
@@ -43,15 +45,24 @@ def declared(folder: Path, *, settings: str = "", source: str = "") -> Path:
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        (("--from", "2013-01-03", "--to", "2013-01-02"), ["--from 2013-01-03T00:00:00Z is not before --to 2013-01-02T00:00:00Z"]),
+        (
+            ("--from", "2013-01-03", "--to", "2013-01-02"),
+            ["--from 2013-01-03T00:00:00Z is not before --to 2013-01-02T00:00:00Z"],
+        ),
         (("--from", "2013-01-03", "--to", "2013-01-03"), ["is not before"]),
-        (("--from", "2013-01-05", "--to", "2013-01-06"), ["would leave a gap", "slackwater run departures --to 2013-01-06T00:00:00Z"]),
+        (
+            ("--from", "2013-01-05", "--to", "2013-01-06"),
+            ["would leave a gap", "slackwater run departures --to 2013-01-06T00:00:00Z"],
+        ),
         (
             ("--from", "2013-01-03", "--to", "2013-01-05"),
             ["overlaps", "slackwater run departures --from 2013-01-04T00:00:00Z --to 2013-01-05T00:00:00Z"],
         ),
         (("--from", "2012-12-31", "--to", "2013-01-02"), ["the lineage begins at 2013-01-01T00:00:00Z"]),
-        (("--to", "2013-12-01"), ["331 slices", "max_catch_up = 40", "slackwater run departures --to 2013-12-01T00:00:00Z --all"]),
+        (
+            ("--to", "2013-12-01"),
+            ["331 slices", "max_catch_up = 40", "slackwater run departures --to 2013-12-01T00:00:00Z --all"],
+        ),
         (("--to", "2013-01-05", "--start", "2013-01-01"), ["--start is for an empty lineage"]),
         (("--to", "yesterday"), ["'yesterday' is not an ISO 8601 date or time, e.g. 2013-01-02"]),
         (("--to", "2013-01-05T00:00:00.0005"), ["whole milliseconds"]),
@@ -70,15 +81,23 @@ def test_a_range_that_cannot_be_run_is_refused_with_the_command_that_can(
     assert len(replayed.rows("attempts")) == before and len(replayed.ledger()) == 3
 
 
-@pytest.mark.parametrize("options", [("--to", REPLAYED_TO), ("--to", "2013-01-02"), ("--from", "2013-01-01", "--to", "2013-01-03")])
-def test_a_range_that_is_covered_is_a_no_op(replayed: Stored, said: Callable[[], str], options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "options", [("--to", REPLAYED_TO), ("--to", "2013-01-02"), ("--from", "2013-01-01", "--to", "2013-01-03")]
+)
+def test_a_range_that_is_covered_is_a_no_op(
+    replayed: Stored, said: Callable[[], str], options: tuple[str, ...]
+) -> None:
     assert here("run", "departures", *options, "--warehouse", replayed.warehouse) == 0
     assert "nothing to do" in said()
     assert len(replayed.ledger()) == 3
 
 
-def test_a_first_slice_that_begins_elsewhere_is_told_where_the_lineage_begins(warehouse: Path, said: Callable[[], str]) -> None:
-    assert here("run", "departures", "--from", "2013-01-02", "--to", "2013-01-03", "--warehouse", warehouse) == 2
+def test_a_first_slice_that_begins_elsewhere_is_told_where_the_lineage_begins(
+    warehouse: Path, said: Callable[[], str]
+) -> None:
+    assert (
+        here("run", "departures", "--from", "2013-01-02", "--to", "2013-01-03", "--warehouse", warehouse) == 2
+    )
     text = said()
     assert "its lineage begins at 2013-01-01T00:00:00Z" in text and "--start" in text
 
@@ -128,9 +147,13 @@ def test_steps_are_logged_one_line_each_as_text_or_json(hourly: Hourly) -> None:
     [row] = hourly.stored.ledger()
     steps = [line["step"] for line in lines]
     assert [
-        step for step in ("claim", "pin", "timeline", "replay", "stage", "validate", "publish", "roll forward") if step not in steps
+        step
+        for step in ("claim", "pin", "timeline", "replay", "stage", "validate", "publish", "roll forward")
+        if step not in steps
     ] == []
-    assert {line["run_id"] for line in lines} == {row["run_id"]} and {line["pipeline"] for line in lines} == {"hourly"}
+    assert {line["run_id"] for line in lines} == {row["run_id"]} and {line["pipeline"] for line in lines} == {
+        "hourly"
+    }
     text = hourly.run("--to", "2013-01-03").stderr
     assert f"publish pipeline=hourly seq=2 run_id={hourly.stored.ledger()[1]['run_id']}" in text
 
@@ -155,11 +178,31 @@ def test_a_missing_pipelines_file_is_told(flights: Path, tmp_path: Path, said: C
     [
         ("", "'order_by': 'position'", ["no column 'position'", "it has event_time, arrival_time, carrier"]),
         ("'key_by': 'airport'", "", ["no column 'airport'"]),
-        ("'select': {'n': __import__('jobs.pipelines').pipelines.max_('speed')}", "", ["no column 'speed'"]),
-        ("", "'event_time': 'dep_delay'", ["event_time is column 'dep_delay' of type int32; it must be a timestamp"]),
-        ("", "'arrival_time': 'arrival_date'", ["arrival_time is column 'arrival_date'", "must be a timestamp"]),
-        ("'select': {'n': __import__('jobs.pipelines').pipelines.mean('dest')}", "", ["'dest'", "string"]),
-        ("", "'table': 'sources/arrivals'", ["sources/arrivals", "no Delta table", "slackwater examples load"]),
+        (
+            "'select': {'n': __import__('slackwater.jobs.pipelines').pipelines.agg.max('speed')}",
+            "",
+            ["no column 'speed'"],
+        ),
+        (
+            "",
+            "'event_time': 'dep_delay'",
+            ["event_time is column 'dep_delay' of type int32; it must be a timestamp"],
+        ),
+        (
+            "",
+            "'arrival_time': 'arrival_date'",
+            ["arrival_time is column 'arrival_date'", "must be a timestamp"],
+        ),
+        (
+            "'select': {'n': __import__('slackwater.jobs.pipelines').pipelines.mean('dest')}",
+            "",
+            ["'dest'", "string"],
+        ),
+        (
+            "",
+            "'table': 'sources/arrivals'",
+            ["sources/arrivals", "no Delta table", "slackwater examples load"],
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -173,7 +216,9 @@ def test_a_source_that_does_not_suit_is_refused_with_the_column(
     assert not (flights / "mine").exists(), "nothing was made"
 
 
-def test_a_key_that_cannot_be_hashed_alike_everywhere_is_refused(flights: Path, tmp_path: Path, said: Callable[[], str]) -> None:
+def test_a_key_that_cannot_be_hashed_alike_everywhere_is_refused(
+    flights: Path, tmp_path: Path, said: Callable[[], str]
+) -> None:
     row = DeltaTable(str(flights / "sources" / "departures")).to_pyarrow_dataset().head(1)
     write_deltalake(str(tmp_path / "sources" / "departures"), row.append_column("weight", pa.array([1.5])))
     file = declared(tmp_path, settings="'key_by': 'weight'")
@@ -198,17 +243,25 @@ def test_an_empty_source_is_told(flights: Path, tmp_path: Path, said: Callable[[
 # --- the warehouse
 
 
-def test_a_warehouse_that_cannot_be_written_is_told(flights: Path, tmp_path: Path, said: Callable[[], str]) -> None:
+def test_a_warehouse_that_cannot_be_written_is_told(
+    flights: Path, tmp_path: Path, said: Callable[[], str]
+) -> None:
     (tmp_path / "file").write_text("")
     source = declared(tmp_path, source=f"'table': {str(flights / 'sources' / 'departures')!r}")
     where = tmp_path / "file" / "warehouse"
     assert here("run", "mine", "--to", "2013-01-02", "--warehouse", where, "--pipelines", source) == 2
     text = said()
-    assert str(where) in text and "can't be written" in text and "Check the warehouse's path and permissions" in text
+    assert (
+        str(where) in text
+        and "can't be written" in text
+        and "Check the warehouse's path and permissions" in text
+    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_warehouse_without_permission_is_told(flights: Path, tmp_path: Path, said: Callable[[], str]) -> None:
+def test_a_warehouse_without_permission_is_told(
+    flights: Path, tmp_path: Path, said: Callable[[], str]
+) -> None:
     source = declared(tmp_path, source=f"'table': {str(flights / 'sources' / 'departures')!r}")
     where = tmp_path / "warehouse"
     where.mkdir(mode=0o500)
@@ -227,14 +280,23 @@ def test_a_warehouse_without_permission_is_told(flights: Path, tmp_path: Path, s
     ],
     ids=lambda command: command[0],
 )
-def test_a_ledger_of_a_newer_format_is_refused(replayed: Stored, tmp_path: Path, said: Callable[[], str], command: tuple[str, ...]) -> None:
+def test_a_ledger_of_a_newer_format_is_refused(
+    replayed: Stored, tmp_path: Path, said: Callable[[], str], command: tuple[str, ...]
+) -> None:
     warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
     uri = str(warehouse / "departures" / "runs")
     rows = DeltaTable(uri).to_pyarrow_dataset().to_table().sort_by("seq")
     newest = rows.slice(rows.num_rows - 1)
-    for name, value in {"seq": rows.num_rows + 1, "run_id": "later", "format_version": 99, "version": "9.9"}.items():
+    for name, value in {
+        "seq": rows.num_rows + 1,
+        "run_id": "later",
+        "format_version": 99,
+        "version": "9.9",
+    }.items():
         position = newest.schema.get_field_index(name)
-        newest = newest.set_column(position, newest.schema.field(name), pa.array([value], newest.schema.field(name).type))
+        newest = newest.set_column(
+            position, newest.schema.field(name), pa.array([value], newest.schema.field(name).type)
+        )
     write_deltalake(uri, newest, mode="append")
     assert here(*command, "--warehouse", warehouse) == 2
     text = said()
@@ -245,7 +307,9 @@ def test_a_ledger_of_a_newer_format_is_refused(replayed: Stored, tmp_path: Path,
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_a_failing_expectation_moves_nothing_and_shows_the_values(hourly: Hourly, said: Callable[[], str]) -> None:
+def test_a_failing_expectation_moves_nothing_and_shows_the_values(
+    hourly: Hourly, said: Callable[[], str]
+) -> None:
     assert hourly.run_here("--to", "2013-01-02") == 0
     hourly.declare('expect.between("flights", max=20), expect.in_set("origin", ["JFK", "LGA"])')
     said()
@@ -257,8 +321,14 @@ def test_a_failing_expectation_moves_nothing_and_shows_the_values(hourly: Hourly
     assert f"slackwater publish hourly {rejected['run_id']} --accept REASON" in text
     assert (rejected["exit_code"], rejected["verdict"]) == (4, "failed")
     assert_as_model(hourly.stored, "2013-01-02")
-    assert [row["outcome"] for row in hourly.attempts().values()] == ["committed", "rejected"], "the slice after it was not tried"
-    broken = [row for row in hourly.stored.rows("validations") if row["run_id"] == rejected["run_id"] and not row["passed"]]
+    assert [row["outcome"] for row in hourly.attempts().values()] == ["committed", "rejected"], (
+        "the slice after it was not tried"
+    )
+    broken = [
+        row
+        for row in hourly.stored.rows("validations")
+        if row["run_id"] == rejected["run_id"] and not row["passed"]
+    ]
     panes = [row for row in hourly.stored.rows("panes") if row["run_id"] == rejected["run_id"]]
     assert {row["expectation"]: (row["unexpected"], row["checked"]) for row in broken} == {
         "flights <= 20": (sum(row["flights"] > 20 for row in panes), len(panes)),
@@ -267,7 +337,9 @@ def test_a_failing_expectation_moves_nothing_and_shows_the_values(hourly: Hourly
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_a_rejected_run_that_is_accepted_is_published_and_says_why(hourly: Hourly, said: Callable[[], str]) -> None:
+def test_a_rejected_run_that_is_accepted_is_published_and_says_why(
+    hourly: Hourly, said: Callable[[], str]
+) -> None:
     hourly.declare('expect.between("flights", max=3)')
     assert hourly.run_here("--to", "2013-01-02") == 4
     [run_id] = hourly.attempts()
@@ -287,7 +359,11 @@ def test_a_warning_is_published_with_its_verdict(hourly: Hourly) -> None:
     assert hourly.run_here("--to", "2013-01-02") == 0
     [row] = hourly.stored.ledger()
     assert row["verdict"] == "warned"
-    broken = [(check["expectation"], check["severity"]) for check in hourly.stored.rows("validations") if not check["passed"]]
+    broken = [
+        (check["expectation"], check["severity"])
+        for check in hourly.stored.rows("validations")
+        if not check["passed"]
+    ]
     assert broken == [("flights <= 3", "warn")]
     assert_as_model(hourly.stored, "2013-01-02")
 
@@ -312,8 +388,15 @@ def test_a_manifest_tells_how_it_ended_and_the_process_exits_0(hourly: Hourly, t
     assert hourly.run_here("--to", "2013-01-03", "--no-publish", "--manifest", str(manifest)) == 0
     found = args.read_manifest(manifest)
     tried = list(hourly.attempts())
-    assert (found.outcome, found.exit_code, found.verdict, list(found.run_ids)) == ("rejected", 4, "failed", tried)
-    assert [(failure.expectation, failure.run_id) for failure in found.failures] == [("flights <= 24", tried[-1])]
+    assert (found.outcome, found.exit_code, found.verdict, list(found.run_ids)) == (
+        "rejected",
+        4,
+        "failed",
+        tried,
+    )
+    assert [(failure.expectation, failure.run_id) for failure in found.failures] == [
+        ("flights <= 24", tried[-1])
+    ]
     hourly.declare()
     assert hourly.run_here("--to", "2013-01-02", "--no-publish", "--manifest", str(manifest)) == 0
     found = args.read_manifest(manifest)
@@ -321,7 +404,10 @@ def test_a_manifest_tells_how_it_ended_and_the_process_exits_0(hourly: Hourly, t
 
 
 def test_a_driver_that_meets_a_fault_of_ours_exits_1_and_shows_it(hourly: Hourly) -> None:
-    hourly.file.write_text(hourly.file.read_text() + "\nimport jobs.engines.columnar as c\nc.ColumnarEngine.replay = None\n")
+    hourly.file.write_text(
+        hourly.file.read_text()
+        + "\nimport slackwater.jobs.engines.columnar as c\nc.ColumnarEngine.replay = None\n"
+    )
     done = hourly.run("--to", "2013-01-02")
     assert done.returncode == 1
     assert "TypeError" in done.stderr and "Traceback" in done.stderr

@@ -1,4 +1,6 @@
-"""Settings that change between two runs: what parked state can follow is converted and noted, all else is refused before the run."""
+"""Settings that change between two runs: what parked state can follow is converted and noted, all else is
+refused before the run.
+"""
 
 import json
 from collections.abc import Callable
@@ -24,22 +26,35 @@ def checks(hourly: Hourly, seq: int, said: Callable[[], str]) -> dict[str, dict]
 
 
 @pytest.mark.parametrize("hours", [0, 9])
-def test_another_lateness_counts_from_the_next_run_on_and_is_noted(hourly: Hourly, said: Callable[[], str], hours: int) -> None:
+def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
+    hourly: Hourly, said: Callable[[], str], hours: int
+) -> None:
     assert hourly.run_here("--to", "2013-01-02T12:00") == 0
     hourly.declare(settings=f"'allowed_lateness': {HOURS.format(hours)}")
     assert hourly.run_here("--to", "2013-01-04") == 0
     changed = checks(hourly, 3, said)["setting changed: allowed_lateness"]
-    assert (changed["observed"], changed["severity"], changed["passed"]) == (f"4:00:00 → {hours}:00:00", "note", True)
+    assert (changed["observed"], changed["severity"], changed["passed"]) == (
+        f"4:00:00 → {hours}:00:00",
+        "note",
+        True,
+    )
     assert not any(name.startswith("setting changed") for name in checks(hourly, 4, said)), "it is noted once"
     rules = departures_rules("2013-01-01", "2013-01-04")
-    model = brute_force.replay(flights("2013-01-01", "2013-01-04"), rules, {ms("2013-01-02T12:00"): {"allowed_lateness": hours * HOUR_MS}})
+    model = brute_force.replay(
+        flights("2013-01-01", "2013-01-04"),
+        rules,
+        {ms("2013-01-02T12:00"): {"allowed_lateness": hours * HOUR_MS}},
+    )
     assert_equal(facts_of_tables(hourly.stored), facts_of_model(model))
 
 
 @pytest.mark.parametrize(
     ("settings", "difference"),
     [
-        ("'window': __import__('windowing').TumblingEventTimeWindows.of(" + HOURS.format(2) + ")", "window.size_ms: 3600000 → 7200000"),
+        (
+            "'window': __import__('windowing').TumblingEventTimeWindows.of(" + HOURS.format(2) + ")",
+            "window.size_ms: 3600000 → 7200000",
+        ),
         ("'order_mode': 'heap'", "order_mode: rocksdb → heap"),
         ("'where': 'dep_delay > 0'", "where: none → dep_delay > 0"),
     ],
@@ -61,7 +76,9 @@ def test_what_parked_state_cannot_follow_is_refused_and_changes_nothing(
 
 def test_a_restatement_from_the_start_follows_any_change(hourly: Hourly, said: Callable[[], str]) -> None:
     assert hourly.run_here("--to", "2013-01-02") == 0
-    hourly.declare(settings=f"'window': __import__('windowing').TumblingEventTimeWindows.of({HOURS.format(2)})")
+    hourly.declare(
+        settings=f"'window': __import__('windowing').TumblingEventTimeWindows.of({HOURS.format(2)})"
+    )
     assert here("backfill", "hourly", "--from", "2013-01-01", "--to", "2013-01-02", *hourly.where) == 0
     windows = {row["window_end"] - row["window_start"] for row in hourly.stored.rows("published")}
     assert windows == {2 * HOUR_MS}

@@ -1,4 +1,6 @@
-"""Every aggregate through real tables: both engines leave the same rows and hashes, and readers without our packages see the parts."""
+"""Every aggregate through real tables: both engines leave the same rows and hashes, and readers without our
+packages see the parts.
+"""
 
 from pathlib import Path
 
@@ -10,23 +12,23 @@ from tests.integration.stored import Stored
 FILE = """
 from dataclasses import replace
 
-from jobs.examples.departures import departures
-from jobs.pipelines import approx_distinct, approx_quantile, count, count_distinct, first, last, stddev, variance
+from slackwater.jobs.examples.departures import departures
+from slackwater import agg
 
 {name} = replace(
     departures,
     name="{name}",
     expect=[],
     select={{
-        "late": count(where="dep_delay > 15 AND carrier IN ('AA', 'UA')"),
-        "spread": variance("dep_delay"),
-        "deviation": stddev("dep_delay"),
-        "opening": first("tailnum"),
-        "closing": last("event_time", by="arrival"),
-        "carriers": count_distinct("carrier"),
-        "days": count_distinct("arrival_date"),
-        "aircraft": approx_distinct("tailnum"),
-        "typical": approx_quantile("dep_delay", 0.5),
+        "late": agg.count(where="dep_delay > 15 AND carrier IN ('AA', 'UA')"),
+        "spread": agg.variance("dep_delay"),
+        "deviation": agg.stddev("dep_delay"),
+        "opening": agg.first("tailnum"),
+        "closing": agg.last("event_time", by="arrival"),
+        "carriers": agg.count_distinct("carrier"),
+        "days": agg.count_distinct("arrival_date"),
+        "aircraft": agg.approx_distinct("tailnum"),
+        "typical": agg.approx_quantile("dep_delay", 0.5),
     }},
 )
 """
@@ -38,13 +40,19 @@ def replayed(engine: str, warehouse: Path) -> Stored:
     file = warehouse / f"{name}.py"
     file.write_text(FILE.format(name=name))
     for day in ("2013-01-02T05:00", "2013-01-03"):
-        assert here("run", name, "--to", day, "--engine", engine, "--warehouse", warehouse, "--pipelines", file) == 0
+        assert (
+            here("run", name, "--to", day, "--engine", engine, "--warehouse", warehouse, "--pipelines", file)
+            == 0
+        )
     return Stored(warehouse, name)
 
 
 def test_both_engines_store_the_same_panes_and_parts(warehouse: Path, without_spark: None) -> None:
     columnar, operator = replayed("columnar", warehouse), replayed("operator", warehouse)
-    hashes = [[(run["state_hash"], run["output_hash"]) for run in stored.ledger()] for stored in (columnar, operator)]
+    hashes = [
+        [(run["state_hash"], run["output_hash"]) for run in stored.ledger()]
+        for stored in (columnar, operator)
+    ]
     assert hashes[0] == hashes[1] and len(hashes[0]) == 3
 
     parked = columnar.parked("window_state")
@@ -55,5 +63,11 @@ def test_both_engines_store_the_same_panes_and_parts(warehouse: Path, without_sp
         assert window["spread__squares"] == pytest.approx(window["deviation__squares"])
     panes = columnar.live("panes")
     assert any(pane["carriers"] > 1 for pane in panes)
-    assert all(pane["deviation"] == pytest.approx(pane["spread"] ** 0.5) for pane in panes if pane["spread"] is not None)
-    assert all(pane["aircraft"] == pytest.approx(pane["elements"], abs=3) for pane in panes if pane["elements"] < 30)
+    assert all(
+        pane["deviation"] == pytest.approx(pane["spread"] ** 0.5)
+        for pane in panes
+        if pane["spread"] is not None
+    )
+    assert all(
+        pane["aircraft"] == pytest.approx(pane["elements"], abs=3) for pane in panes if pane["elements"] < 30
+    )

@@ -1,4 +1,5 @@
-"""`slackwater verify`: a run repeats to the same hashes, what was tampered with is found, what is gone is named; nothing is written.
+"""`slackwater verify`: a run repeats to the same hashes, what was tampered with is found, what is gone is
+named; nothing is written.
 
 Slices are small, so all of it happens in this process.
 """
@@ -30,7 +31,10 @@ def verify(stored: Stored, seq: int, *options: object) -> int:
 
 
 def versions(stored: Stored) -> dict[str, int]:
-    return {folder.name: DeltaTable(str(folder)).version() for folder in (stored.warehouse / stored.pipeline).iterdir()}
+    return {
+        folder.name: DeltaTable(str(folder)).version()
+        for folder in (stored.warehouse / stored.pipeline).iterdir()
+    }
 
 
 def files_of(stored: Stored, seq: int, table: str) -> list[Path]:
@@ -48,28 +52,44 @@ def test_a_run_repeats_to_the_same_hashes_and_counts_and_nothing_is_written(
     facts = {row["what"]: row for row in json.loads(capsys.readouterr().out)}
     row = replayed.ledger()[seq - 1]
     for name in ("state_hash", "output_hash", "rows_read", "rows_late", "windows_open", "windows_refired"):
-        assert (facts[name]["recorded"], facts[name]["replayed"], facts[name]["equal"]) == (row[name], row[name], True)
+        assert (facts[name]["recorded"], facts[name]["replayed"], facts[name]["equal"]) == (
+            row[name],
+            row[name],
+            True,
+        )
     assert all(fact["equal"] for fact in facts.values())
     assert versions(replayed) == before, "a table has a new version, or there is another folder"
 
 
-def test_a_snapshot_that_somebody_has_changed_is_refused_by_the_run_after_it(stored: Stored, said: Callable[[], str]) -> None:
+def test_a_snapshot_that_somebody_has_changed_is_refused_by_the_run_after_it(
+    stored: Stored, said: Callable[[], str]
+) -> None:
     [file] = files_of(stored, 2, "window_state")
     rows = pq.read_table(file, partitioning=None)
     more = pc.add(rows.column("flights__count"), pa.array([5] * rows.num_rows, pa.int64()))
-    pq.write_table(rows.set_column(rows.schema.get_field_index("flights__count"), "flights__count", more), file)
+    pq.write_table(
+        rows.set_column(rows.schema.get_field_index("flights__count"), "flights__count", more), file
+    )
     assert verify(stored, 3) == 1
     text = said()
     assert f"window_state of run 2 ({stored.ledger()[1]['run_id']})" in text and file.name in text
-    assert "`slackwater state restore departures 1`" in text and "`slackwater backfill departures --from 2013-01-02T" in text
+    assert (
+        "`slackwater state restore departures 1`" in text
+        and "`slackwater backfill departures --from 2013-01-02T" in text
+    )
     assert verify(stored, 2) == 0, "the run before it is not concerned"
 
 
-def test_a_snapshot_that_is_gone_is_told_with_the_nearest_one_kept(stored: Stored, said: Callable[[], str]) -> None:
+def test_a_snapshot_that_is_gone_is_told_with_the_nearest_one_kept(
+    stored: Stored, said: Callable[[], str]
+) -> None:
     for file in files_of(stored, 2, "timers"):
         file.unlink()
     assert verify(stored, 3) == 2
-    assert "the snapshot of run 2 is gone" in (text := said()) and "the nearest one kept before it is that of run 1" in text
+    assert (
+        "the snapshot of run 2 is gone" in (text := said())
+        and "the nearest one kept before it is that of run 1" in text
+    )
     for file in files_of(stored, 1, "window_state"):
         file.unlink()
     assert verify(stored, 3) == 2

@@ -21,31 +21,51 @@ def verify(stored: Stored, *options: str) -> int:
     return here("verify", stored.pipeline, "--tables", *options, "--warehouse", stored.warehouse)
 
 
-def test_tables_that_nobody_has_touched_are_as_recorded(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_that_nobody_has_touched_are_as_recorded(
+    replayed: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert verify(replayed, "--output", "json") == 0
     facts = json.loads(capsys.readouterr().out)
     assert all(fact["equal"] for fact in facts)
     ledger = {row["seq"]: row for row in replayed.ledger()}
-    for table, what in (("panes", "output_hash"), ("late_events", "rows_late"), ("quarantine", "rows_quarantined")):
-        found = {fact["seq"]: fact["stored"] for fact in facts if (fact["table"], fact["what"]) == (table, what)}
+    for table, what in (
+        ("panes", "output_hash"),
+        ("late_events", "rows_late"),
+        ("quarantine", "rows_quarantined"),
+    ):
+        found = {
+            fact["seq"]: fact["stored"] for fact in facts if (fact["table"], fact["what"]) == (table, what)
+        }
         assert found == {seq: row[what] for seq, row in ledger.items()}
-    assert {fact["stored"] for fact in facts if fact["what"] == "state_hash"} == {row["state_hash"] for row in ledger.values()}
+    assert {fact["stored"] for fact in facts if fact["what"] == "state_hash"} == {
+        row["state_hash"] for row in ledger.values()
+    }
     assert sum(row["rows_late"] for row in ledger.values()) > 0
 
 
 @pytest.mark.parametrize(
     ("table", "what", "step"),
     [
-        ("panes", "panes of run 2: output_hash", "backfill departures --from 2013-01-02T00:00:00Z --to 2013-01-03T00:00:00Z"),
+        (
+            "panes",
+            "panes of run 2: output_hash",
+            "backfill departures --from 2013-01-02T00:00:00Z --to 2013-01-03T00:00:00Z",
+        ),
         ("late_events", "late_events of run 2: rows_late", "backfill departures --from 2013-01-02"),
         ("published", "published: rows that its corrections make", "publish departures --rebuild"),
         ("corrections", "corrections: corrections that do not follow", "RESTORE"),
     ],
 )
-def test_a_row_that_somebody_has_deleted_is_missed(stored: Stored, said: Callable[[], str], table: str, what: str, step: str) -> None:
+def test_a_row_that_somebody_has_deleted_is_missed(
+    stored: Stored, said: Callable[[], str], table: str, what: str, step: str
+) -> None:
     runs = {row["seq"]: row["run_id"] for row in stored.ledger()}
     own = {"panes": f"run_id = '{runs[2]}' AND origin = 'JFK'", "late_events": f"run_id = '{runs[2]}'"}
-    changed = "op = 'insert' AND seq = 1" if table == "corrections" else own.get(table, "origin = 'JFK' AND kind = 'late'")
+    changed = (
+        "op = 'insert' AND seq = 1"
+        if table == "corrections"
+        else own.get(table, "origin = 'JFK' AND kind = 'late'")
+    )
     assert DeltaTable(stored.uri(table)).delete(changed)["num_deleted_rows"] > 0
     assert verify(stored) == 1
     text = said()
@@ -53,8 +73,15 @@ def test_a_row_that_somebody_has_deleted_is_missed(stored: Stored, said: Callabl
 
 
 @pytest.mark.parametrize("table", ["published", "panes"])
-def test_a_value_that_somebody_has_changed_is_noticed(stored: Stored, said: Callable[[], str], table: str) -> None:
-    assert DeltaTable(stored.uri(table)).update(updates={"flights": "flights + 1"}, predicate="origin = 'EWR'")["num_updated_rows"] > 0
+def test_a_value_that_somebody_has_changed_is_noticed(
+    stored: Stored, said: Callable[[], str], table: str
+) -> None:
+    assert (
+        DeltaTable(stored.uri(table)).update(updates={"flights": "flights + 1"}, predicate="origin = 'EWR'")[
+            "num_updated_rows"
+        ]
+        > 0
+    )
     assert verify(stored) == 1
     assert f"{table}" in said()
 
@@ -68,7 +95,10 @@ def test_what_rebuild_mends_is_as_recorded_again(stored: Stored, said: Callable[
 
 
 def test_a_damaged_file_is_a_fact_beside_the_others(stored: Stored, said: Callable[[], str]) -> None:
-    [file] = (path for path in (Path(stored.uri("timers")) / f"run_id={stored.ledger()[0]['run_id']}").glob("*.parquet"))
+    [file] = (
+        path
+        for path in (Path(stored.uri("timers")) / f"run_id={stored.ledger()[0]['run_id']}").glob("*.parquet")
+    )
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 4
     file.write_bytes(bytes(content))

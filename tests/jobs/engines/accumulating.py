@@ -1,4 +1,6 @@
-"""What the tests of aggregates share: columns of every type with values for them, and accumulators on their way through their columns."""
+"""What the tests of aggregates share: columns of every type with values for them, and accumulators on their
+way through their columns.
+"""
 
 import math
 import struct
@@ -10,16 +12,18 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from jobs.engines.accumulators import Accumulator, bind
-from jobs.engines.python_values import to_arrow, to_python
-from jobs.pipelines import Aggregate
+from slackwater.jobs.engines.accumulators import Accumulator, bind
+from slackwater.jobs.engines.python_values import to_arrow, to_python
+from slackwater.jobs.pipelines import Aggregate
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DECIMAL_38 = pa.decimal128(38, 10)
 
 longs = st.integers(-(2**63), 2**63 - 1)
 doubles = st.floats()
-decimals = st.integers(-(10**38) + 1, 10**38 - 1).map(lambda number: Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -10)))
+decimals = st.integers(-(10**38) + 1, 10**38 - 1).map(
+    lambda number: Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -10))
+)
 texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=4)
 dates = st.dates()
 times = st.datetimes(timezones=st.just(UTC))
@@ -47,7 +51,10 @@ def accumulated(accumulator: Accumulator, values: list[Any]) -> Any:
 
 def parked(accumulator: Accumulator, state: Any) -> Any:
     """`state` as it comes back from its columns."""
-    columns = [to_arrow([value], kind) for value, (_, kind) in zip(accumulator.encode(state), accumulator.parts, strict=True)]
+    columns = [
+        to_arrow([value], kind)
+        for value, (_, kind) in zip(accumulator.encode(state), accumulator.parts, strict=True)
+    ]
     return accumulator.decode([to_python(pa.chunked_array([column]))[0] for column in columns])
 
 

@@ -1,6 +1,8 @@
-"""A source that is nothing but a Delta log, written by hand: what deletion vectors, compactions and restores leave in one, without Spark.
+"""A source that is nothing but a Delta log, written by hand: what deletion vectors, compactions and restores
+leave in one, without Spark.
 
-Not a test. Rows are numbers, of which each arrives so many hours after START; no data file stands behind them.
+Not a test. Rows are numbers, of which each arrives so many hours after START; no data file stands behind
+them.
 """
 
 import json
@@ -9,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from jobs.engines.inputs import PinnedSource, pin, to_ms
-from jobs.pipelines import DeltaSource
+from slackwater.jobs.engines.inputs import PinnedSource, pin, to_ms
+from slackwater.jobs.pipelines import DeltaSource
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 SOURCE = DeltaSource("t", event_time="a", arrival_time="a")
@@ -32,7 +34,8 @@ class Log:
 
     Attributes:
         versions: the files of each version.
-        written: of each path the rows that were written into it, which its statistics go on to tell under any deletion vector.
+        written: of each path the rows that were written into it, which its statistics go on to tell under any
+            deletion vector.
         period: a row arrives as many hours after START as is left of its number when it is divided by this.
         has_statistics: whether the log says between which arrivals a file's rows lie.
     """
@@ -47,8 +50,18 @@ class Log:
     def __post_init__(self) -> None:
         (self.folder / "_delta_log").mkdir(parents=True)
         schema = json.dumps({"type": "struct", "fields": [_COLUMN]})
-        metadata = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": schema, "partitionColumns": []}
-        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": _FEATURES, "writerFeatures": _FEATURES}
+        metadata = {
+            "id": "t",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": schema,
+            "partitionColumns": [],
+        }
+        protocol = {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": _FEATURES,
+            "writerFeatures": _FEATURES,
+        }
         self._write({}, [{"protocol": protocol}, {"metaData": {**metadata, "configuration": {}}}])
 
     @property
@@ -82,7 +95,9 @@ class Log:
         self.commit({self._new_file(): left} if left else {}, [file])
 
     def hide(self, file: File, *rows: int, updated: Rows = frozenset()) -> File:
-        """DELETE with a deletion vector; with `updated` an UPDATE, which writes them to another file in the same commit."""
+        """DELETE with a deletion vector; with `updated` an UPDATE, which writes them to another file in the
+        same commit.
+        """
         self.counter += 1
         hidden = (file[0], f"vector-{self.counter:014d}")
         added = {hidden: self.files[file] - set(rows)}
@@ -103,14 +118,22 @@ class Log:
     def restore(self, version: int) -> None:
         """RESTORE TABLE … TO VERSION AS OF."""
         wanted, there = self.versions[version], self.files
-        self.commit({file: rows for file, rows in wanted.items() if file not in there}, [file for file in there if file not in wanted])
+        self.commit(
+            {file: rows for file, rows in wanted.items() if file not in there},
+            [file for file in there if file not in wanted],
+        )
 
     def commit(self, added: dict[File, Rows], removed: list[File], data_change: bool = True) -> None:
         files = {file: rows for file, rows in self.files.items() if file not in removed} | added
         actions: list[dict[str, Any]] = [{"remove": self._action(file, data_change)} for file in removed]
         for file, rows in added.items():
             self.written.setdefault(file[0], rows)
-            actions.append({"add": self._action(file, data_change) | {"modificationTime": 0, "stats": self._statistics(file)}})
+            actions.append(
+                {
+                    "add": self._action(file, data_change)
+                    | {"modificationTime": 0, "stats": self._statistics(file)}
+                }
+            )
         self._write(files, actions)
 
     def _new_file(self) -> File:
@@ -121,7 +144,13 @@ class Log:
         path, vector = file
         action: dict[str, Any] = {"path": path, "partitionValues": {}, "size": 100, "dataChange": data_change}
         if vector is not None:
-            told = {"storageType": "u", "pathOrInlineDv": vector, "offset": 1, "sizeInBytes": 34, "cardinality": 1}
+            told = {
+                "storageType": "u",
+                "pathOrInlineDv": vector,
+                "offset": 1,
+                "sizeInBytes": 34,
+                "cardinality": 1,
+            }
             action["deletionVector"] = told
         return action
 
@@ -129,11 +158,21 @@ class Log:
         arrivals = sorted(map(self.arrival, self.written[file[0]]))
         if not self.has_statistics:
             return json.dumps({"numRecords": len(arrivals)})
-        least, greatest = ((START + timedelta(hours=at)).strftime("%Y-%m-%dT%H:%M:%S.000Z") for at in (arrivals[0], arrivals[-1]))
-        told = {"numRecords": len(arrivals), "minValues": {"a": least}, "maxValues": {"a": greatest}, "nullCount": {"a": 0}}
+        least, greatest = (
+            (START + timedelta(hours=at)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+            for at in (arrivals[0], arrivals[-1])
+        )
+        told = {
+            "numRecords": len(arrivals),
+            "minValues": {"a": least},
+            "maxValues": {"a": greatest},
+            "nullCount": {"a": 0},
+        }
         return json.dumps({**told, "tightBounds": file[1] is None})
 
     def _write(self, files: dict[File, Rows], actions: list[dict[str, Any]]) -> None:
         path = self.folder / "_delta_log" / f"{len(self.versions):020d}.json"
-        path.write_text("".join(json.dumps(action) + "\n" for action in [{"commitInfo": {"timestamp": 0}}, *actions]))
+        path.write_text(
+            "".join(json.dumps(action) + "\n" for action in [{"commitInfo": {"timestamp": 0}}, *actions])
+        )
         self.versions.append(files)

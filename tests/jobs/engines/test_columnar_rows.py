@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engines.columnar.families import rows_where, take_each
+from slackwater.jobs.engines.columnar.families import rows_where, take_each
 
 
 @given(st.lists(st.booleans(), max_size=12))
@@ -15,5 +15,8 @@ def test_chosen_rows_are_taken_in_order_and_copied_only_where_they_are_scattered
     assert np.arange(len(chosen))[rows].tolist() == expected
     [[taken]] = take_each([[pa.array(range(len(chosen)), pa.int64())]], rows)
     assert taken.to_pylist() == expected
-    at_an_end = expected in (list(range(len(expected))), list(range(len(chosen) - len(expected), len(chosen))))
+    at_an_end = expected in (
+        list(range(len(expected))),
+        list(range(len(chosen) - len(expected), len(chosen))),
+    )
     assert isinstance(rows, slice) == at_an_end

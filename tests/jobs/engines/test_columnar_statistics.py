@@ -1,4 +1,6 @@
-"""The columnar form of each further aggregate gives the parts and results of its accumulator, to the bit, however its rows are grouped."""
+"""The columnar form of each further aggregate gives the parts and results of its accumulator, to the bit,
+however its rows are grouped.
+"""
 
 import math
 import pickle
@@ -14,45 +16,42 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.accumulators import Accumulator, bind, bind_select
-from jobs.engines.accumulators.histograms import bucket_of
-from jobs.engines.accumulators.hyperloglog import estimate, hash_of
-from jobs.engines.accumulators.operands import operands
-from jobs.engines.columnar.aggregates import ColumnarAggregate, Columns, OverflowAtRow, bind_columnar
-from jobs.engines.columnar.aggregates.sketches import buckets_of, estimates, hashes_of
-from jobs.engines.python_values import to_arrow, to_python
-from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.pipelines import (
-    Aggregate,
-    DeltaSource,
-    Pipeline,
-    approx_distinct,
-    approx_quantile,
-    count_distinct,
-    first,
-    last,
-    max_,
-    mean,
-    min_,
-    stddev,
-    variance,
+from slackwater.jobs.engines.accumulators import Accumulator, bind, bind_select
+from slackwater.jobs.engines.accumulators.histograms import bucket_of
+from slackwater.jobs.engines.accumulators.hyperloglog import estimate, hash_of
+from slackwater.jobs.engines.accumulators.operands import operands
+from slackwater.jobs.engines.columnar.aggregates import (
+    ColumnarAggregate,
+    Columns,
+    OverflowAtRow,
+    bind_columnar,
 )
-from jobs.pipelines import sum as sum_
-from jobs.tables.schemas import TIME
+from slackwater.jobs.engines.columnar.aggregates.sketches import buckets_of, estimates, hashes_of
+from slackwater.jobs.engines.python_values import to_arrow, to_python
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.pipelines import Aggregate, DeltaSource, Pipeline, agg
+from slackwater.jobs.tables.schemas import TIME
+from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.windowing.columnar.groups import Groups
 from tests.jobs.engines.accumulating import NUMBERS, VALUES
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
-from windowing.columnar.groups import Groups
 
-SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {**VALUES, "boolean": (pa.bool_(), st.booleans())}
+SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    **VALUES,
+    "boolean": (pa.bool_(), st.booleans()),
+}
 EVERY = [
-    *((make("x"), kind) for make in (sum_, mean, variance, stddev) for kind in NUMBERS),
-    *((make("x"), kind) for make in (min_, max_) for kind in ("byte", "float", "double", "decimal", "text", "date", "time")),
-    *((count_distinct("x"), kind) for kind in SOME),
-    *((approx_distinct("x", precision=4), kind) for kind in SOME),
-    *((approx_quantile("x", 0.3, relative_error=0.2), kind) for kind in NUMBERS),
+    *((make("x"), kind) for make in (agg.sum, agg.mean, agg.variance, agg.stddev) for kind in NUMBERS),
+    *(
+        (make("x"), kind)
+        for make in (agg.min, agg.max)
+        for kind in ("byte", "float", "double", "decimal", "text", "date", "time")
+    ),
+    *((agg.count_distinct("x"), kind) for kind in SOME),
+    *((agg.approx_distinct("x", precision=4), kind) for kind in SOME),
+    *((agg.approx_quantile("x", 0.3, relative_error=0.2), kind) for kind in NUMBERS),
     *(
         (make("x", by=by), kind)
-        for make in (first, last)
+        for make in (agg.first, agg.last)
         for by in ("event_time", "arrival")
         for kind in ("long", "double", "text", "time")
     ),
@@ -116,7 +115,12 @@ def tables(draw: st.DrawFn, kind: str) -> pa.Table:
             "arrival_time": pa.array([1000 * arrival for arrival in arrivals], TIME),
             "x": pa.array(values, column_type),
             "row": pa.array(
-                draw(st.lists(st.none() | st.sampled_from([0.0, -1.5, math.nan]), min_size=count, max_size=count)), pa.float64()
+                draw(
+                    st.lists(
+                        st.none() | st.sampled_from([0.0, -1.5, math.nan]), min_size=count, max_size=count
+                    )
+                ),
+                pa.float64(),
             ),
             ARRIVAL: pa.array(arrivals, pa.int64()),
             EVENT: pa.array(events, pa.int64()),
@@ -128,7 +132,9 @@ def pipeline_with(aggregate: Aggregate) -> Pipeline:
     return Pipeline(
         name="statistics",
         source=DeltaSource("events", event_time="event_time", arrival_time="arrival_time", order_by="row"),
-        watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(timedelta(seconds=1)),
+        watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(
+            timedelta(seconds=1)
+        ),
         key_by="key",
         window=TumblingEventTimeWindows.of(timedelta(hours=1)),
         select={"r": aggregate},
@@ -136,7 +142,9 @@ def pipeline_with(aggregate: Aggregate) -> Pipeline:
     )
 
 
-@pytest.mark.parametrize(("aggregate", "kind"), EVERY, ids=lambda item: item if isinstance(item, str) else f"{item.kind}-{item.by}")
+@pytest.mark.parametrize(
+    ("aggregate", "kind"), EVERY, ids=lambda item: item if isinstance(item, str) else f"{item.kind}-{item.by}"
+)
 @settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_columns_accumulate_as_elements_do(aggregate: Aggregate, kind: str, data: st.DataObject) -> None:
@@ -157,13 +165,20 @@ def test_columns_accumulate_as_elements_do(aggregate: Aggregate, kind: str, data
     check(columnar, whole, accumulator, [scalar_parts(accumulator, operand, rows_of) for rows_of in members])
 
     cut = data.draw(st.integers(0, rows.num_rows))
-    halves = [columnar.partial(rows.slice(a, b - a), Groups(groups.codes[a:b], size)) for a, b in ((0, cut), (cut, rows.num_rows))]
+    halves = [
+        columnar.partial(rows.slice(a, b - a), Groups(groups.codes[a:b], size))
+        for a, b in ((0, cut), (cut, rows.num_rows))
+    ]
     joined = [pa.concat_arrays(columns) for columns in zip(*halves, strict=True)]
     both = columnar.combine(joined, Groups(np.tile(np.arange(size), 2), size))
     check(columnar, both, accumulator, [scalar_parts(accumulator, operand, rows_of) for rows_of in members])
 
     each = columnar.partial(rows, Groups.of_each(rows.num_rows))
-    starts = sorted({0, *data.draw(st.lists(st.integers(0, max(rows.num_rows - 1, 0)), max_size=3))}) if rows.num_rows else []
+    starts = (
+        sorted({0, *data.draw(st.lists(st.integers(0, max(rows.num_rows - 1, 0)), max_size=3))})
+        if rows.num_rows
+        else []
+    )
     running = columnar.running(each, np.array(starts, np.int64))
     begins = [max(start for start in starts if start <= row) for row in range(rows.num_rows)]
     check(
@@ -177,7 +192,9 @@ def test_columns_accumulate_as_elements_do(aggregate: Aggregate, kind: str, data
 @settings(max_examples=100)
 @given(st.lists(st.floats(), max_size=20), st.sampled_from([1, 2, 35, 347]))
 def test_a_column_of_values_falls_into_the_buckets_of_its_values(values: list[float], buckets: int) -> None:
-    assert buckets_of(np.array(values, np.float64), buckets).tolist() == [bucket_of(value, buckets) for value in values]
+    assert buckets_of(np.array(values, np.float64), buckets).tolist() == [
+        bucket_of(value, buckets) for value in values
+    ]
 
 
 @pytest.mark.parametrize("kind", SOME)
@@ -193,16 +210,30 @@ def test_a_column_of_values_hashes_as_its_values(kind: str, data: st.DataObject)
 @settings(max_examples=60)
 @given(st.lists(st.lists(st.integers(0, 61), min_size=16, max_size=16), min_size=1, max_size=4))
 def test_registers_of_every_rank_are_estimated_as_one_sketch_is(sketches: list[list[int]]) -> None:
-    of_rank = [np.array([row for row, ranks in enumerate(sketches) for rank in ranks if rank == wanted], np.int64) for wanted in range(62)]
+    of_rank = [
+        np.array([row for row, ranks in enumerate(sketches) for rank in ranks if rank == wanted], np.int64)
+        for wanted in range(62)
+    ]
     untouched = np.array([ranks.count(0) for ranks in sketches], np.int64)
     assert estimates(of_rank, untouched, 4).tolist() == [estimate(Counter(ranks), 4) for ranks in sketches]
 
 
 def test_squares_of_far_doubles_are_exact() -> None:
-    numbers = [5e-324, 1e-160, -1e-140, 1.0, 1e150, -1e160, 1.7976931348623157e308, 2.0**511, 2.0**512, 2.0**-448]
+    numbers = [
+        5e-324,
+        1e-160,
+        -1e-140,
+        1.0,
+        1e150,
+        -1e160,
+        1.7976931348623157e308,
+        2.0**511,
+        2.0**512,
+        2.0**-448,
+    ]
     rows = pa.table({"x": pa.array(numbers)})
-    accumulator = bind("r", variance("x"), {"x": pa.float64()})
-    columnar = bind_columnar(accumulator, variance("x"), {"x": pa.float64()})
+    accumulator = bind("r", agg.variance("x"), {"x": pa.float64()})
+    columnar = bind_columnar(accumulator, agg.variance("x"), {"x": pa.float64()})
     assert columnar is not None
     for members in ([0, 1], [0, 6], [4, 5, 6], list(range(10))):
         found = columnar.partial(rows.take(members), Groups(np.zeros(len(members), np.int64), 1))

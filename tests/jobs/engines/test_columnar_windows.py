@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from jobs.engines.columnar.windows import why_not
-from jobs.pipelines import DeltaSource, Pipeline, count
-from windowing import (
+from slackwater.jobs.engines.columnar.windows import why_not
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,
     EndOfStreamTrigger,
@@ -25,13 +25,19 @@ from windowing import (
 )
 
 HOUR = timedelta(hours=1)
-TUMBLING, SESSIONS, GLOBAL = TumblingEventTimeWindows.of(HOUR), EventTimeSessionWindows.with_gap(HOUR), GlobalWindows.create()
+TUMBLING, SESSIONS, GLOBAL = (
+    TumblingEventTimeWindows.of(HOUR),
+    EventTimeSessionWindows.with_gap(HOUR),
+    GlobalWindows.create(),
+)
 
 
 def reason(window: Any, trigger: Trigger | None = None) -> str | None:
     source = DeltaSource("t", event_time="e", arrival_time="a")
-    declared = {"window": window, "trigger": trigger, "select": {"n": count()}, "start": "2013-01-01"}
-    return why_not(Pipeline(name="p", source=source, watermarks=WatermarkStrategy.monotonous(), key_by="k", **declared))
+    declared = {"window": window, "trigger": trigger, "select": {"n": agg.count()}, "start": "2013-01-01"}
+    return why_not(
+        Pipeline(name="p", source=source, watermarks=WatermarkStrategy.monotonous(), key_by="k", **declared)
+    )
 
 
 @pytest.mark.parametrize("window", [TUMBLING, SlidingEventTimeWindows.of(HOUR, HOUR / 4), SESSIONS])
@@ -61,8 +67,16 @@ def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
             PurgingTrigger.of(CountTrigger.of(3)),
             "PurgingTrigger of CountTrigger has no columnar form on EventTimeSessionWindows",
         ),
-        (TUMBLING, ContinuousEventTimeTrigger(interval_ms=2**63 - 1), "ContinuousEventTimeTrigger adds intervals to times until they wrap"),
-        (SESSIONS, ContinuousEventTimeTrigger.of(HOUR), "ContinuousEventTimeTrigger has no columnar form on EventTimeSessionWindows"),
+        (
+            TUMBLING,
+            ContinuousEventTimeTrigger(interval_ms=2**63 - 1),
+            "ContinuousEventTimeTrigger adds intervals to times until they wrap",
+        ),
+        (
+            SESSIONS,
+            ContinuousEventTimeTrigger.of(HOUR),
+            "ContinuousEventTimeTrigger has no columnar form on EventTimeSessionWindows",
+        ),
         (TumblingProcessingTimeWindows.of(HOUR), None, "TumblingProcessingTimeWindows has no columnar form"),
     ],
 )

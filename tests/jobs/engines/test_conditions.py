@@ -1,4 +1,6 @@
-"""Conditions against two other sources: a brute force over exact numbers, and DuckDB's reading of the same text."""
+"""Conditions against two other sources: a brute force over exact numbers, and DuckDB's reading of the same
+text.
+"""
 
 import math
 from datetime import UTC, date, datetime
@@ -12,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.conditions import bind_condition
-from jobs.pipelines.conditions import Column, Comparison, columns_of, parse_condition
-from jobs.pipelines.errors import PipelineError
+from slackwater.jobs.engines.conditions import bind_condition
+from slackwater.jobs.pipelines.conditions import Column, Comparison, columns_of, parse_condition
+from slackwater.jobs.pipelines.errors import PipelineError
 
 SCHEMA = pa.schema(
     [
@@ -36,14 +38,17 @@ rows = st.fixed_dictionaries(
         "j": st.none() | st.integers(-3, 3) | st.sampled_from([2**63 - 1, -(2**63)]),
         "d": st.none() | st.sampled_from([-1.5, -0.0, 0.0, 0.1, 2.0, math.inf, -math.inf, math.nan]),
         "e": st.none() | st.sampled_from([-1.5, -0.0, 0.0, 0.1, 2.0, math.inf, -math.inf, math.nan]),
-        "m": st.none() | st.sampled_from([Decimal("-1.50"), Decimal("0.00"), Decimal("0.10"), Decimal("99999999.99")]),
+        "m": st.none()
+        | st.sampled_from([Decimal("-1.50"), Decimal("0.00"), Decimal("0.10"), Decimal("99999999.99")]),
         "s": st.none() | st.sampled_from(["", "a", "A", "é", "it's"]),
         "b": st.none() | st.booleans(),
         "t": st.none() | st.sampled_from([datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in (0, 5)]),
         "day": st.none() | st.sampled_from([date(2013, 1, 1), date(2013, 1, 2)]),
     }
 )
-numbers = st.sampled_from(["-2147483648", "-1.5", "-1", "0", "0.1", "0.105", "1", "2", "2.0", "1e2", "99999999.99", "100000000"])
+numbers = st.sampled_from(
+    ["-2147483648", "-1.5", "-1", "0", "0.1", "0.105", "1", "2", "2.0", "1e2", "99999999.99", "100000000"]
+)
 operators = st.sampled_from(["=", "!=", "<>", "<", "<=", ">", ">="])
 texts = st.sampled_from(["''", "'a'", "'é'", "'it''s'"])
 comparisons = st.one_of(
@@ -52,10 +57,20 @@ comparisons = st.one_of(
     st.tuples(st.just("d"), operators, st.just("e")).map(" ".join),
     st.tuples(st.just("s"), operators, texts).map(" ".join),
     st.tuples(st.just("b"), st.sampled_from(["=", "<>"]), st.sampled_from(["TRUE", "false"])).map(" ".join),
-    st.tuples(st.just("t"), operators, st.sampled_from(["'2013-01-01 00:00:00+00'", "'2013-01-01 05:00:00+00'"])).map(" ".join),
+    st.tuples(
+        st.just("t"), operators, st.sampled_from(["'2013-01-01 00:00:00+00'", "'2013-01-01 05:00:00+00'"])
+    ).map(" ".join),
     st.tuples(st.just("day"), operators, st.just("'2013-01-02'")).map(" ".join),
     st.sampled_from(
-        ["b", "s in ('a', '')", "i NOT IN (1, 2)", "j between -1 and 2", "i not between 0 and 1", '"d" is null', "s IS NOT NULL"]
+        [
+            "b",
+            "s in ('a', '')",
+            "i NOT IN (1, 2)",
+            "j between -1 and 2",
+            "i not between 0 and 1",
+            '"d" is null',
+            "s IS NOT NULL",
+        ]
     ),
 )
 conditions = st.recursive(
@@ -63,7 +78,9 @@ conditions = st.recursive(
     lambda inner: st.one_of(
         inner.map("NOT ({})".format),
         st.tuples(inner, st.sampled_from(["and", "OR"]), inner).map("({0[0]}) {0[1]} ({0[2]})".format),
-        st.tuples(inner, st.sampled_from(["and", "OR"]), inner, st.sampled_from(["and", "OR"]), inner).map(" ".join),
+        st.tuples(inner, st.sampled_from(["and", "OR"]), inner, st.sampled_from(["and", "OR"]), inner).map(
+            " ".join
+        ),
     ),
     max_leaves=4,
 )
@@ -93,8 +110,12 @@ def test_a_condition_holds_where_duckdb_says_so(
     operator=st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
     literal=st.decimals(-(10**20), 10**20, allow_nan=False, places=3) | st.integers(-(10**30), 10**30),
 )
-def test_an_integer_is_compared_exactly_with_any_literal(value: int, operator: str, literal: Decimal | int) -> None:
-    compare = {"=": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}[operator]
+def test_an_integer_is_compared_exactly_with_any_literal(
+    value: int, operator: str, literal: Decimal | int
+) -> None:
+    compare = {"=": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}[
+        operator
+    ]
     expected = getattr(Fraction(value), compare)(Fraction(literal))
     text = f"j {operator} {literal:f}" if isinstance(literal, Decimal) else f"j {operator} {literal}"
     table = pa.table({"j": pa.array([value, None], pa.int64())})
@@ -110,7 +131,12 @@ def test_and_binds_tighter_than_or_and_not_tightest() -> None:
 
 
 def test_a_condition_names_the_columns_that_it_reads_once_each() -> None:
-    assert columns_of(parse_condition("p", 'j > 1 and (s is null or "odd ""name" = i) and j < 9')) == ("j", "s", 'odd "name', "i")
+    assert columns_of(parse_condition("p", 'j > 1 and (s is null or "odd ""name" = i) and j < 9')) == (
+        "j",
+        "s",
+        'odd "name',
+        "i",
+    )
     assert parse_condition("p", '"is" = 1') == Comparison(Column("is"), "=", 1)
 
 

@@ -1,11 +1,13 @@
-"""Which rows of which file live runs have read, after any history of runs and restatements: held by a lineage that is played row by row."""
+"""Which rows of which file live runs have read, after any history of runs and restatements: held by a lineage
+that is played row by row.
+"""
 
 from dataclasses import dataclass, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.coverage import Stretch, pieces, read_to, was_read
+from slackwater.jobs.engines.coverage import Stretch, pieces, read_to, was_read
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,19 @@ class Row:
 
 
 def readers(rows: list[Row], runs: list[Run]) -> dict[Row, list[Run]]:
-    """Which live runs have read each row: that of its own slice, else the first later one whose version alone has it."""
+    """Which live runs have read each row: that of its own slice, else the first later one whose version alone
+    has it.
+    """
     found: dict[Row, list[Run]] = {row: [] for row in rows}
     for run in runs:
         for row in rows:
             own = run.low <= row.arrival < run.high
-            folded = row.arrival < run.low and run.parent is not None and not row.is_in(run.parent) and not found[row]
+            folded = (
+                row.arrival < run.low
+                and run.parent is not None
+                and not row.is_in(run.parent)
+                and not found[row]
+            )
             if row.is_in(run.version) and (own or folded):
                 found[row].append(run)
     return found
@@ -40,7 +49,9 @@ def readers(rows: list[Row], runs: list[Run]) -> dict[Row, list[Run]]:
 
 @st.composite
 def lineages(draw: st.DrawFn) -> tuple[list[Run], list[Stretch], int]:
-    """Live runs in slice order, one after the other, a part of them restated later on; and what the next run is told of it."""
+    """Live runs in slice order, one after the other, a part of them restated later on; and what the next run
+    is told of it.
+    """
     slices = draw(st.integers(1, 6))
     versions = sorted(draw(st.lists(st.integers(1, 5), min_size=slices, max_size=slices)))
     runs = [Run(10 * n, 10 * n + 10, versions[n], versions[n - 1] if n else None) for n in range(slices)]
@@ -103,4 +114,6 @@ def test_a_file_that_was_restated_as_a_whole_rests_on_nothing_any_more() -> None
     assert not was_read(restated, 12, 29, None, 6, 50)
     assert was_read(restated, 12, 30, None, 6, 50), "its last row arrived in a slice that was not restated"
     assert was_read(restated, 9, 12, None, 6, 50)
-    assert was_read(restated, 12, 29, None, 8, 50), "the first of the two slices was restated before the file was removed"
+    assert was_read(restated, 12, 29, None, 8, 50), (
+        "the first of the two slices was restated before the file was removed"
+    )

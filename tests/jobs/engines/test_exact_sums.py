@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engines import exact_sums
-from jobs.engines.exact_sums import ZERO, ExactSum
+from slackwater.jobs.engines import exact_sums
+from slackwater.jobs.engines.exact_sums import ZERO, ExactSum
 
 GREATEST = 1.7976931348623157e308
 LEAST = 5e-324
@@ -38,7 +38,9 @@ def bits(value: float) -> bytes:
 
 
 @given(st.lists(finite), st.randoms(use_true_random=False), st.integers(min_value=0))
-def test_any_order_and_any_split_gives_the_rounded_rational_sum(terms: list[float], random: Random, cut: int) -> None:
+def test_any_order_and_any_split_gives_the_rounded_rational_sum(
+    terms: list[float], random: Random, cut: int
+) -> None:
     expected = nearest(sum(map(Fraction, terms), Fraction(0)))
     shuffled = list(terms)
     random.shuffle(shuffled)
@@ -107,7 +109,8 @@ def test_bytes_are_equal_exactly_when_the_sums_are(some: list[float], others: li
 @pytest.mark.parametrize(
     ("total", "data"),
     [
-        # specials, then the number of trailing zero bits in two bytes, then the odd rest in the fewest bytes of two's complement
+        # specials, then the number of trailing zero bits in two bytes, then the odd rest in the fewest bytes
+        # of two's complement
         (ZERO, "00 0000 00"),
         (total_of([LEAST]), "00 0000 01"),
         (total_of([1.0]), "00 0432 01"),  # 1074 zeros

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from jobs.engines.operator.garbage import collector_resting, objects_set_aside
+from slackwater.jobs.engines.operator.garbage import collector_resting, objects_set_aside
 
 
 def test_the_collector_rests_and_comes_back_also_after_an_error() -> None:

@@ -1,4 +1,6 @@
-"""Which files of a source a slice reads: pruning loses no row, rows without an arrival are told once, and a wrong source says why."""
+"""Which files of a source a slice reads: pruning loses no row, rows without an arrival are told once, and a
+wrong source says why.
+"""
 
 import json
 import pickle
@@ -17,9 +19,9 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines import inputs
-from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import (
+from slackwater.jobs.engines import inputs
+from slackwater.jobs.engines.coverage import Stretch
+from slackwater.jobs.engines.inputs import (
     EmptySource,
     PinnedSource,
     SourceRewritten,
@@ -30,10 +32,10 @@ from jobs.engines.inputs import (
     to_datetime,
     to_ms,
 )
-from jobs.engines.source_roles import SourceColumnError, check_roles
-from jobs.pipelines import DeltaSource
-from jobs.tables.delta import Folder, filesystem
-from jobs.tables.errors import LogDamaged, NotADeltaTable
+from slackwater.jobs.engines.source_roles import SourceColumnError, check_roles
+from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.tables.delta import Folder, filesystem
+from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
 
 SOURCE = DeltaSource("t", event_time="e", arrival_time="a")
 START = datetime(2013, 1, 1, tzinfo=UTC)
@@ -51,7 +53,10 @@ def ms(moment: datetime) -> int:
 
 
 def table_of(arrivals: dict[int, datetime | None]) -> pa.Table:
-    rows = [{"a": moment, "row": row, "day": None if moment is None else moment.date()} for row, moment in arrivals.items()]
+    rows = [
+        {"a": moment, "row": row, "day": None if moment is None else moment.date()}
+        for row, moment in arrivals.items()
+    ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
@@ -60,7 +65,9 @@ def commit(uri: Path | str, arrivals: dict[int, datetime | None], **options: Any
     return pin(SOURCE, str(uri))
 
 
-def rows_read(source: PinnedSource, low: datetime, high: datetime, before: PinnedSource | None = None) -> tuple[list[int], list[int]]:
+def rows_read(
+    source: PinnedSource, low: datetime, high: datetime, before: PinnedSource | None = None
+) -> tuple[list[int], list[int]]:
     """Row numbers that lie in the slice, and those without an arrival time that are this run's to tell."""
     inside, without = [], []
     for file in source.files(ms(low), ms(high), "a", before):
@@ -78,8 +85,11 @@ def test_milliseconds_are_floored_and_come_back() -> None:
     assert to_datetime(to_ms(after(5))) == after(5)
 
 
-# Statistics may be missing, cut to milliseconds (as Spark writes them), or exact; a file may lie in a partition or hold several days.
-moments = st.none() | st.integers(-3_000, 3_000).map(lambda n: START + timedelta(hours=n / 60, microseconds=n % 7))
+# Statistics may be missing, cut to milliseconds (as Spark writes them), or exact; a file may lie in a
+# partition or hold several days.
+moments = st.none() | st.integers(-3_000, 3_000).map(
+    lambda n: START + timedelta(hours=n / 60, microseconds=n % 7)
+)
 
 
 @st.composite
@@ -99,7 +109,9 @@ def forget_statistics(uri: str, how: str) -> None:
                 for bounds in (stats["minValues"], stats["maxValues"]):
                     if "a" in bounds:
                         moment = datetime.fromisoformat(bounds["a"])
-                        bounds["a"] = moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+                        bounds["a"] = (
+                            moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+                        )
                 line["add"]["stats"] = json.dumps(stats)
         entry.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -127,8 +139,14 @@ def test_slices_together_read_every_row_of_theirs_once(
         before = None
         for low, high in pairwise(bounds):
             inside, without = rows_read(source, low, high, before)
-            assert inside == sorted(row for row, moment in arrivals.items() if moment is not None and low <= to_datetime(ms(moment)) < high)
-            assert without == (sorted(row for row, moment in arrivals.items() if moment is None) if before is None else [])
+            assert inside == sorted(
+                row
+                for row, moment in arrivals.items()
+                if moment is not None and low <= to_datetime(ms(moment)) < high
+            )
+            assert without == (
+                sorted(row for row, moment in arrivals.items() if moment is None) if before is None else []
+            )
             before = source
 
 
@@ -136,15 +154,22 @@ class TestPruning:
     def test_files_outside_the_slice_are_not_read(self, tmp_path: Path) -> None:
         for day in range(3):
             source = commit(tmp_path, {day: after(24 * day), 10 + day: after(24 * day + 23)})
-        assert [rows_read(source, after(24 * day), after(24 * day + 24))[0] for day in range(3)] == [[0, 10], [1, 11], [2, 12]]
+        assert [rows_read(source, after(24 * day), after(24 * day + 24))[0] for day in range(3)] == [
+            [0, 10],
+            [1, 11],
+            [2, 12],
+        ]
         assert [
-            len(source.files(ms(after(low)), ms(after(high)), "a", None)) for low, high in ((0, 24), (12, 36), (23.5, 24), (24, 48))
+            len(source.files(ms(after(low)), ms(after(high)), "a", None))
+            for low, high in ((0, 24), (12, 36), (23.5, 24), (24, 48))
         ] == [1, 2, 0, 1]
 
     def test_a_table_partitioned_by_the_arrival_itself_is_pruned_by_it(self, tmp_path: Path) -> None:
         source = commit(tmp_path, {1: after(1), 2: after(2), 3: None}, partition_by=["a"])
         chosen = source.files(ms(after(1)), ms(after(2)), "a", source)
-        assert [read(source.uri, file, source.schema, ("row", "a")).to_pylist() for file in chosen] == [[{"row": 1, "a": after(1)}]]
+        assert [read(source.uri, file, source.schema, ("row", "a")).to_pylist() for file in chosen] == [
+            [{"row": 1, "a": after(1)}]
+        ]
 
     def test_a_greatest_arrival_that_the_log_cuts_to_milliseconds_loses_no_row(self, tmp_path: Path) -> None:
         late = after(1) + 1500 * MICROSECOND
@@ -154,7 +179,9 @@ class TestPruning:
         assert rows_read(source, after(1) + 1000 * MICROSECOND, after(2))[0] == [2]
         assert source.files(ms(after(1)) + 2, ms(after(2)), "a", None) == []
 
-    @pytest.mark.parametrize("far", [datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)])
+    @pytest.mark.parametrize(
+        "far", [datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)]
+    )
     def test_arrivals_at_the_ends_of_the_calendar_are_no_trouble(self, tmp_path: Path, far: datetime) -> None:
         source = commit(tmp_path, {1: far, 2: after(1)})
         assert rows_read(source, after(0), after(24))[0] == [2]
@@ -165,14 +192,21 @@ class TestPruning:
         for start in (0, 1):
             write_deltalake(str(tmp_path), naive.slice(start, 1), mode="append")
         source = pin(SOURCE, str(tmp_path))
-        assert [len(source.files(ms(after(low)), ms(after(low + 24)), "a", None)) for low in (0, 24, 48)] == [1, 1, 0]
+        assert [len(source.files(ms(after(low)), ms(after(low + 24)), "a", None)) for low in (0, 24, 48)] == [
+            1,
+            1,
+            0,
+        ]
 
     def test_files_come_in_the_order_of_their_paths(self, tmp_path: Path) -> None:
         for row in range(4):
             source = commit(tmp_path, {row: after(row)})
         paths = [file.path for file in source.files(ms(after(0)), ms(after(9)), "a", None)]
         assert len(paths) == 4 and paths == sorted(paths)
-        assert all((file.rows, file.bytes) == (1, (tmp_path / file.path).stat().st_size) for file in source.files(0, 2**50, "a", None))
+        assert all(
+            (file.rows, file.bytes) == (1, (tmp_path / file.path).stat().st_size)
+            for file in source.files(0, 2**50, "a", None)
+        )
 
 
 class TestRowsWithoutAnArrival:
@@ -204,7 +238,11 @@ class TestRowsThatComeAfterTheirSlice:
     def unread(self, source: PinnedSource, low: datetime, high: datetime, before: PinnedSource) -> list[int]:
         """Row numbers in files that may hold unread rows."""
         files = [file for file in source.files(ms(low), ms(high), "a", before) if file.may_hold_unread]
-        return sorted(row for file in files for row in read(source.uri, file, source.schema, ("row",)).column("row").to_pylist())
+        return sorted(
+            row
+            for file in files
+            for row in read(source.uri, file, source.schema, ("row",)).column("row").to_pylist()
+        )
 
     def test_their_files_are_read_by_the_next_run_and_no_later_one(self, tmp_path: Path) -> None:
         first = commit(tmp_path, {1: after(1)})
@@ -218,7 +256,9 @@ class TestRowsThatComeAfterTheirSlice:
         second = commit(tmp_path, {2: after(30), 3: after(90)})
         assert self.unread(second, after(24), after(48), first) == []
 
-    def test_where_the_log_is_gone_new_files_are_told_by_their_paths_and_it_is_said(self, tmp_path: Path) -> None:
+    def test_where_the_log_is_gone_new_files_are_told_by_their_paths_and_it_is_said(
+        self, tmp_path: Path
+    ) -> None:
         first = commit(tmp_path, {1: after(1)})
         second = commit(tmp_path, {2: after(2)})
         DeltaTable(str(tmp_path)).create_checkpoint()
@@ -243,9 +283,10 @@ class TestRowsThatComeAfterTheirSlice:
         later = commit(tmp_path, {4: after(3), 5: None})
         restated = [Stretch(ms(after(0)), ms(after(24)), seen.version)]
         files = later.files(ms(after(48)), ms(after(72)), "a", before, restated)
-        assert [(read(later.uri, file, later.schema, ("row",)).column("row").to_pylist(), file.read_to_ms) for file in files] == [
-            ([4, 5], None)
-        ]
+        assert [
+            (read(later.uri, file, later.schema, ("row",)).column("row").to_pylist(), file.read_to_ms)
+            for file in files
+        ] == [([4, 5], None)]
         wider = commit(tmp_path, {6: after(5), 7: after(30), 8: None})
         restated = [Stretch(ms(after(0)), ms(after(24)), wider.version)]
         [file] = wider.files(ms(after(48)), ms(after(72)), "a", before, restated)
@@ -258,7 +299,9 @@ class TestRowsThatComeAfterTheirSlice:
         later = pin(SOURCE, str(tmp_path))
         later.check_kept(before, ms(after(48)), "a", [Stretch(ms(after(0)), ms(after(24)), later.version)])
         with pytest.raises(SourceRewritten):
-            later.check_kept(before, ms(after(48)), "a", [Stretch(ms(after(24)), ms(after(48)), later.version)])
+            later.check_kept(
+                before, ms(after(48)), "a", [Stretch(ms(after(24)), ms(after(48)), later.version)]
+            )
 
     def test_what_only_a_restatement_has_read_may_not_be_removed_either(self, tmp_path: Path) -> None:
         before = commit(tmp_path, {1: after(1)})
@@ -296,20 +339,27 @@ class TestPinning:
 
     def test_a_source_without_rows_is_empty(self, tmp_path: Path) -> None:
         Folder(str(tmp_path), SCHEMA).ensure()
-        with pytest.raises(EmptySource, match=r"source 't' at .* is empty \(version 0\): there is nothing to replay yet"):
+        with pytest.raises(
+            EmptySource, match=r"source 't' at .* is empty \(version 0\): there is nothing to replay yet"
+        ):
             pin(SOURCE, str(tmp_path))
 
     def test_what_is_no_delta_table_says_how_to_load_one(self, tmp_path: Path) -> None:
         (tmp_path / "notes.csv").write_text("a,b")
         (tmp_path / "file").write_text("")
         for place in (tmp_path, tmp_path / "missing", tmp_path / "file"):
-            with pytest.raises(NotADeltaTable, match=r"source 't': there is no Delta table at .*`slackwater examples load NAME") as error:
+            with pytest.raises(
+                NotADeltaTable,
+                match=r"source 't': there is no Delta table at .*`slackwater examples load NAME",
+            ) as error:
                 pin(SOURCE, str(place))
             assert "\n" not in str(error.value)
 
     def test_a_version_that_is_gone_is_told_from_a_table_that_is_not_there(self, tmp_path: Path) -> None:
         commit(tmp_path, {1: after(1)})
-        with pytest.raises(VersionGone, match=r"source 't': version 7 can't be read any more .*delta\.logRetentionDuration") as error:
+        with pytest.raises(
+            VersionGone, match=r"source 't': version 7 can't be read any more .*delta\.logRetentionDuration"
+        ) as error:
             pin(SOURCE, str(tmp_path), 7)
         assert error.value.exit_code == 1
 
@@ -320,7 +370,12 @@ class TestPinning:
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         for line in lines:
             if "protocol" in line:
-                line["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+                line["protocol"] = {
+                    "minReaderVersion": 3,
+                    "minWriterVersion": 7,
+                    "readerFeatures": features,
+                    "writerFeatures": features,
+                }
             if "metaData" in line:
                 line["metaData"]["configuration"] |= configuration
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -337,10 +392,16 @@ class TestPinning:
             if "protocol" in line:
                 line["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
             if "metaData" in line:
-                line["metaData"]["configuration"] |= {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}
+                line["metaData"]["configuration"] |= {
+                    "delta.columnMapping.mode": "name",
+                    "delta.columnMapping.maxColumnId": "3",
+                }
                 schema = json.loads(line["metaData"]["schemaString"])
                 for number, field in enumerate(schema["fields"], 1):
-                    field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+                    field["metadata"] = {
+                        "delta.columnMapping.id": number,
+                        "delta.columnMapping.physicalName": f"col-{number}",
+                    }
                 line["metaData"]["schemaString"] = json.dumps(schema)
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert pin(SOURCE, str(tmp_path)).why_not_direct == "column mapping"
@@ -355,20 +416,31 @@ class TestPinning:
 
 class TestReadingAFile:
     def read_all(self, source: PinnedSource, *columns: str) -> list[dict[str, Any]]:
-        return [row for file in source.files(0, 2**50, "a", None) for row in read(source.uri, file, source.schema, columns).to_pylist()]
+        return [
+            row
+            for file in source.files(0, 2**50, "a", None)
+            for row in read(source.uri, file, source.schema, columns).to_pylist()
+        ]
 
     def test_columns_come_in_the_order_asked_partition_columns_filled_in(self, tmp_path: Path) -> None:
         source = commit(tmp_path, {1: after(1), 2: after(30)}, partition_by=["day"])
-        assert self.read_all(source, "day", "row") == [{"day": date(2013, 1, 1), "row": 1}, {"day": date(2013, 1, 2), "row": 2}]
+        assert self.read_all(source, "day", "row") == [
+            {"day": date(2013, 1, 1), "row": 1},
+            {"day": date(2013, 1, 2), "row": 2},
+        ]
         [file, _] = source.files(0, 2**50, "a", None)
-        assert read(source.uri, file, source.schema, ("row", "day")).schema.equals(pa.schema([("row", pa.int64()), ("day", pa.date32())]))
+        assert read(source.uri, file, source.schema, ("row", "day")).schema.equals(
+            pa.schema([("row", pa.int64()), ("day", pa.date32())])
+        )
 
     def test_of_partition_columns_alone_there_are_as_many_rows_as_the_file_has(self, tmp_path: Path) -> None:
         source = commit(tmp_path, {1: after(1), 2: after(2)}, partition_by=["day"])
         assert self.read_all(source, "day") == [{"day": date(2013, 1, 1)}] * 2
 
     @pytest.mark.parametrize("value", ["plain", "two words", "a/b", "50%", "a=b", "é", "x:y", None])
-    def test_partition_values_that_make_odd_folder_names_are_found(self, tmp_path: Path, value: str | None) -> None:
+    def test_partition_values_that_make_odd_folder_names_are_found(
+        self, tmp_path: Path, value: str | None
+    ) -> None:
         rows = pa.table({"a": pa.array([after(1)], TIME), "p": pa.array([value], pa.string())})
         write_deltalake(str(tmp_path / "t"), rows, partition_by=["p"])
         assert self.read_all(pin(SOURCE, str(tmp_path / "t")), "p", "a") == [{"p": value, "a": after(1)}]
@@ -378,7 +450,10 @@ class TestReadingAFile:
         wider = table_of({2: after(2)}).append_column("gate", pa.array(["B4"]))
         write_deltalake(str(tmp_path), wider, mode="append", schema_mode="merge")
         found = self.read_all(pin(SOURCE, str(tmp_path)), "row", "gate")
-        assert sorted(found, key=lambda row: row["row"]) == [{"row": 1, "gate": None}, {"row": 2, "gate": "B4"}]
+        assert sorted(found, key=lambda row: row["row"]) == [
+            {"row": 1, "gate": None},
+            {"row": 2, "gate": "B4"},
+        ]
 
     def test_times_that_spark_wrote_as_int96_are_read_over_the_whole_calendar(self, tmp_path: Path) -> None:
         arrivals = {1: datetime(1, 1, 1, tzinfo=UTC), 2: after(1), 3: datetime(9999, 12, 31, tzinfo=UTC)}
@@ -390,13 +465,29 @@ class TestReadingAFile:
 
 
 SCHEMA_OF_ROLES = pa.schema(
-    [("e", TIME), ("a", pa.timestamp("us")), ("text", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("list", pa.list_(pa.int64()))]
+    [
+        ("e", TIME),
+        ("a", pa.timestamp("us")),
+        ("text", pa.string()),
+        ("n", pa.int64()),
+        ("x", pa.float64()),
+        ("list", pa.list_(pa.int64())),
+    ]
 )
 
 
 class TestRoles:
     def roles(self, **changes: Any) -> DeltaSource:
-        return DeltaSource(**{"table": "t", "event_time": "e", "arrival_time": "a", "source_partition": "text", "order_by": "n", **changes})
+        return DeltaSource(
+            **{
+                "table": "t",
+                "event_time": "e",
+                "arrival_time": "a",
+                "source_partition": "text",
+                "order_by": "n",
+                **changes,
+            }
+        )
 
     def test_columns_that_can_play_their_roles_are_accepted(self) -> None:
         check_roles(self.roles(), SCHEMA_OF_ROLES, ("x", "list"))
@@ -408,9 +499,15 @@ class TestRoles:
             ({"event_time": "when"}, "source 't' has no column 'when'; it has e, a, text, n, x, list. Mend"),
             ({"event_time": "text"}, "event_time is column 'text' of type string; it must be a timestamp"),
             ({"arrival_time": "n"}, "arrival_time is column 'n' of type int64; it must be a timestamp"),
-            ({"source_partition": "list"}, "source_partition is column 'list' .*; it must be text, an integer, a boolean or a date"),
+            (
+                {"source_partition": "list"},
+                "source_partition is column 'list' .*; it must be text, an integer, a boolean or a date",
+            ),
             ({"source_partition": "x"}, "source_partition is column 'x' of type double"),
-            ({"order_by": "list"}, "order_by is column 'list' .*; it must be a plain column, whose values have an order"),
+            (
+                {"order_by": "list"},
+                "order_by is column 'list' .*; it must be a plain column, whose values have an order",
+            ),
         ],
     )
     def test_others_are_refused_with_what_the_source_has(self, changes: dict[str, str], told: str) -> None:
@@ -443,7 +540,9 @@ class TestALogThatHasLostAFile:
             pin(SOURCE, uri)
 
     @pytest.mark.parametrize("version", [3, 4])
-    def test_an_empty_commit_behind_the_version_of_the_run_before_is_named(self, uri: str, version: int) -> None:
+    def test_an_empty_commit_behind_the_version_of_the_run_before_is_named(
+        self, uri: str, version: int
+    ) -> None:
         (Path(uri) / f"_delta_log/{version:020d}.json").write_bytes(b"")
         with pytest.raises(LogDamaged, match=rf"{version:020d}\.json is empty"):
             pin_both(SOURCE, uri, 2)
@@ -462,7 +561,9 @@ class TestALogThatHasLostAFile:
             pin_both(SOURCE, uri, 3)
         assert asked == [f"_delta_log/{4:020d}.json"]
 
-    def test_an_empty_commit_that_a_checkpoint_has_made_good_for_says_not_what_it_changed(self, uri: str) -> None:
+    def test_an_empty_commit_that_a_checkpoint_has_made_good_for_says_not_what_it_changed(
+        self, uri: str
+    ) -> None:
         """Which of its rows are new since the run before can't be told any more."""
         before, newest = pin(SOURCE, uri, 1), pin(SOURCE, uri)
         DeltaTable(uri).create_checkpoint()

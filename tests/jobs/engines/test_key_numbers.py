@@ -1,11 +1,13 @@
-"""Keys as dense numbers: short texts, long ones and dictionaries with entries that no row has, against Python's own grouping."""
+"""Keys as dense numbers: short texts, long ones and dictionaries with entries that no row has, against
+Python's own grouping.
+"""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of
-from jobs.engines.keys import Keys
+from slackwater.jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of
+from slackwater.jobs.engines.keys import Keys
 
 SHORT = [f"user-{number % 37}" for number in range(200)]
 LONG = [f"a name of forty letters and more, number {number % 37}" for number in range(200)]
@@ -13,7 +15,9 @@ LONG = [f"a name of forty letters and more, number {number % 37}" for number in 
 
 def pairs(found: KeyNumbers, names: list[str]) -> list[tuple[object, ...]]:
     """The key of each row, with its group."""
-    distinct = list(zip(*(found.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True))
+    distinct = list(
+        zip(*(found.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True)
+    )
     assert len(set(distinct)) == len(distinct)
     return [distinct[number] for number in found.numbers.tolist()]
 
@@ -38,12 +42,22 @@ def test_each_row_finds_its_key_again(texts: list[str], others: bool) -> None:
     parked = pa.table({KEY_GROUP: pa.array(groups, pa.int32()), **columns})
     of_range = KeyNumbers.of_range(keys_of(parked, keys), keys)
     assert pairs(of_range, names) == expected
-    whole = list(zip(*(of_range.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True))
+    whole = list(
+        zip(*(of_range.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True)
+    )
     assert whole == sorted(set(expected))
 
 
 @pytest.mark.parametrize(
-    ("kind", "far"), [(pa.int64(), 1), (pa.int64(), 1_000), (pa.int32(), 1 << 20), (pa.int64(), 1 << 40), (pa.int64(), 1 << 55)], ids=str
+    ("kind", "far"),
+    [
+        (pa.int64(), 1),
+        (pa.int64(), 1_000),
+        (pa.int32(), 1 << 20),
+        (pa.int64(), 1 << 40),
+        (pa.int64(), 1 << 55),
+    ],
+    ids=str,
 )
 def test_each_row_finds_its_integer_again(kind: pa.DataType, far: int) -> None:
     values = pa.array([(place * 7 % 37 - 20) * far for place in range(200)], kind)
@@ -55,7 +69,9 @@ def test_each_row_finds_its_integer_again(kind: pa.DataType, far: int) -> None:
     parked = pa.table({KEY_GROUP: pa.array(groups, pa.int32()), "number": values})
     of_range = KeyNumbers.of_range(keys_of(parked, keys), keys)
     assert pairs(of_range, ["number"]) == expected
-    assert list(zip(*(column.to_pylist() for column in of_range.distinct.columns), strict=True)) == sorted(set(expected))
+    assert list(zip(*(column.to_pylist() for column in of_range.distinct.columns), strict=True)) == sorted(
+        set(expected)
+    )
 
 
 def test_entries_of_a_dictionary_that_no_row_has_are_no_keys() -> None:
@@ -66,6 +82,8 @@ def test_entries_of_a_dictionary_that_no_row_has_are_no_keys() -> None:
         for places, names in zip([[0, 1, 0], [2, 1]], dictionaries, strict=True)
     ]
     groups = keys.groups(pa.table({"name": ["b", "a", "b", "b", "c"]}))
-    found = KeyNumbers.of_range(pa.table({KEY_GROUP: pa.array(groups, pa.int64()), "name": pa.chunked_array(chunks)}), keys)
+    found = KeyNumbers.of_range(
+        pa.table({KEY_GROUP: pa.array(groups, pa.int64()), "name": pa.chunked_array(chunks)}), keys
+    )
     assert sorted(found.distinct.column("name").to_pylist()) == ["a", "b", "c"]
     assert [name for _, name in pairs(found, ["name"])] == ["b", "a", "b", "b", "c"]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engines.keys import Keys
-from jobs.pipelines import DeltaSource, Pipeline, count
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 
 # Java's hash codes and Flink's spreading of them, written down here once more from their definitions.
 
@@ -76,19 +76,28 @@ def keys_on(columns: dict[str, pa.DataType], max_parallelism: int = 128) -> Keys
         watermarks=WatermarkStrategy.monotonous(),
         key_by=list(columns),
         window=TumblingEventTimeWindows.of(timedelta(hours=1)),
-        select={"n": count()},
+        select={"n": agg.count()},
         start="2013-01-01",
         max_parallelism=max_parallelism,
     )
     return Keys.of(pipeline, pa.schema([("other", pa.string()), *columns.items()]))
 
 
-@given(st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=3), st.sampled_from([1, 128, 32768]), st.data())
-def test_key_groups_are_flinks_and_keys_come_back_as_they_were(names: list[str], max_parallelism: int, data: st.DataObject) -> None:
+@given(
+    st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=3),
+    st.sampled_from([1, 128, 32768]),
+    st.data(),
+)
+def test_key_groups_are_flinks_and_keys_come_back_as_they_were(
+    names: list[str], max_parallelism: int, data: st.DataObject
+) -> None:
     kinds = [KINDS[name][0] for name in names]
     rows = data.draw(st.lists(st.tuples(*(KINDS[name][1] for name in names)), max_size=5))
     columns = {f"c{number}": kind for number, kind in enumerate(kinds)}
-    table = pa.table([pa.array([row[number] for row in rows], kind) for number, kind in enumerate(kinds)], names=list(columns))
+    table = pa.table(
+        [pa.array([row[number] for row in rows], kind) for number, kind in enumerate(kinds)],
+        names=list(columns),
+    )
     keys = keys_on(columns, max_parallelism)
 
     codes = [tuple_hash(list(row), kinds) if len(kinds) > 1 else java_hash(row[0], kinds[0]) for row in rows]
@@ -106,7 +115,9 @@ def test_one_column_is_a_plain_value_and_several_are_a_tuple() -> None:
 def test_no_keys_are_columns_without_rows() -> None:
     for columns in ({"a": pa.string()}, {"a": pa.string(), "b": pa.int32()}):
         found = keys_on(columns).arrays([])
-        assert [(name, array.type, len(array)) for name, array in found] == [(name, kind, 0) for name, kind in columns.items()]
+        assert [(name, array.type, len(array)) for name, array in found] == [
+            (name, kind, 0) for name, kind in columns.items()
+        ]
 
 
 @pytest.mark.parametrize("ranges", [1, 2, 3, 5, 128])
@@ -114,10 +125,14 @@ def test_every_key_group_is_in_one_range_and_ranges_are_contiguous(ranges: int) 
     keys = keys_on({"a": pa.string()})
     numbers = keys.ranges_of(np.arange(128, dtype=np.int32), ranges).tolist()
     assert numbers == sorted(numbers) and set(numbers) == set(range(ranges))
-    assert numbers == [group * ranges // 128 for group in range(128)]  # KeyGroupRangeAssignment.computeOperatorIndexForKeyGroup
+    assert numbers == [
+        group * ranges // 128 for group in range(128)
+    ]  # KeyGroupRangeAssignment.computeOperatorIndexForKeyGroup
     for number in range(ranges):
         owned = keys.range(number, ranges)
-        assert [group for group in range(128) if numbers[group] == number] == list(range(owned.first, owned.last + 1))
+        assert [group for group in range(128) if numbers[group] == number] == list(
+            range(owned.first, owned.last + 1)
+        )
 
 
 def test_the_airports_of_new_york_are_where_flink_puts_them() -> None:

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar.packing import pack, unpack
+from slackwater.jobs.engines.columnar.packing import pack, unpack
 
 LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300) | st.just(7)
 
@@ -13,7 +13,13 @@ LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300) | st.just(7)
 @given(st.lists(st.tuples(LONGS, st.none() | LONGS, st.text(max_size=2)), max_size=8))
 def test_unpack_is_the_inverse(rows):
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    table = pa.table({"a": pa.array(columns[0], pa.int64()), "b": pa.array(columns[1], pa.int64()), "c": pa.array(columns[2], pa.string())})
+    table = pa.table(
+        {
+            "a": pa.array(columns[0], pa.int64()),
+            "b": pa.array(columns[1], pa.int64()),
+            "c": pa.array(columns[2], pa.string()),
+        }
+    )
     table = table.replace_schema_metadata({b"name": b"x"})
     packed = pack(table)
     assert unpack(packed).equals(table, check_metadata=True)
@@ -23,4 +29,7 @@ def test_unpack_is_the_inverse(rows):
 
 def test_small_spans_travel_narrow_and_constants_not_at_all():
     packed = pack(pa.table({"same": [5, 5], "near": [10**12, 10**12 + 255], "far": [0, 2**40]}))
-    assert {name: packed.schema.field(name).type for name in packed.column_names if name} == {"near": pa.uint8(), "far": pa.int64()}
+    assert {name: packed.schema.field(name).type for name in packed.column_names if name} == {
+        "near": pa.uint8(),
+        "far": pa.int64(),
+    }

@@ -1,4 +1,6 @@
-"""The columnar engine is chosen where it is exact; where it is not, one line says why, and asking for it is refused."""
+"""The columnar engine is chosen where it is exact; where it is not, one line says why, and asking for it is
+refused.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -6,11 +8,11 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.planner import EngineNotExact, choose, why_not_columnar
-from jobs.examples.departures import departures
-from windowing import (
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.planner import EngineNotExact, choose, why_not_columnar
+from slackwater.jobs.examples.departures import departures
+from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,
     EventTimeSessionWindows,
@@ -62,9 +64,15 @@ def test_the_operator_engine_may_be_asked_for():
             {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
             "CountTrigger has no columnar form",
         ),
-        ({"trigger": PurgingTrigger.of(ProcessingTimeTrigger())}, "PurgingTrigger of ProcessingTimeTrigger has no columnar form"),
+        (
+            {"trigger": PurgingTrigger.of(ProcessingTimeTrigger())},
+            "PurgingTrigger of ProcessingTimeTrigger has no columnar form",
+        ),
         ({"trigger": Mine()}, "Mine has no columnar form on TumblingEventTimeWindows"),
-        ({"trigger": ContinuousEventTimeTrigger(interval_ms=(1 << 62) + 1)}, "adds intervals to times until they wrap"),
+        (
+            {"trigger": ContinuousEventTimeTrigger(interval_ms=(1 << 62) + 1)},
+            "adds intervals to times until they wrap",
+        ),
         ({"watermarks": WatermarkStrategy.punctuated(max)}, "punctuated watermarks change inside a tick"),
     ],
     ids=lambda value: str(value)[:30],

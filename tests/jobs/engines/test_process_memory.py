@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engines import process_memory
-from jobs.engines.process_memory import forget_peak, peak_kb
+from slackwater.jobs.engines import process_memory
+from slackwater.jobs.engines.process_memory import forget_peak, peak_kb
 
 MB = 1 << 10  # in kilobytes
 
@@ -23,7 +23,9 @@ def test_a_peak_from_before_is_forgotten_where_the_kernel_can() -> None:
     assert len(during) == 100 << 20
 
 
-def test_where_the_kernel_tells_nothing_getrusage_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_where_the_kernel_tells_nothing_getrusage_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(process_memory, "_PROCESS", tmp_path)
     forget_peak()
     assert peak_kb() > 10 * MB

@@ -1,4 +1,6 @@
-"""Source progress survives the table, and the pass over a slice says the same however its rows are spread over tasks."""
+"""Source progress survives the table, and the pass over a slice says the same however its rows are spread
+over tasks.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,16 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, to_datetime
-from jobs.engines.inputs import to_ms as to_ms_of
-from jobs.engines.overrides import Moved, Overrides
-from jobs.engines.progress import AggregateTicks, Progress, collected_by, moment, partition_names, scan_of_pass, timeline_from
-from jobs.engines.rows import Judge
-from jobs.engines.transport import InProcess, SliceScan
-from jobs.pipelines import DeltaSource, Pipeline, count
-from jobs.tables.schemas import SOURCE_PROGRESS, TIME
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
-from windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress
+from slackwater.jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, to_datetime
+from slackwater.jobs.engines.inputs import to_ms as to_ms_of
+from slackwater.jobs.engines.overrides import Moved, Overrides
+from slackwater.jobs.engines.progress import (
+    AggregateTicks,
+    Progress,
+    collected_by,
+    moment,
+    partition_names,
+    scan_of_pass,
+    timeline_from,
+)
+from slackwater.jobs.engines.rows import Judge
+from slackwater.jobs.engines.transport import InProcess, SliceScan
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.tables.schemas import SOURCE_PROGRESS, TIME
+from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress
 
 START = 1_356_998_400_000
 MINUTE = 60_000
@@ -37,7 +47,7 @@ def declared(partition: str | None = "p") -> Pipeline:
         .with_interval(timedelta(minutes=5)),
         key_by="k",
         window=TumblingEventTimeWindows.of(timedelta(hours=1)),
-        select={"n": count("x")},
+        select={"n": agg.count("x")},
         start="2013-01-01",
     )
 
@@ -48,7 +58,9 @@ def batch_of(rows: list[tuple[int, int | None, str | None]]) -> SourceBatch:
     table = pa.table(
         {
             "a": pa.array([to_datetime(START + minute * MINUTE) for minute in arrivals], TIME),
-            "e": pa.array([None if minute is None else to_datetime(START + minute * MINUTE) for minute in events], TIME),
+            "e": pa.array(
+                [None if minute is None else to_datetime(START + minute * MINUTE) for minute in events], TIME
+            ),
             "p": pa.array(names, pa.string()),
             "k": pa.array(["k"] * len(rows), pa.string()),
         }
@@ -56,7 +68,9 @@ def batch_of(rows: list[tuple[int, int | None, str | None]]) -> SourceBatch:
     return SourceBatch(table, None, True)
 
 
-def run(batches: list[SourceBatch], low: int, high: int, before: Progress, pipeline: Pipeline | None = None) -> tuple[Any, Progress]:
+def run(
+    batches: list[SourceBatch], low: int, high: int, before: Progress, pipeline: Pipeline | None = None
+) -> tuple[Any, Progress]:
     """The timeline and progress of the slice of minutes [low, high)."""
     pipeline = pipeline or declared()
     judge = Judge(pipeline, START + low * MINUTE, START + high * MINUTE)
@@ -65,7 +79,10 @@ def run(batches: list[SourceBatch], low: int, high: int, before: Progress, pipel
 
 
 rows_of_an_hour = st.lists(
-    st.tuples(st.integers(0, 119), st.none() | st.integers(-90, 119), st.sampled_from(["AA", "UA", None, ""])), max_size=12
+    st.tuples(
+        st.integers(0, 119), st.none() | st.integers(-90, 119), st.sampled_from(["AA", "UA", None, ""])
+    ),
+    max_size=12,
 )
 
 
@@ -79,15 +96,21 @@ def test_neither_tasks_nor_cuts_nor_the_table_show(rows: list[Any], tasks: list[
 
     first_timeline, first = run(spread, 0, cut, Progress.none())
     stored = first.to_table("r1")
-    second_timeline, second = run(spread, cut, 120, Progress.from_table(stored.take(pa.array(range(stored.num_rows))[::-1])))
+    second_timeline, second = run(
+        spread, cut, 120, Progress.from_table(stored.take(pa.array(range(stored.num_rows))[::-1]))
+    )
     assert second == whole
     joined = [*zip(first_timeline.tick_ends.tolist(), first_timeline.watermarks.tolist(), strict=True),
               *zip(second_timeline.tick_ends.tolist(), second_timeline.watermarks.tolist(), strict=True)]  # fmt: skip
-    assert joined == list(zip(whole_timeline.tick_ends.tolist(), whole_timeline.watermarks.tolist(), strict=True))
+    assert joined == list(
+        zip(whole_timeline.tick_ends.tolist(), whole_timeline.watermarks.tolist(), strict=True)
+    )
 
 
 def test_progress_by_hand() -> None:
-    """Two partitions in an hour; UA is idle from minute 45 on, so AA alone carries the watermark: 50 - 10 minutes - 1 ms."""
+    """Two partitions in an hour; UA is idle from minute 45 on, so AA alone carries the watermark: 50 - 10
+    minutes - 1 ms.
+    """
     rows: list[tuple[int, int | None, str | None]] = [
         (3, 1, "AA"),
         (12, 2, "UA"),
@@ -112,9 +135,18 @@ def test_the_table_has_the_pipeline_first_and_a_row_for_each_partition() -> None
     assert table.schema == pa.schema(list(SOURCE_PROGRESS))
     [whole, american, united] = table.to_pylist()
     hour = datetime(2013, 1, 1, 1, tzinfo=UTC)
-    assert (whole["source_partition"], whole["clock"], whole["unfinished_tick_start"]) == (None, hour + timedelta(minutes=2), hour)
+    assert (whole["source_partition"], whole["clock"], whole["unfinished_tick_start"]) == (
+        None,
+        hour + timedelta(minutes=2),
+        hour,
+    )
     assert whole["watermark"] == datetime(2013, 1, 1, 0, 39, 59, 999_000, tzinfo=UTC)
-    assert (american["source_partition"], american["idle"], united["source_partition"], united["idle"]) == ("AA", False, "UA", True)
+    assert (american["source_partition"], american["idle"], united["source_partition"], united["idle"]) == (
+        "AA",
+        False,
+        "UA",
+        True,
+    )
     assert united["max_event_time"] == datetime(2013, 1, 1, 0, 2, tzinfo=UTC)
     assert {row["run_id"] for row in (whole, american, united)} == {"r1"}
     assert Progress.from_table(table) == after
@@ -139,7 +171,10 @@ def test_before_the_first_run_there_is_no_progress() -> None:
 def test_a_mark_before_all_times_of_a_table_is_none() -> None:
     assert collected_by(START, 366_000 * 24 * 60 * MINUTE) == START - 366_000 * 24 * 60 * MINUTE
     antiquity = -59_000_000_000_000  # the year 100
-    assert (collected_by(antiquity, 0), collected_by(antiquity, 366_000 * 24 * 60 * MINUTE)) == (antiquity, None)
+    assert (collected_by(antiquity, 0), collected_by(antiquity, 366_000 * 24 * 60 * MINUTE)) == (
+        antiquity,
+        None,
+    )
 
 
 def test_a_partition_that_was_seen_before_is_kept_and_new_ones_find_their_place() -> None:
@@ -159,14 +194,22 @@ def test_rows_without_a_source_partition_are_one_and_so_is_a_source_without_such
 
 @pytest.mark.parametrize(
     ("values", "kind", "names"),
-    [([1, None, -2], pa.int64(), ["1", "", "-2"]), ([True, None], pa.bool_(), ["true", ""]), (["x", None], pa.string(), ["x", ""])],
+    [
+        ([1, None, -2], pa.int64(), ["1", "", "-2"]),
+        ([True, None], pa.bool_(), ["true", ""]),
+        (["x", None], pa.string(), ["x", ""]),
+    ],
 )
-def test_source_partitions_are_named_by_their_text(values: list[Any], kind: pa.DataType, names: list[str]) -> None:
+def test_source_partitions_are_named_by_their_text(
+    values: list[Any], kind: pa.DataType, names: list[str]
+) -> None:
     rows = pa.table({"p": pa.array(values, kind)})
     assert partition_names(rows, "p").to_pylist() == names
 
 
-def pass_over(pipeline: Pipeline, overrides: Overrides | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def pass_over(
+    pipeline: Pipeline, overrides: Overrides | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(columns that the pass may read, those of which it asks for nulls alone)."""
     names = ("row", "x", "a", "e", "p", "k", "extra")
     source = PinnedSource("", 0, pa.schema([]), None)
@@ -179,7 +222,10 @@ def test_the_pass_reads_times_partition_and_condition_and_asks_whether_keys_are_
     assert pass_over(declared()) == (("a", "e", "p", "k"), ("k",))
     assert pass_over(declared(partition=None)) == (("a", "e", "k"), ("k",))
     assert pass_over(declared(partition="k")) == (("a", "e", "k"), ())
-    assert pass_over(replace(declared(), key_by=["k", "p"], where="extra > 1")) == (("a", "e", "p", "k", "extra"), ("k",))
+    assert pass_over(replace(declared(), key_by=["k", "p"], where="extra > 1")) == (
+        ("a", "e", "p", "k", "extra"),
+        ("k",),
+    )
     assert pass_over(replace(declared(), where="k = 'x'")) == (("a", "e", "p", "k"), ())
     assert pass_over(declared(), Overrides((Moved("00", 0, 0),))) == (("row", "a", "e", "p", "k"), ())
 
@@ -189,8 +235,14 @@ def test_the_pass_reads_times_partition_and_condition_and_asks_whether_keys_are_
 def test_files_say_of_ticks_what_their_rows_say(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, partition: str | None, start: int
 ) -> None:
-    """In order of arrival or not, with null keys or without; files that lie within the slice are aggregated in microseconds."""
-    row = st.tuples(st.integers(0, 4 * MINUTE * 1000), st.integers(-MINUTE, MINUTE).map(lambda ms: ms * 1000 - 1), st.sampled_from("kkkn"))
+    """In order of arrival or not, with null keys or without; files that lie within the slice are aggregated
+    in microseconds.
+    """
+    row = st.tuples(
+        st.integers(0, 4 * MINUTE * 1000),
+        st.integers(-MINUTE, MINUTE).map(lambda ms: ms * 1000 - 1),
+        st.sampled_from("kkkn"),
+    )
     rows = data.draw(st.lists(row, min_size=1, max_size=40))
     rows = sorted(rows) if data.draw(st.booleans()) else rows
     is_clean, folder = data.draw(st.booleans()), tmp_path_factory.mktemp("file")
@@ -198,16 +250,24 @@ def test_files_say_of_ticks_what_their_rows_say(
     table = pa.table(
         {
             "a": pa.array([START * 1000 + arrival for arrival in arrivals]).cast(TIME),
-            "e": pa.array([START * 1000 + arrival - delay for arrival, delay in zip(arrivals, delays, strict=True)]).cast(TIME),
+            "e": pa.array(
+                [START * 1000 + arrival - delay for arrival, delay in zip(arrivals, delays, strict=True)]
+            ).cast(TIME),
             "p": pa.array([None if arrival % 3 else "odd" for arrival in arrivals], pa.string()),
             "k": pa.array([None if kind == "n" and not is_clean else "k" for kind in kinds], pa.string()),
         }
     )
     pq.write_table(table, folder / "part.parquet", row_group_size=data.draw(st.integers(1, 40)))
     pipeline = replace(
-        declared(partition), watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(timedelta(minutes=1))
+        declared(partition),
+        watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(
+            timedelta(minutes=1)
+        ),
     )
-    file, source = InputFile("part.parquet", (), len(rows), 1, data.draw(st.booleans())), PinnedSource(str(folder), 0, table.schema, None)
+    file, source = (
+        InputFile("part.parquet", (), len(rows), 1, data.draw(st.booleans())),
+        PinnedSource(str(folder), 0, table.schema, None),
+    )
     from_ms, to_ms = START + start * MINUTE, START + 5 * MINUTE
     scan = SliceScan(source, (file,), tuple(table.column_names), "a", from_ms, to_ms, START)
     judge = Judge.of(pipeline, scan)
@@ -222,7 +282,11 @@ def test_files_say_of_ticks_what_their_rows_say(
     expected: dict[tuple[str, int], tuple[int, int]] = {}
     for row in table.to_pylist():
         arrival, event = to_ms_of(row["a"]), to_ms_of(row["e"])
-        if row["k"] is None or (arrival < from_ms and not file.may_hold_unread) or event > arrival + pipeline.max_ahead_ms:
+        if (
+            row["k"] is None
+            or (arrival < from_ms and not file.may_hold_unread)
+            or event > arrival + pipeline.max_ahead_ms
+        ):
             continue
         seen = max(arrival, from_ms)
         name = "" if partition is None or row["p"] is None else row["p"]

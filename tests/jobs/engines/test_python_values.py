@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engines.python_values import to_arrow, to_python
+from slackwater.jobs.engines.python_values import to_arrow, to_python
 
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int8(): st.integers(-128, 127),
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
     pa.float64(): st.floats(allow_nan=False).map(lambda x: x + 0.0),
-    pa.decimal128(38, 2): st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -2))),
+    pa.decimal128(38, 2): st.integers(-(10**38) + 1, 10**38 - 1).map(
+        lambda n: Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -2))
+    ),
     pa.string(): st.text(st.characters(codec="utf-8"), max_size=4),
     pa.bool_(): st.booleans(),
     pa.binary(): st.binary(max_size=4),
@@ -31,14 +33,18 @@ COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 @pytest.mark.parametrize("kind", COLUMNS, ids=str)
 @given(st.data())
 def test_a_column_survives(kind: pa.DataType, data: st.DataObject) -> None:
-    column = pa.chunked_array([pa.array(data.draw(st.lists(st.none() | COLUMNS[kind], max_size=5)), kind), pa.array([], kind)])
+    column = pa.chunked_array(
+        [pa.array(data.draw(st.lists(st.none() | COLUMNS[kind], max_size=5)), kind), pa.array([], kind)]
+    )
     assert pa.chunked_array([to_arrow(to_python(column), kind)]).equals(column)
 
 
 def test_times_and_dates_travel_as_the_integers_that_they_are_stored_as() -> None:
     moment = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
     assert to_python(pa.chunked_array([pa.array([moment, None], pa.timestamp("us", tz="UTC"))])) == [-1, None]
-    assert to_python(pa.chunked_array([pa.array([2**62], pa.int64()).cast(pa.timestamp("us", tz="UTC"))])) == [2**62]
+    assert to_python(
+        pa.chunked_array([pa.array([2**62], pa.int64()).cast(pa.timestamp("us", tz="UTC"))])
+    ) == [2**62]
     assert to_python(pa.chunked_array([pa.array([date(1970, 1, 2)])])) == [1]
 
 

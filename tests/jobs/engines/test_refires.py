@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from jobs.engines.refires import thinned
-from jobs.pipelines import DeltaSource, Pipeline, count
-from jobs.tables.schemas import TIME
-from windowing import EventTimeSessionWindows, WatermarkStrategy
+from slackwater.jobs.engines.refires import thinned
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.tables.schemas import TIME
+from slackwater.windowing import EventTimeSessionWindows, WatermarkStrategy
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -44,7 +44,7 @@ def left(late_refires: str) -> list[tuple[str, int, int]]:
         watermarks=WatermarkStrategy.monotonous().with_interval(timedelta(milliseconds=50)),
         key_by="key",
         window=EventTimeSessionWindows.with_gap(timedelta(seconds=1)),
-        select={"n": count()},
+        select={"n": agg.count()},
         start="1970-01-01",
         late_refires=late_refires,
     )
@@ -79,5 +79,7 @@ def left(late_refires: str) -> list[tuple[str, int, int]]:
         ("run", [("a", 1, 0), ("a", 5, 0), ("b", 3, 0)]),
     ],
 )
-def test_the_last_late_firing_of_a_window_is_kept_with_all_its_rows(late_refires: str, kept: list[tuple[str, int, int]]) -> None:
+def test_the_last_late_firing_of_a_window_is_kept_with_all_its_rows(
+    late_refires: str, kept: list[tuple[str, int, int]]
+) -> None:
     assert left(late_refires) == kept

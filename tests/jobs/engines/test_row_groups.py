@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.inputs import InputFile
-from jobs.engines.row_groups import Arrivals, SourceFile
+from slackwater.jobs.engines.inputs import InputFile
+from slackwater.jobs.engines.row_groups import Arrivals, SourceFile
 
 SCHEMA = pa.schema([("a", pa.int64()), ("day", pa.string()), ("b", pa.string()), ("new", pa.float64())])
 
@@ -21,13 +21,20 @@ def source_file(folder: Path, rows: int, group: int, known: bool = True) -> tupl
     stored = pa.table({"a": np.arange(rows), "b": [f"row {number}" for number in range(rows)]})
     pq.write_table(stored, folder / "part.parquet", row_group_size=group)
     file = InputFile("part.parquet", (("day", "x"),), rows if known else None, 1, False)
-    whole = pa.table([stored.column("a"), pa.repeat("x", rows), stored.column("b"), pa.nulls(rows, pa.float64())], schema=SCHEMA)
+    whole = pa.table(
+        [stored.column("a"), pa.repeat("x", rows), stored.column("b"), pa.nulls(rows, pa.float64())],
+        schema=SCHEMA,
+    )
     return SourceFile(str(folder), file, SCHEMA), whole
 
 
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize(("rows", "at_once", "expected"), [(10, 100, [10]), (10, 4, [3, 3, 4]), (10, 6, [6, 4]), (0, 5, [])])
-def test_pieces_are_whole_row_groups_up_to_a_size(tmp_path: Path, rows: int, at_once: int, expected: list[int], known: bool) -> None:
+@pytest.mark.parametrize(
+    ("rows", "at_once", "expected"), [(10, 100, [10]), (10, 4, [3, 3, 4]), (10, 6, [6, 4]), (0, 5, [])]
+)
+def test_pieces_are_whole_row_groups_up_to_a_size(
+    tmp_path: Path, rows: int, at_once: int, expected: list[int], known: bool
+) -> None:
     file, whole = source_file(tmp_path, rows, 3, known)
     pieces = list(file.batches(SCHEMA.names, None, (), at_once))
     assert [piece.rows.num_rows for piece in pieces] == expected
@@ -48,7 +55,10 @@ def test_a_column_of_which_only_nulls_matter_is_read_where_the_file_may_hold_som
     names, may_lack = SCHEMA.names, ("a", "b", "day", "new")
     pieces = list(file_of(tmp_path, stored, SCHEMA).batches(names, None, may_lack, 3))
     assert [piece.rows.column_names for piece in pieces] == [["day", "new"], ["day", "b", "new"]]
-    assert [[piece.is_complete(name) for name in names] for piece in pieces] == [[True, True, True, False], [True, True, False, False]]
+    assert [[piece.is_complete(name) for name in names] for piece in pieces] == [
+        [True, True, True, False],
+        [True, True, False, False],
+    ]
     assert pieces[1].whole(np.array([0, 2])).to_pylist() == [
         {"a": 4, "day": "x", "b": None, "new": None},
         {"a": 6, "day": "x", "b": "z", "new": None},
@@ -60,12 +70,19 @@ def test_a_column_of_which_only_nulls_matter_is_read_where_the_file_may_hold_som
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 @pytest.mark.parametrize("statistics", [True, False])
-def test_times_lie_between_bounds_in_the_unit_in_which_they_are_read(tmp_path: Path, unit: str, statistics: bool) -> None:
-    moments = pa.array([NOON + 1000 * number for number in (4, -7, 5, 0, 9, 2)]).cast(pa.timestamp("us", tz="UTC"))
+def test_times_lie_between_bounds_in_the_unit_in_which_they_are_read(
+    tmp_path: Path, unit: str, statistics: bool
+) -> None:
+    moments = pa.array([NOON + 1000 * number for number in (4, -7, 5, 0, 9, 2)]).cast(
+        pa.timestamp("us", tz="UTC")
+    )
     schema = pa.schema([("t", pa.timestamp("us", tz="UTC"))])
     stored = pa.table({"t": moments.cast(pa.timestamp(unit, tz="UTC"))})
     file = file_of(tmp_path, stored, schema, write_statistics=statistics, version="2.6")
-    assert [piece.bounds("t") for piece in file.batches(["t"], None, (), 3)] == [(NOON - 7000, NOON + 5000), (NOON, NOON + 9000)]
+    assert [piece.bounds("t") for piece in file.batches(["t"], None, (), 3)] == [
+        (NOON - 7000, NOON + 5000),
+        (NOON, NOON + 9000),
+    ]
     assert next(file.batches(["t"], None)).bounds("t") == (NOON - 7000, NOON + 9000)
 
 
@@ -104,10 +121,15 @@ def test_shares_hold_every_wanted_arrival_once(
     earlier: bool,
     count: int,
 ) -> None:
-    folder, schema = tmp_path_factory.mktemp("file"), pa.schema([("t", pa.timestamp("us", tz="UTC")), ("row", pa.int64())])
+    folder, schema = (
+        tmp_path_factory.mktemp("file"),
+        pa.schema([("t", pa.timestamp("us", tz="UTC")), ("row", pa.int64())]),
+    )
     values = [None if second is None else second * 1_000_000 + 500 for second in seconds]
     pq.write_table(
-        pa.table([pa.array(values).cast(schema.field("t").type), range(len(values))], schema), folder / "f", row_group_size=group
+        pa.table([pa.array(values).cast(schema.field("t").type), range(len(values))], schema),
+        folder / "f",
+        row_group_size=group,
     )
     low, high = sorted(bounds)
     arrivals = Arrivals("t", low * 1000, high * 1000, tuple(second * 1000 for second in also))
@@ -129,6 +151,13 @@ def test_shares_hold_every_wanted_arrival_once(
 
 def test_row_groups_of_other_slices_are_not_read(tmp_path: Path) -> None:
     schema = pa.schema([("t", pa.timestamp("us", tz="UTC"))])
-    file = file_of(tmp_path, pa.table([pa.array(range(0, 6_000_000, 1_000_000)).cast(schema.field("t").type)], schema), schema)
+    file = file_of(
+        tmp_path,
+        pa.table([pa.array(range(0, 6_000_000, 1_000_000)).cast(schema.field("t").type)], schema),
+        schema,
+    )
     for bounds, rows in (((0, 3000), 3), ((2000, 4000), 6), ((3000, 9000), 3), ((6000, 9000), 0)):
-        assert sum(piece.rows.num_rows for piece in file.batches(["t"], None, arrivals=Arrivals("t", *bounds))) == rows
+        assert (
+            sum(piece.rows.num_rows for piece in file.batches(["t"], None, arrivals=Arrivals("t", *bounds)))
+            == rows
+        )

@@ -13,11 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.inputs import SourceBatch
-from jobs.engines.rows import ARRIVAL, EVENT, Judge, as_json, check_key_types, columns_read, element_columns, in_order
-from jobs.engines.source_roles import SourceColumnError
-from jobs.pipelines import DeltaSource, Pipeline, count, max_, sum
-from windowing import (
+from slackwater.jobs.engines.inputs import SourceBatch
+from slackwater.jobs.engines.rows import (
+    ARRIVAL,
+    EVENT,
+    Judge,
+    as_json,
+    check_key_types,
+    columns_read,
+    element_columns,
+    in_order,
+)
+from slackwater.jobs.engines.source_roles import SourceColumnError
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.windowing import (
     CountEvictor,
     CountTrigger,
     DeltaEvictor,
@@ -31,7 +40,7 @@ from windowing import (
     WatermarkStrategy,
     WindowFunction,
 )
-from windowing.state.snapshot import row_digests
+from slackwater.windowing.state.snapshot import row_digests
 
 HOUR_MS = 3_600_000
 HOUR = timedelta(milliseconds=HOUR_MS)
@@ -46,7 +55,7 @@ def declared(**changes: Any) -> Pipeline:
         "watermarks": WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=1)),
         "key_by": ["k", "part"],
         "window": TumblingEventTimeWindows.of(HOUR),
-        "select": {"n": count(), "most": max_("x")},
+        "select": {"n": agg.count(), "most": agg.max("x")},
         "start": "2013-01-01",
         "max_ahead": 2 * HOUR,
     }
@@ -58,7 +67,11 @@ def times(values: list[int | None], unit: str = "us", tz: str | None = "UTC") ->
 
 
 def batch_of(
-    arrivals: list[int | None], events: list[int | None], unit: str = "us", may_hold_unread: bool = True, **columns: list[Any]
+    arrivals: list[int | None],
+    events: list[int | None],
+    unit: str = "us",
+    may_hold_unread: bool = True,
+    **columns: list[Any],
 ) -> SourceBatch:
     """Rows with the given times, in the unit's own numbers; row numbers count from 0."""
     size = len(arrivals)
@@ -80,14 +93,26 @@ def near(ms: int) -> st.SearchStrategy[int]:
 
 
 arrival_us = st.none() | st.integers(-3, 4).flatmap(lambda hours: near(START_MS + hours * HOUR_MS))
-edges = [YEAR_1, YEAR_1 + HOUR_MS, YEAR_9999_ENDS, YEAR_9999_ENDS - HOUR_MS, YEAR_9999_ENDS - 3 * HOUR_MS, START_MS, 0, -HOUR_MS, 2**53]
+edges = [
+    YEAR_1,
+    YEAR_1 + HOUR_MS,
+    YEAR_9999_ENDS,
+    YEAR_9999_ENDS - HOUR_MS,
+    YEAR_9999_ENDS - 3 * HOUR_MS,
+    START_MS,
+    0,
+    -HOUR_MS,
+    2**53,
+]
 event_us = st.none() | st.sampled_from(edges).flatmap(near) | arrival_us
 
 Row = tuple[int | None, int | None, str | None, int | None]
 
 
 def verdict(row: Row, low: int, high: int, may_hold_unread: bool, pipeline: Pipeline) -> str | None:
-    """What a row is: "element", a reason code, or None for no concern of this slice. Floors in exact integers."""
+    """What a row is: "element", a reason code, or None for no concern of this slice. Floors in exact
+    integers.
+    """
     arrival, event, key, part = row
     if arrival is None:
         return "null_arrival" if may_hold_unread else None
@@ -106,16 +131,23 @@ def verdict(row: Row, low: int, high: int, may_hold_unread: bool, pipeline: Pipe
 
 @settings(max_examples=150)
 @given(
-    st.lists(st.tuples(arrival_us, event_us, st.sampled_from(["x", "y", None]), st.sampled_from([1, 1, None])), max_size=12),
+    st.lists(
+        st.tuples(arrival_us, event_us, st.sampled_from(["x", "y", None]), st.sampled_from([1, 1, None])),
+        max_size=12,
+    ),
     st.integers(-2, 1),
     st.integers(1, 3),
     st.booleans(),
     st.sampled_from([timedelta(0), HOUR]),
 )
-def test_a_row_is_what_it_is_when_judged_alone(rows: list[Row], start: int, hours: int, may_hold_unread: bool, lateness: timedelta) -> None:
+def test_a_row_is_what_it_is_when_judged_alone(
+    rows: list[Row], start: int, hours: int, may_hold_unread: bool, lateness: timedelta
+) -> None:
     low, high = START_MS + start * HOUR_MS, START_MS + (start + hours) * HOUR_MS
     pipeline = declared(allowed_lateness=lateness)
-    arrivals, events, keys, parts = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    arrivals, events, keys, parts = (
+        (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    )
     batch = batch_of(arrivals, events, may_hold_unread=may_hold_unread, k=keys, part=parts)
 
     prepared = Judge(pipeline, low, high).prepare(batch)
@@ -123,8 +155,12 @@ def test_a_row_is_what_it_is_when_judged_alone(rows: list[Row], start: int, hour
     expected = [verdict(row, low, high, may_hold_unread, pipeline) for row in rows]
     elements = [number for number, what in enumerate(expected) if what == "element"]
     assert prepared.elements.column("row").to_pylist() == elements
-    assert prepared.elements.column(ARRIVAL).to_pylist() == [(arrivals[number] or 0) // 1000 for number in elements]
-    assert prepared.elements.column(EVENT).to_pylist() == [(events[number] or 0) // 1000 for number in elements]
+    assert prepared.elements.column(ARRIVAL).to_pylist() == [
+        (arrivals[number] or 0) // 1000 for number in elements
+    ]
+    assert prepared.elements.column(EVENT).to_pylist() == [
+        (events[number] or 0) // 1000 for number in elements
+    ]
     unusable = [(number, what) for number, what in enumerate(expected) if what not in ("element", None)]
     numbers = [json.loads(text)["row"] for text in prepared.quarantined.column("row_json").to_pylist()]
     told = zip(numbers, prepared.quarantined.column("reason_code").to_pylist(), strict=True)
@@ -149,10 +185,16 @@ def test_earlier_rows_are_taken_in_where_no_run_has_read_them_and_the_pipeline_f
 ) -> None:
     hours = [START_MS + hour * HOUR_MS for hour in range(5)]
     batch = batch_of([None, *(1000 * hour for hour in hours)], [1000 * START_MS] * 6)
-    batch = replace(batch, may_hold_unread=may_hold_unread, read_to_ms=None if read_to is None else hours[read_to])
+    batch = replace(
+        batch, may_hold_unread=may_hold_unread, read_to_ms=None if read_to is None else hours[read_to]
+    )
     prepared = Judge(declared(stragglers=stragglers), hours[3], hours[4], hours[1]).prepare(batch)
-    assert [(arrival - START_MS) // HOUR_MS for arrival in prepared.elements.column(ARRIVAL).to_pylist()] == taken
-    assert prepared.quarantined.num_rows == (may_hold_unread and read_to is None), "the row without an arrival"
+    assert [
+        (arrival - START_MS) // HOUR_MS for arrival in prepared.elements.column(ARRIVAL).to_pylist()
+    ] == taken
+    assert prepared.quarantined.num_rows == (may_hold_unread and read_to is None), (
+        "the row without an arrival"
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,12 +211,18 @@ def test_times_of_any_unit_are_floored_to_milliseconds(unit: str, numbers: list[
     batch = batch_of(numbers, numbers, unit)
     prepared = Judge(declared(start="1960-01-01"), -10_000, 10_000).prepare(batch)
     expected = [math.floor(number / per_ms) for number in numbers]
-    assert prepared.elements.column(ARRIVAL).to_pylist() == prepared.elements.column(EVENT).to_pylist() == expected
+    assert (
+        prepared.elements.column(ARRIVAL).to_pylist()
+        == prepared.elements.column(EVENT).to_pylist()
+        == expected
+    )
 
 
 def test_times_without_a_zone_are_utc() -> None:
     batch = batch_of([START_MS * 1000], [START_MS * 1000])
-    rows = batch.rows.set_column(0, "a", times([START_MS * 1000], tz=None)).set_column(1, "e", times([START_MS * 1000], tz=None))
+    rows = batch.rows.set_column(0, "a", times([START_MS * 1000], tz=None)).set_column(
+        1, "e", times([START_MS * 1000], tz=None)
+    )
     prepared = Judge(declared(), START_MS, START_MS + 1).prepare(SourceBatch(rows, None, True))
     assert prepared.elements.column(ARRIVAL).to_pylist() == [START_MS]
 
@@ -184,16 +232,30 @@ class TestACondition:
         before, within, beyond = (1000 * (START_MS + hours * HOUR_MS) for hours in (-1, 0, 1))
         arrivals = [within, within, within, before, beyond, None, None]
         batch = batch_of(arrivals, [within] * 7, k=["x", "y", None, "y", "y", "y", "x"])
-        prepared = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS, START_MS - HOUR_MS).prepare(batch)
+        prepared = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS, START_MS - HOUR_MS).prepare(
+            batch
+        )
         assert prepared.elements.column("row").to_pylist() == [0]
         assert prepared.quarantined.column("reason_code").to_pylist() == ["null_arrival"]
         assert (prepared.filtered, prepared.filtered_folded, prepared.rows_read) == (4, 1, 6)
-        again = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS).prepare(replace(batch, may_hold_unread=False))
-        assert (again.filtered, again.filtered_folded, again.rows_read) == (2, 0, 3), "read before, but for those that arrived since"
+        again = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS).prepare(
+            replace(batch, may_hold_unread=False)
+        )
+        assert (again.filtered, again.filtered_folded, again.rows_read) == (2, 0, 3), (
+            "read before, but for those that arrived since"
+        )
 
     def test_its_columns_tell_equal_rows_apart(self) -> None:
         pipeline = declared(where="part = 1 AND extra IS NULL")
-        assert columns_read(pipeline, ["k", "part", "extra", "y"]) == ("k", "part", "e", "a", "row", "extra", "x")
+        assert columns_read(pipeline, ["k", "part", "extra", "y"]) == (
+            "k",
+            "part",
+            "e",
+            "a",
+            "row",
+            "extra",
+            "x",
+        )
 
 
 class TestHowFarAWindowReaches:
@@ -217,7 +279,12 @@ class TestHowFarAWindowReaches:
         self, changes: dict[str, Any], back: int, forth: int
     ) -> None:
         first, last = YEAR_1 + back, YEAR_9999_ENDS - forth - 1
-        assert [self.is_usable(ms, **changes) for ms in (first - 1, first, last, last + 1)] == [False, True, True, False]
+        assert [self.is_usable(ms, **changes) for ms in (first - 1, first, last, last + 1)] == [
+            False,
+            True,
+            True,
+            False,
+        ]
 
 
 class TestQuarantine:
@@ -236,15 +303,21 @@ class TestQuarantine:
             ("null_event_time", "e"), ("null_key", "k"), ("null_key", "part"), ("ahead_of_arrival", "e"), ("time_out_of_range", "e"),
             ("null_arrival", "a"),
         ]  # fmt: skip
-        assert [row["reason"] for row in self.told(batch)][3] == "the event time is more than 2:00:00 after the arrival"
+        assert [row["reason"] for row in self.told(batch)][
+            3
+        ] == "the event time is more than 2:00:00 after the arrival"
         assert {row["source_file"] for row in self.told(batch)} == {"day=1/part.parquet"}
-        assert [row["arrival_time"] for row in self.told(batch)] == [datetime(2013, 1, 1, tzinfo=UTC)] * 5 + [None]
+        assert [row["arrival_time"] for row in self.told(batch)] == [datetime(2013, 1, 1, tzinfo=UTC)] * 5 + [
+            None
+        ]
 
     def test_of_several_broken_rules_the_first_is_told(self) -> None:
         nothing = batch_of([None], [None], k=[None])
         assert [row["reason_code"] for row in self.told(nothing)] == ["null_arrival"]
         no_key_and_no_event = batch_of([START_MS * 1000], [None], k=[None], part=[None])
-        assert [(row["reason_code"], row["column_name"]) for row in self.told(no_key_and_no_event)] == [("null_key", "k")]
+        assert [(row["reason_code"], row["column_name"]) for row in self.told(no_key_and_no_event)] == [
+            ("null_key", "k")
+        ]
 
     def test_an_arrival_of_nanoseconds_is_kept_to_the_microsecond(self) -> None:
         [row] = self.told(batch_of([START_MS * 10**6 + 1999], [None], "ns"))
@@ -281,7 +354,9 @@ class TestQuarantine:
             "none": None,
         }
         rows = pa.Table.from_pylist([row], schema=kinds)
-        rows = rows.set_column(2, "far", pa.array([YEAR_9999_ENDS * 1000], pa.int64()).cast(kinds.field("far").type))
+        rows = rows.set_column(
+            2, "far", pa.array([YEAR_9999_ENDS * 1000], pa.int64()).cast(kinds.field("far").type)
+        )
         [text] = as_json(rows)
         assert json.loads(text, parse_constant=pytest.fail) == {
             "time": "2013-01-01 05:00:00.000000Z", "local": "2013-01-01 05:00:00.000000", "far": "10000-01-01 00:00:00.000000Z",
@@ -296,7 +371,9 @@ ordered = declared(source=DeltaSource("t", event_time="e", arrival_time="a", ord
 
 def elements_of(rows: list[tuple[int, float | None, str, int]]) -> pa.Table:
     """Elements as `prepare` gives them, numbered in `tag`, a column that the pipeline does not read."""
-    arrivals, orders, keys, xs = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    arrivals, orders, keys, xs = (
+        (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    )
     return pa.table(
         {
             "a": times([(START_MS + arrival) * 1000 for arrival in arrivals]),
@@ -320,7 +397,9 @@ class TestOrder:
         st.randoms(use_true_random=False),
         st.integers(0, 10),
     )
-    def test_it_is_by_arrival_then_order_then_hash_whatever_order_rows_came_in(self, rows: list[Any], random: Any, cut: int) -> None:
+    def test_it_is_by_arrival_then_order_then_hash_whatever_order_rows_came_in(
+        self, rows: list[Any], random: Any, cut: int
+    ) -> None:
         elements = elements_of(rows)
         read = columns_read(ordered, elements.column_names)
         shuffled = list(range(len(rows)))
@@ -335,12 +414,19 @@ class TestOrder:
         digests = list(row_digests(elements, read))
         tags = sorted(range(len(rows)), key=lambda tag: (rows[tag][0], rank(rows[tag][1]), digests[tag]))
         expected = elements.take(pa.array(tags, pa.int64()))
-        assert repr(found.select(read).to_pylist()).replace("-0.0", "0.0") == repr(expected.select(read).to_pylist()).replace("-0.0", "0.0")
+        assert repr(found.select(read).to_pylist()).replace("-0.0", "0.0") == repr(
+            expected.select(read).to_pylist()
+        ).replace("-0.0", "0.0")
         assert sorted(found.column("tag").to_pylist()) == list(range(len(rows)))
 
-    def test_ties_are_the_exception_and_the_others_are_not_hashed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_ties_are_the_exception_and_the_others_are_not_hashed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         elements = elements_of([(2, None, "a", 0), (0, 1.0, "a", 0), (1, None, "b", 0), (1, 1.0, "a", 0)])
-        monkeypatch.setattr("jobs.engines.rows.row_digests", lambda *_: pytest.fail("a row without a tie was hashed"))
+        monkeypatch.setattr(
+            "slackwater.jobs.engines.rows.row_digests",
+            lambda *_: pytest.fail("a row without a tie was hashed"),
+        )
         assert in_order(ordered, elements).column("tag").to_pylist() == [1, 2, 3, 0]
 
     def test_without_an_order_column_equal_arrivals_are_ties(self) -> None:
@@ -369,9 +455,13 @@ class TestOrder:
         assert in_order(ordered, elements).column("tag").to_pylist() == [1, 2, 0]
 
     @pytest.mark.parametrize("rows", [[(0, 1.0), (0, 2.0), (1, 0.0)], [(0, 1.0), (1, None), (2, math.nan)]])
-    def test_rows_that_are_in_order_are_not_sorted(self, rows: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_that_are_in_order_are_not_sorted(
+        self, rows: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         elements = elements_of([(arrival, order, "a", 0) for arrival, order in rows])
-        monkeypatch.setattr("jobs.engines.rows.pc.sort_indices", lambda *_, **__: pytest.fail("they were sorted"))
+        monkeypatch.setattr(
+            "slackwater.jobs.engines.rows.pc.sort_indices", lambda *_, **__: pytest.fail("they were sorted")
+        )
         assert in_order(ordered, elements) is elements
 
     def test_no_elements_are_in_order(self) -> None:
@@ -380,7 +470,10 @@ class TestOrder:
 
 def test_the_columns_that_a_pipeline_reads_are_each_named_once() -> None:
     source = DeltaSource("t", event_time="e", arrival_time="a", source_partition="k", order_by="row")
-    pipeline = declared(source=source, select={"n": count(), "seen": count("x"), "most": max_("x"), "last": max_("e")})
+    pipeline = declared(
+        source=source,
+        select={"n": agg.count(), "seen": agg.count("x"), "most": agg.max("x"), "last": agg.max("e")},
+    )
     assert columns_read(pipeline, ["e", "a", "x", "y"]) == ("k", "part", "e", "a", "row", "x")
 
 
@@ -402,20 +495,34 @@ def test_elements_hold_what_the_pipelines_code_reads() -> None:
         {"window": EventTimeSessionWindows.with_dynamic_gap(max)},
         {"window": type("Own", (TumblingEventTimeWindows,), {})(size_ms=1)},
     ):
-        assert element_columns(declared(**looks, select={"total": sum("x")}, columns=["y"]), source) == ("y",)
+        assert element_columns(declared(**looks, select={"total": agg.sum("x")}, columns=["y"]), source) == (
+            "y",
+        )
     for blind in (
         {"evictor": CountEvictor.of(3)},
         {"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(1))},
         {"window": GlobalWindows.create()},
     ):
-        assert element_columns(declared(**blind, select={"total": sum("x")}, columns=["y"]), source) == ()
+        assert element_columns(declared(**blind, select={"total": agg.sum("x")}, columns=["y"]), source) == ()
 
 
 @pytest.mark.parametrize(
     ("kind", "fits"),
     [
-        *((kind, True) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())),
-        *((kind, False) for kind in (pa.float64(), pa.decimal128(5, 0), pa.timestamp("us"), pa.binary(), pa.list_(pa.int64()))),
+        *(
+            (kind, True)
+            for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
+        ),
+        *(
+            (kind, False)
+            for kind in (
+                pa.float64(),
+                pa.decimal128(5, 0),
+                pa.timestamp("us"),
+                pa.binary(),
+                pa.list_(pa.int64()),
+            )
+        ),
     ],
     ids=str,
 )
@@ -424,7 +531,10 @@ def test_keys_are_what_flink_hashes_alike_everywhere(kind: pa.DataType, fits: bo
     if fits:
         check_key_types(declared(), schema)
     else:
-        with pytest.raises(SourceColumnError, match=r"key column 'part' is .*; keys are integers, strings, booleans and dates"):
+        with pytest.raises(
+            SourceColumnError,
+            match=r"key column 'part' is .*; keys are integers, strings, booleans and dates",
+        ):
             check_key_types(declared(), schema)
 
 

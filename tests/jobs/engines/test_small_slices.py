@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from jobs.engines import small_slices
-from jobs.engines.inputs import pin, to_ms
-from jobs.engines.small_slices import SMALL_BYTES, SparkWhereNeeded
-from jobs.engines.transport import InProcess, InThreads, SliceScan
-from jobs.pipelines import DeltaSource
-from jobs.runtime.settings import tasks_here
+from slackwater.jobs.engines import small_slices
+from slackwater.jobs.engines.inputs import pin, to_ms
+from slackwater.jobs.engines.small_slices import SMALL_BYTES, SparkWhereNeeded
+from slackwater.jobs.engines.transport import InProcess, InThreads, SliceScan
+from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.runtime.settings import tasks_here
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -21,7 +21,10 @@ DAY = datetime(2013, 1, 1, tzinfo=UTC)
 @pytest.fixture
 def scan(tmp_path: Path) -> SliceScan:
     schema = pa.schema([("a", pa.timestamp("us", tz="UTC"))])
-    write_deltalake(str(tmp_path), pa.Table.from_pylist([{"a": DAY + timedelta(hours=hour)} for hour in range(5)], schema=schema))
+    write_deltalake(
+        str(tmp_path),
+        pa.Table.from_pylist([{"a": DAY + timedelta(hours=hour)} for hour in range(5)], schema=schema),
+    )
     source = pin(DeltaSource("t", event_time="a", arrival_time="a"), str(tmp_path))
     low, high = to_ms(DAY), to_ms(DAY + timedelta(days=1))
     return SliceScan(source, tuple(source.files(low, high, "a", None)), ("a",), "a", low, high, low)
@@ -59,7 +62,8 @@ class TestSparkWhereNeeded:
         large = sized(scan, 4 * SMALL_BYTES)
         assert isinstance(
             SparkWhereNeeded(Made(), 2).for_slice(
-                replace(large, files=tuple(replace(file, fraction=0.25) for file in large.files)), lambda slots: 1
+                replace(large, files=tuple(replace(file, fraction=0.25) for file in large.files)),
+                lambda slots: 1,
             ),
             InThreads,
         )
@@ -68,7 +72,9 @@ class TestSparkWhereNeeded:
         whole = SparkWhereNeeded(Made(), 2)
         assert whole.for_slice(scan, lambda slots: 2 * slots + 1) is whole
 
-    def test_spark_is_given_the_memory_that_small_ones_have_left(self, scan: SliceScan, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_spark_is_given_the_memory_that_small_ones_have_left(
+        self, scan: SliceScan, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         given: list[str] = []
         monkeypatch.setattr(small_slices, "give_back", lambda: given.append("all"))
         whole = SparkWhereNeeded(Made(), 2)
@@ -89,19 +95,28 @@ class TestSparkWhereNeeded:
         assert whole.slots == 1
         [table] = whole.gather(scan, lambda batches: ((0, batch.rows) for batch in batches))
         assert table.num_rows == 5
-        [number] = whole.shuffle(scan, lambda batches: ((0, batch.rows) for batch in batches), 1, lambda number, received: received)
+        [number] = whole.shuffle(
+            scan, lambda batches: ((0, batch.rows) for batch in batches), 1, lambda number, received: received
+        )
         assert number.num_rows == 5
         assert made.times == 1
 
 
 class TestTasksHere:
-    @pytest.mark.parametrize(("master", "tasks"), [("local", 1), ("local[3]", 3), ("local[3,2]", 3), ("spark://host:7077", 1), ("yarn", 1)])
-    def test_a_master_says_how_many_run_on_this_machine(self, monkeypatch: pytest.MonkeyPatch, master: str, tasks: int) -> None:
+    @pytest.mark.parametrize(
+        ("master", "tasks"),
+        [("local", 1), ("local[3]", 3), ("local[3,2]", 3), ("spark://host:7077", 1), ("yarn", 1)],
+    )
+    def test_a_master_says_how_many_run_on_this_machine(
+        self, monkeypatch: pytest.MonkeyPatch, master: str, tasks: int
+    ) -> None:
         monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
         monkeypatch.setenv("SLACKWATER_MASTER", master)
         assert tasks_here() == tasks
 
-    def test_without_one_it_is_every_core_and_under_spark_submit_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_one_it_is_every_core_and_under_spark_submit_one(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("SLACKWATER_MASTER", raising=False)
         monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
         monkeypatch.setattr("os.cpu_count", lambda: 7)

@@ -1,5 +1,5 @@
-"""What a source's log says of its rows, after any history of appends, deletes, updates, compactions and restores, with deletion vectors and
-without: held by the rows themselves."""
+"""What a source's log says of its rows, after any history of appends, deletes, updates, compactions and
+restores, with deletion vectors and without: held by the rows themselves."""
 
 import json
 from pathlib import Path
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import PinnedSource, SourceRewritten
-from jobs.engines.source_changes import commits
+from slackwater.jobs.engines.coverage import Stretch
+from slackwater.jobs.engines.inputs import PinnedSource, SourceRewritten
+from slackwater.jobs.engines.source_changes import commits
 from tests.jobs.engines.source_logs import File, Log, hour
 
 
@@ -22,7 +22,9 @@ def log(tmp_path: Path) -> Log:
 
 def new_rows(log: Log, now: PinnedSource, before: PinnedSource, covered: float) -> list[int]:
     """Rows of files that may hold some which arrived before `covered` hours and that nobody has read."""
-    paths = {file.path for file in now.files(hour(covered), hour(covered), "a", before) if file.may_hold_unread}
+    paths = {
+        file.path for file in now.files(hour(covered), hour(covered), "a", before) if file.may_hold_unread
+    }
     return sorted(row for (path, _), rows in log.files.items() for row in rows if path in paths)
 
 
@@ -173,7 +175,9 @@ class TestRestoredTables:
             log.pin().check_kept(before, hour(24), "a")
         assert first in log.files
 
-    def test_rows_that_were_gone_while_a_restatement_read_are_refused_when_they_are_back(self, log: Log) -> None:
+    def test_rows_that_were_gone_while_a_restatement_read_are_refused_when_they_are_back(
+        self, log: Log
+    ) -> None:
         file = log.append(1, 2)
         before = log.pin()
         log.commit({}, [file])
@@ -194,7 +198,9 @@ class TestLogsThatAreGone:
         (log.folder / "_delta_log" / f"{version:020d}.json").unlink()
         return log.pin()
 
-    def test_read_rows_of_a_file_that_has_vanished_are_gone_where_no_other_may_hold_them(self, log: Log) -> None:
+    def test_read_rows_of_a_file_that_has_vanished_are_gone_where_no_other_may_hold_them(
+        self, log: Log
+    ) -> None:
         log.append(3)
         file = log.append(1, 2)
         before = log.pin()
@@ -220,17 +226,26 @@ def change(log: Log, draw: st.DrawFn, number: int) -> None:
     """One commit on `log`; a row that it brings is none that was there before."""
     arrivals = st.sets(st.integers(0, PERIOD - 1), min_size=1, max_size=4)
     files: list[File] = sorted(log.files, key=repr)
-    kind = draw(st.sampled_from(["append", "restore", *(["hide", "copy", "compact", "compact"] if files else [])]))
+    kind = draw(
+        st.sampled_from(["append", "restore", *(["hide", "copy", "compact", "compact"] if files else [])])
+    )
     if kind == "append":
         log.append(*(number * PERIOD + arrival for arrival in draw(arrivals)))
     elif kind == "restore":
         log.restore(draw(st.integers(0, log.version)))
     elif kind == "compact":
-        log.compact(*draw(st.lists(st.sampled_from(files), min_size=1, max_size=3, unique=True)), into=draw(st.integers(1, 2)))
+        log.compact(
+            *draw(st.lists(st.sampled_from(files), min_size=1, max_size=3, unique=True)),
+            into=draw(st.integers(1, 2)),
+        )
     else:
         file = draw(st.sampled_from(files))
-        rows = draw(st.sets(st.sampled_from(sorted(log.files[file])), min_size=1)) if log.files[file] else set()
-        updated = frozenset(number * PERIOD + arrival for arrival in draw(st.sets(st.integers(0, PERIOD - 1), max_size=1)))
+        rows = (
+            draw(st.sets(st.sampled_from(sorted(log.files[file])), min_size=1)) if log.files[file] else set()
+        )
+        updated = frozenset(
+            number * PERIOD + arrival for arrival in draw(st.sets(st.integers(0, PERIOD - 1), max_size=1))
+        )
         (log.hide if kind == "hide" else log.copy_without)(file, *rows, updated=updated)
 
 
@@ -262,8 +277,14 @@ def test_no_row_that_was_read_changes_unnoticed_and_new_ones_are_new_once(data: 
             for file in now.files(hour(COVERED), hour(COVERED), "a", before, restated):
                 left = file.read_to_ms or hour(0)
                 rows = next(rows for (path, _), rows in log.files.items() if path == file.path)
-                found += [row for row in rows if file.may_hold_unread and left <= hour(log.arrival(row)) < hour(COVERED)]
-            assert sorted(found) == sorted(row for row in log.rows(log.version) - read if log.arrival(row) < COVERED)
+                found += [
+                    row
+                    for row in rows
+                    if file.may_hold_unread and left <= hour(log.arrival(row)) < hour(COVERED)
+                ]
+            assert sorted(found) == sorted(
+                row for row in log.rows(log.version) - read if log.arrival(row) < COVERED
+            )
 
 
 @settings(max_examples=150, deadline=None)
@@ -275,10 +296,19 @@ def test_rows_whose_deletion_counts_as_an_erasure_were_never_there(data: st.Data
         erasing: set[int] = set()
         for number in range(data.draw(st.integers(1, 7))):
             if data.draw(st.booleans()):
-                log.append(*(number * PERIOD + arrival for arrival in data.draw(st.sets(st.integers(0, PERIOD - 1), min_size=1))))
+                log.append(
+                    *(
+                        number * PERIOD + arrival
+                        for arrival in data.draw(st.sets(st.integers(0, PERIOD - 1), min_size=1))
+                    )
+                )
             elif files := sorted(log.files, key=repr):
                 file = data.draw(st.sampled_from(files))
-                rows = data.draw(st.sets(st.sampled_from(sorted(log.files[file])), min_size=1)) if log.files[file] else set()
+                rows = (
+                    data.draw(st.sets(st.sampled_from(sorted(log.files[file])), min_size=1))
+                    if log.files[file]
+                    else set()
+                )
                 (log.hide if data.draw(st.booleans()) else log.copy_without)(file, *rows)
                 erasing.add(log.version)
         read_at = data.draw(st.integers(1, log.version))
@@ -288,7 +318,9 @@ def test_rows_whose_deletion_counts_as_an_erasure_were_never_there(data: st.Data
         now.check_kept(before, hour(COVERED), "a")
         if now.is_certain_since(before):
             found = [row for row in new_rows(log, now, before, COVERED) if log.arrival(row) < COVERED]
-            assert found == sorted(row for row in log.rows(log.version) - log.rows(read_at) if log.arrival(row) < COVERED)
+            assert found == sorted(
+                row for row in log.rows(log.version) - log.rows(read_at) if log.arrival(row) < COVERED
+            )
 
 
 @settings(max_examples=150, deadline=None)
@@ -301,7 +333,9 @@ def test_changes_of_files_that_nobody_has_read_are_never_refused(data: st.DataOb
         before = log.pin()
         for number in range(data.draw(st.integers(1, 6))):
             there = [file for file in log.files if file not in read]
-            kind = data.draw(st.sampled_from(["append", "compact", "compact read", *(["hide", "copy"] if there else [])]))
+            kind = data.draw(
+                st.sampled_from(["append", "compact", "compact read", *(["hide", "copy"] if there else [])])
+            )
             if kind == "append":
                 log.append(*data.draw(st.sampled_from([(5 + number, 40 + number), (50 + number,)])))
             elif kind == "compact read":
@@ -310,7 +344,11 @@ def test_changes_of_files_that_nobody_has_read_are_never_refused(data: st.DataOb
                 log.compact(*(file for file in there if min(log.written[file[0]]) >= 24))
             else:
                 file = data.draw(st.sampled_from(there))
-                gone = data.draw(st.sets(st.sampled_from(sorted(log.files[file])), max_size=2)) if log.files[file] else set()
+                gone = (
+                    data.draw(st.sets(st.sampled_from(sorted(log.files[file])), max_size=2))
+                    if log.files[file]
+                    else set()
+                )
                 (log.hide if kind == "hide" else log.copy_without)(file, *gone)
         log.pin().check_kept(before, hour(24), "a")
 
@@ -321,12 +359,26 @@ def test_changes_of_files_that_nobody_has_read_are_never_refused(data: st.DataOb
         ({"operation": "DELETE"}, True),
         ({"operation": "UPDATE"}, False),
         ({"operation": "MERGE"}, False),
-        ({"operation": "MERGE", "operationMetrics": {"numTargetRowsInserted": "0", "numTargetRowsUpdated": "0"}}, True),
-        ({"operation": "MERGE", "operationMetrics": {"num_target_rows_inserted": 0, "num_target_rows_updated": 2}}, False),
+        (
+            {
+                "operation": "MERGE",
+                "operationMetrics": {"numTargetRowsInserted": "0", "numTargetRowsUpdated": "0"},
+            },
+            True,
+        ),
+        (
+            {
+                "operation": "MERGE",
+                "operationMetrics": {"num_target_rows_inserted": 0, "num_target_rows_updated": 2},
+            },
+            False,
+        ),
         ({}, False),
     ],
 )
-def test_only_what_says_that_it_deletes_and_nothing_else_can_be_an_erasure(log: Log, said: dict[str, object], is_deletion: bool) -> None:
+def test_only_what_says_that_it_deletes_and_nothing_else_can_be_an_erasure(
+    log: Log, said: dict[str, object], is_deletion: bool
+) -> None:
     log.append(1, 2)
     path = log.folder / "_delta_log" / f"{log.version:020d}.json"
     lines = path.read_text().splitlines()[1:]

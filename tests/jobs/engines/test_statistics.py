@@ -1,4 +1,6 @@
-"""Variance, first and last, distinct counts and quantiles: against brute forces over exact numbers, for any order and split."""
+"""Variance, first and last, distinct counts and quantiles: against brute forces over exact numbers, for any
+order and split.
+"""
 
 import math
 import random
@@ -13,17 +15,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.engines import exact_sums
-from jobs.engines.accumulators import Accumulator, bind
-from jobs.engines.accumulators.histograms import bucket_of, buckets_per_octave, middle, octave
-from jobs.engines.accumulators.hyperloglog import hash_decimal, hash_of, hash_text, mix
-from jobs.engines.accumulators.ranked import order_rank
-from jobs.engines.python_values import to_arrow, to_python
-from jobs.pipelines import Aggregate, approx_distinct, approx_quantile, count_distinct, first, last, stddev, variance
-from jobs.pipelines.errors import PipelineError
-from tests.jobs.engines.accumulating import DECIMAL_38, NUMBERS, VALUES, accumulated, alike, bound, emitted, parked
+from slackwater.jobs.engines import exact_sums
+from slackwater.jobs.engines.accumulators import Accumulator, bind
+from slackwater.jobs.engines.accumulators.histograms import bucket_of, buckets_per_octave, middle, octave
+from slackwater.jobs.engines.accumulators.hyperloglog import hash_decimal, hash_of, hash_text, mix
+from slackwater.jobs.engines.accumulators.ranked import order_rank
+from slackwater.jobs.engines.python_values import to_arrow, to_python
+from slackwater.jobs.pipelines import Aggregate, agg
+from slackwater.jobs.pipelines.errors import PipelineError
+from tests.jobs.engines.accumulating import (
+    DECIMAL_38,
+    NUMBERS,
+    VALUES,
+    accumulated,
+    alike,
+    bound,
+    emitted,
+    parked,
+)
 
-SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {**VALUES, "boolean": (pa.bool_(), st.booleans())}
+SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    **VALUES,
+    "boolean": (pa.bool_(), st.booleans()),
+}
 
 
 def through_splits(data: st.DataObject, accumulator: Accumulator, values: list[Any]) -> Any:
@@ -38,22 +52,35 @@ def through_splits(data: st.DataObject, accumulator: Accumulator, values: list[A
 def columns_of(accumulator: Accumulator, state: Any) -> list[Any]:
     """The parts as a reader of window_state gets them; floats as they are written."""
     return [
-        repr(to_arrow([value], kind).to_pylist()) for value, (_, kind) in zip(accumulator.encode(state), accumulator.parts, strict=True)
+        repr(to_arrow([value], kind).to_pylist())
+        for value, (_, kind) in zip(accumulator.encode(state), accumulator.parts, strict=True)
     ]
 
 
 EVERY = [
-    *(pytest.param(make("x"), kind, id=f"{make('x').kind}-{kind}") for make in (variance, stddev) for kind in NUMBERS),
-    *(pytest.param(count_distinct("x"), kind, id=f"count_distinct-{kind}") for kind in SOME),
-    *(pytest.param(approx_distinct("x", precision=4), kind, id=f"approx_distinct-{kind}") for kind in SOME),
-    *(pytest.param(approx_quantile("x", 0.3, relative_error=0.2), kind, id=f"approx_quantile-{kind}") for kind in NUMBERS),
+    *(
+        pytest.param(make("x"), kind, id=f"{make('x').kind}-{kind}")
+        for make in (agg.variance, agg.stddev)
+        for kind in NUMBERS
+    ),
+    *(pytest.param(agg.count_distinct("x"), kind, id=f"count_distinct-{kind}") for kind in SOME),
+    *(
+        pytest.param(agg.approx_distinct("x", precision=4), kind, id=f"approx_distinct-{kind}")
+        for kind in SOME
+    ),
+    *(
+        pytest.param(agg.approx_quantile("x", 0.3, relative_error=0.2), kind, id=f"approx_quantile-{kind}")
+        for kind in NUMBERS
+    ),
 ]
 
 
 @pytest.mark.parametrize(("aggregate", "kind"), EVERY)
 @settings(max_examples=15)
 @given(st.data())
-def test_the_state_is_a_function_of_the_multiset_of_values_alone(aggregate: Aggregate, kind: str, data: st.DataObject) -> None:
+def test_the_state_is_a_function_of_the_multiset_of_values_alone(
+    aggregate: Aggregate, kind: str, data: st.DataObject
+) -> None:
     column_type, some = SOME[kind]
     values = data.draw(st.lists(some, max_size=24))
     values = to_python(pa.chunked_array([pa.array(values, column_type)]))
@@ -83,20 +110,33 @@ def nearest_root(exact: Fraction) -> float:
 @pytest.mark.parametrize("kind", NUMBERS)
 @settings(max_examples=40)
 @given(st.data())
-def test_variance_is_the_exact_one_rounded_once_and_the_deviation_its_root(kind: str, data: st.DataObject) -> None:
+def test_variance_is_the_exact_one_rounded_once_and_the_deviation_its_root(
+    kind: str, data: st.DataObject
+) -> None:
     column_type, some = VALUES[kind]
     values = data.draw(st.lists(some, max_size=6))
     exact = variance_of(values)
-    for aggregate, rounded in ((variance("x"), lambda x: exact_sums.quotient(x.numerator, x.denominator)), (stddev("x"), nearest_root)):
+    for aggregate, rounded in (
+        (agg.variance("x"), lambda x: exact_sums.quotient(x.numerator, x.denominator)),
+        (agg.stddev("x"), nearest_root),
+    ):
         accumulator = bound(aggregate, column_type)
-        found = accumulator.result(accumulated(accumulator, to_python(pa.chunked_array([pa.array(values, column_type)]))))
+        found = accumulator.result(
+            accumulated(accumulator, to_python(pa.chunked_array([pa.array(values, column_type)])))
+        )
         assert alike(found, rounded(exact) if isinstance(exact, Fraction) else exact)
 
 
 def test_variance_has_no_cancellation() -> None:
-    accumulator = bound(variance("x"), pa.float64())
+    accumulator = bound(agg.variance("x"), pa.float64())
     assert accumulator.result(accumulated(accumulator, [1e9 + 1, 1e9 + 2, 1e9 + 3])) == 1.0
-    readable = dict(zip([name for name, _ in accumulator.parts], accumulator.encode(accumulated(accumulator, [3.0, -1.5])), strict=True))
+    readable = dict(
+        zip(
+            [name for name, _ in accumulator.parts],
+            accumulator.encode(accumulated(accumulator, [3.0, -1.5])),
+            strict=True,
+        )
+    )
     assert (readable["sum"], readable["squares"], readable["count"]) == (1.5, 11.25, 2)
 
 
@@ -110,9 +150,11 @@ def test_a_root_is_the_nearest_double(divided: int, divisor: int) -> None:
 @given(st.data())
 def test_count_distinct_is_exact_and_shows_its_values(kind: str, data: st.DataObject) -> None:
     column_type, some = SOME[kind]
-    values = data.draw(st.lists(some | st.sampled_from(data.draw(st.lists(some, min_size=1, max_size=3))), max_size=12))
+    values = data.draw(
+        st.lists(some | st.sampled_from(data.draw(st.lists(some, min_size=1, max_size=3))), max_size=12)
+    )
     column = pa.chunked_array([pa.array(values, column_type)])
-    accumulator = bound(count_distinct("x"), column_type)
+    accumulator = bound(agg.count_distinct("x"), column_type)
     state = accumulated(accumulator, to_python(column))
 
     different = {repr(value + 0.0 if isinstance(value, float) else value) for value in column.to_pylist()}
@@ -128,38 +170,58 @@ def place_of(order: float | None) -> tuple[int, float]:
     return (0, 0.0) if order is None else (2, 0.0) if math.isnan(order) else (1, order)
 
 
-@pytest.mark.parametrize("make", [first, last])
+@pytest.mark.parametrize("make", [agg.first, agg.last])
 @pytest.mark.parametrize("by", ["event_time", "arrival"])
 @settings(max_examples=40)
 @given(st.data())
 def test_first_and_last_are_those_of_the_sorted_rows(make: Any, by: Any, data: st.DataObject) -> None:
-    rows = data.draw(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 2), orders, st.sampled_from("abc")), max_size=12))
+    rows = data.draw(
+        st.lists(
+            st.tuples(st.integers(-2, 2), st.integers(0, 2), orders, st.sampled_from("abc")), max_size=12
+        )
+    )
     times = [(event, arrival) if by == "event_time" else (arrival,) for event, arrival, _, _ in rows]
-    values = [(time, order_rank(row[2]), row[3].encode(), row[3]) for time, row in zip(times, rows, strict=True)]
+    values = [
+        (time, order_rank(row[2]), row[3].encode(), row[3]) for time, row in zip(times, rows, strict=True)
+    ]
     accumulator = bind("r", make("x", by=by), {"x": pa.string(), "o": pa.float64()}, "o", ("x",))
 
     placed = sorted((*time, *place_of(order), x) for time, (_, _, order, x) in zip(times, rows, strict=True))
-    expected = (placed[0] if make is first else placed[-1])[-1] if placed else None
+    expected = (placed[0] if make is agg.first else placed[-1])[-1] if placed else None
     assert accumulator.result(through_splits(data, accumulator, values)) == expected
 
 
 def test_the_parts_of_first_say_where_its_value_comes_from() -> None:
     types = {"x": pa.timestamp("us", tz="UTC"), "o": pa.int64()}
-    assert [name for name, _ in bind("r", first("x"), types, "o").parts] == ["value", "event_time", "arrival", "order", "row_hash"]
-    assert [name for name, _ in bind("r", last("x", by="arrival"), types).parts] == ["value", "arrival", "row_hash"]
+    assert [name for name, _ in bind("r", agg.first("x"), types, "o").parts] == [
+        "value",
+        "event_time",
+        "arrival",
+        "order",
+        "row_hash",
+    ]
+    assert [name for name, _ in bind("r", agg.last("x", by="arrival"), types).parts] == [
+        "value",
+        "arrival",
+        "row_hash",
+    ]
 
 
 @pytest.mark.parametrize("precision", [4, 10, 12, 14])
 @pytest.mark.parametrize("kind", ["integer", "text"])
 def test_about_how_many_differ_by_no_more_than_the_standard_error_allows(precision: int, kind: str) -> None:
-    """Over many sets: the mean error is near 0 and its spread near 1.04 / √registers, which is what HyperLogLog promises."""
+    """Over many sets: the mean error is near 0 and its spread near 1.04 / √registers, which is what
+    HyperLogLog promises.
+    """
     column_type = pa.int64() if kind == "integer" else pa.string()
     rounds, step = 40, {4: 300, 10: 1000, 12: 1500, 14: 2000}[precision]
-    accumulator = bound(approx_distinct("x", precision=precision), column_type)
+    accumulator = bound(agg.approx_distinct("x", precision=precision), column_type)
     errors = []
     for number in range(rounds):
         values = range(number * step, (number + 1) * step)
-        state = accumulated(accumulator, list(values) if kind == "integer" else [f"user {value}" for value in values])
+        state = accumulated(
+            accumulator, list(values) if kind == "integer" else [f"user {value}" for value in values]
+        )
         errors.append(accumulator.result(state) / step - 1)
     promised = 1.04 / math.sqrt(2**precision)
     assert abs(sum(errors) / rounds) < 4 * promised / math.sqrt(rounds)
@@ -168,14 +230,23 @@ def test_about_how_many_differ_by_no_more_than_the_standard_error_allows(precisi
 
 @pytest.mark.parametrize("different", [0, 1, 2, 10, 100])
 def test_few_different_values_are_told_to_a_few_percent(different: int) -> None:
-    accumulator = bound(approx_distinct("x"), pa.int64())
-    assert abs(accumulator.result(accumulated(accumulator, list(range(different)) * 3)) - different) <= different // 25
+    accumulator = bound(agg.approx_distinct("x"), pa.int64())
+    assert (
+        abs(accumulator.result(accumulated(accumulator, list(range(different)) * 3)) - different)
+        <= different // 25
+    )
 
 
 def test_the_mixer_is_splitmix64() -> None:
-    """The first outputs of the generator with seed 0, as its authors publish them: it mixes multiples of its increment."""
+    """The first outputs of the generator with seed 0, as its authors publish them: it mixes multiples of its
+    increment.
+    """
     golden, mask = 0x9E3779B97F4A7C15, 2**64 - 1
-    assert [mix(golden * i & mask) for i in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert [mix(golden * i & mask) for i in range(3)] == [
+        0xE220A8397B1DCDAF,
+        0x6E789E6AA1B965F4,
+        0x06C45D188009454F,
+    ]
 
 
 def test_equal_values_hash_alike_whatever_they_are_stored_as() -> None:
@@ -191,11 +262,15 @@ def test_equal_values_hash_alike_whatever_they_are_stored_as() -> None:
 @pytest.mark.parametrize("relative_error", [0.0001, 0.01, 0.1, 0.5])
 @settings(max_examples=40)
 @given(value=st.floats(min_value=2.3e-308, allow_infinity=False), is_negative=st.booleans())
-def test_the_middle_of_a_bucket_is_near_all_that_it_holds(relative_error: float, value: float, is_negative: bool) -> None:
+def test_the_middle_of_a_bucket_is_near_all_that_it_holds(
+    relative_error: float, value: float, is_negative: bool
+) -> None:
     value = -value if is_negative else value
     buckets = buckets_per_octave(relative_error)
     found = middle(bucket_of(value, buckets), buckets)
-    assert abs(Fraction(found) - Fraction(value)) <= Fraction(relative_error) * abs(Fraction(value)) * (1 + Fraction(1, 10**12))
+    assert abs(Fraction(found) - Fraction(value)) <= Fraction(relative_error) * abs(Fraction(value)) * (
+        1 + Fraction(1, 10**12)
+    )
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 35, 347])
@@ -212,13 +287,17 @@ def test_the_borders_of_an_octave_are_roots_of_two(buckets: int) -> None:
     st.lists(st.floats() | st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324]), max_size=12),
     st.sampled_from([0, 0.1, 0.25, 0.5, 0.7, 0.99, 1]),
 )
-def test_a_quantile_is_within_its_error_of_the_value_at_its_place(values: list[float], quantile: float) -> None:
-    accumulator = bound(approx_quantile("x", quantile), pa.float64())
+def test_a_quantile_is_within_its_error_of_the_value_at_its_place(
+    values: list[float], quantile: float
+) -> None:
+    accumulator = bound(agg.approx_quantile("x", quantile), pa.float64())
     found = accumulator.result(parked(accumulator, accumulated(accumulator, values)))
     if not values:
         assert found is None
         return
-    ordered = sorted(value for value in values if value == value) + [value for value in values if value != value]
+    ordered = sorted(value for value in values if value == value) + [
+        value for value in values if value != value
+    ]
     true = ordered[math.floor(Fraction(str(quantile)) * (len(values) - 1))]
     if math.isnan(true) or math.isinf(true):
         assert repr(found) == repr(math.nan if math.isnan(true) else true)
@@ -232,14 +311,14 @@ def test_quantiles_of_a_known_distribution() -> None:
     draws = random.Random(5)
     values = [draws.gauss(1000, 100) for _ in range(20_000)]
     for quantile in (0.05, 0.5, 0.95):
-        accumulator = bound(approx_quantile("x", quantile, relative_error=0.001), pa.float64())
+        accumulator = bound(agg.approx_quantile("x", quantile, relative_error=0.001), pa.float64())
         found = accumulator.result(accumulated(accumulator, values))
         assert found == pytest.approx(NormalDist(1000, 100).inv_cdf(quantile), rel=0.005)
         assert abs(found / sorted(values)[math.floor(quantile * 19_999)] - 1) <= 0.001
 
 
 def test_the_histogram_is_an_open_column() -> None:
-    accumulator = bound(approx_quantile("x", 0.5, relative_error=0.5), pa.int64())
+    accumulator = bound(agg.approx_quantile("x", 0.5, relative_error=0.5), pa.int64())
     (shown,) = accumulator.encode(accumulated(accumulator, [1, 1, 2, -4, 0]))
     assert Counter({item["bucket"]: item["count"] for item in shown}).total() == 5
     assert [item["count"] for item in shown] == [1, 1, 2, 1], "buckets stand in the order of their values"
@@ -248,17 +327,29 @@ def test_the_histogram_is_an_open_column() -> None:
 @pytest.mark.parametrize(
     ("make", "rule"),
     [
-        (lambda: approx_distinct("x", precision=3), "precision is 3; it is a whole number from 4 to 16"),
-        (lambda: approx_quantile("x", 1.5), "quantile is 1.5; it is a number from 0 to 1"),
-        (lambda: approx_quantile("x", 0.5, relative_error=0.0), "relative_error is 0.0"),
-        (lambda: first("x", by="row"), "by is 'row'; it is 'event_time' or 'arrival'"),  # type: ignore[arg-type]
+        (lambda: agg.approx_distinct("x", precision=3), "precision is 3; it is a whole number from 4 to 16"),
+        (lambda: agg.approx_quantile("x", 1.5), "quantile is 1.5; it is a number from 0 to 1"),
+        (lambda: agg.approx_quantile("x", 0.5, relative_error=0.0), "relative_error is 0.0"),
+        (lambda: agg.first("x", by="row"), "by is 'row'; it is 'event_time' or 'arrival'"),  # type: ignore[arg-type]
         (lambda: Aggregate("sum", "x", by="arrival"), "by is 'arrival'; it belongs to first and last"),
-        (lambda: Aggregate("approx_quantile", "x"), "quantile is None; it belongs to approx_quantile, which must have it"),
-        (lambda: variance("x", where="x >"), "at 'its end' it wants a number"),
-        (lambda: bound(variance("x"), pa.string()), "variance takes integers, floats and decimals"),
-        (lambda: bound(approx_quantile("x", 0.5), pa.timestamp("us")), "approx_quantile takes integers, floats and decimals"),
-        (lambda: bound(count_distinct("x"), pa.list_(pa.int64())), "takes integers, floats, decimals, strings, dates, timestamps and bool"),
-        (lambda: bound(variance("x", where="z = 1"), DECIMAL_38), "where reads 'z', and the source has no such column"),
+        (
+            lambda: Aggregate("approx_quantile", "x"),
+            "quantile is None; it belongs to approx_quantile, which must have it",
+        ),
+        (lambda: agg.variance("x", where="x >"), "at 'its end' it wants a number"),
+        (lambda: bound(agg.variance("x"), pa.string()), "variance takes integers, floats and decimals"),
+        (
+            lambda: bound(agg.approx_quantile("x", 0.5), pa.timestamp("us")),
+            "approx_quantile takes integers, floats and decimals",
+        ),
+        (
+            lambda: bound(agg.count_distinct("x"), pa.list_(pa.int64())),
+            "takes integers, floats, decimals, strings, dates, timestamps and bool",
+        ),
+        (
+            lambda: bound(agg.variance("x", where="z = 1"), DECIMAL_38),
+            "where reads 'z', and the source has no such column",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(make: Any, rule: str) -> None:

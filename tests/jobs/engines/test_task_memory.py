@@ -1,4 +1,6 @@
-"""Tasks are sized by what one may take: the ranges of a slice, the parts of a range, and the bound that the source's log gives."""
+"""Tasks are sized by what one may take: the ranges of a slice, the parts of a range, and the bound that the
+source's log gives.
+"""
 
 import subprocess
 import sys
@@ -9,22 +11,26 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.engines import results
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.columnar.range_work import RangeWork
-from jobs.engines.inputs import pin
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.replay import Engine, Outcome
-from jobs.engines.results import name_of
-from jobs.engines.task_memory import most_partials, parts_of, ranges_for, rows_at_once, rows_in, rows_merged, rows_of_range
-from jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
-from jobs.pipelines import DeltaSource, Pipeline, count
-from jobs.tables.delta import Folder, write_file
-from tests.integration.stored import ROOT
-from tests.model import records as model
-from tests.properties.slices import Replayed, pipeline_of, replay_pipeline
-from tests.properties.test_split_and_parallelism import left
-from windowing import (
+from slackwater.jobs.engines import results
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.columnar.range_work import RangeWork
+from slackwater.jobs.engines.inputs import pin
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.replay import Engine, Outcome
+from slackwater.jobs.engines.results import name_of
+from slackwater.jobs.engines.task_memory import (
+    most_partials,
+    parts_of,
+    ranges_for,
+    rows_at_once,
+    rows_in,
+    rows_merged,
+    rows_of_range,
+)
+from slackwater.jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.tables.delta import Folder, write_file
+from slackwater.windowing import (
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -34,17 +40,26 @@ from windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_groups import KeyGroupRange
+from tests.integration.stored import ROOT
+from tests.model import records as model
+from tests.properties.slices import Replayed, pipeline_of, replay_pipeline
+from tests.properties.test_split_and_parallelism import left
 
 TIME = pa.timestamp("us", tz="UTC")
 START = datetime(2024, 1, 1, tzinfo=UTC)
 RULES = model.Replay(0, 400, 10, 20, model.Tumbling(100), allowed_lateness=50)
 EVENTS = [
-    model.Event(10 * n - (60 if n % 7 == 0 else 0), 10 * n, "s", n, f"key {n % 5}", {"x": n % 5, "y": float(n)}) for n in range(1, 40)
+    model.Event(
+        10 * n - (60 if n % 7 == 0 else 0), 10 * n, "s", n, f"key {n % 5}", {"x": n % 5, "y": float(n)}
+    )
+    for n in range(1, 40)
 ]
 
 
-def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     merged: list[KeyGroupRange] = []
     merge = RangeWork._merge
 
@@ -56,7 +71,9 @@ def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(monkey
     pipeline = pipeline_of(RULES, purging=False)
     whole = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], engines=[ColumnarEngine()])
     assert merged == [KeyGroupRange(0, 127)] * 2
-    parts = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], file_rows=1, engines=[ColumnarEngine()], state_memory=[0])
+    parts = replay_pipeline(
+        pipeline, EVENTS, RULES, [190], [1], file_rows=1, engines=[ColumnarEngine()], state_memory=[0]
+    )
     assert len(merged) - 2 > 20
     assert {**left(parts), "hashes": parts.hashes} == {**left(whole), "hashes": whole.hashes}
 
@@ -73,7 +90,9 @@ def test_unusable_rows_are_shared_out_to_ranges_and_stay_there_as_files_where_th
     monkeypatch.setattr(results, "_DRIVER_BYTES", driver_bytes)
     outcomes: list[Outcome] = []
     replay = type(engine).replay
-    monkeypatch.setattr(type(engine), "replay", lambda *given: outcomes.append(replay(*given)) or outcomes[-1])
+    monkeypatch.setattr(
+        type(engine), "replay", lambda *given: outcomes.append(replay(*given)) or outcomes[-1]
+    )
     unusable = [model.Event(100, 100 + n, "s", 100 + n, None if n % 2 else "key", {}) for n in range(36)]
     pipeline = pipeline_of(RULES, purging=False)
     left = replay_pipeline(pipeline, [*EVENTS, *unusable], RULES, [], [3], file_rows, engines=[engine])
@@ -101,20 +120,28 @@ class OneByOne(InProcess):
 
         def noted(number: int, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
             for table in reduce(number, given(tables)):
-                self.held -= sum(file["rows"] for file in table.to_pylist()) if name_of(table) == "files" and self.held else 0
+                self.held -= (
+                    sum(file["rows"] for file in table.to_pylist())
+                    if name_of(table) == "files" and self.held
+                    else 0
+                )
                 yield table
 
         return super().shuffle(scan, task, ranges, noted)
 
 
 @pytest.mark.parametrize("engine", [ColumnarEngine(), OperatorEngine()], ids=["columnar", "operator"])
-def test_rows_that_are_passed_on_become_files_before_more_are_taken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_passed_on_become_files_before_more_are_taken(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline = pipeline_of(RULES, purging=False)
     late = [model.Event(10 * n - 390, 10 * n, "s", n, "key", {"x": n}) for n in range(20, 40)]
     unusable = [model.Event(100, 200 + n, "s", 200 + n, None, {}) for n in range(36)]
 
     def run(transport: OneByOne) -> Replayed:
-        return replay_pipeline(pipeline, [*EVENTS, *late, *unusable], RULES, [], [1], 1, engines=[engine], transport=transport)
+        return replay_pipeline(
+            pipeline, [*EVENTS, *late, *unusable], RULES, [], [1], 1, engines=[engine], transport=transport
+        )
 
     together, one_by_one = OneByOne(), OneByOne()
     whole = run(together)
@@ -127,19 +154,23 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(engine: Engi
 
 
 def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> None:
-    told = "from jobs.engines.results import collect, counted; print(collect([counted({})]).memory_mb)"
+    told = "from slackwater.jobs.engines.results import collect, counted; print(collect([counted({})]).memory_mb)"
     large = "import subprocess, sys; held = bytearray(b'x') * (700 << 20); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
-    done = subprocess.run([sys.executable, "-c", large, told], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", large, told], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert 20 < int(done.stdout) < 600
 
 
 @pytest.mark.parametrize(("count", "number"), [(1, 1), (2, 2), (3, 4), (5, 8), (32, 32), (60, 60), (200, 60)])
 def test_parts_divide_the_key_groups_of_a_range(count: int, number: int) -> None:
     owned = KeyGroupRange(40, 99)
-    parts = parts_of(owned, count * rows_of_range(1), 1)
+    parts = parts_of(owned, agg.count * rows_of_range(1), 1)
     assert [group for part in parts for group in part] == list(owned)
     assert len(parts) == number, "a power of two, but never more than there are key groups"
-    assert len(parts_of(owned, count << 20, 1 << 20)) == number, "not too many rows at once, however much memory there is"
+    assert len(parts_of(owned, agg.count << 20, 1 << 20)) == number, (
+        "not too many rows at once, however much memory there is"
+    )
 
 
 def test_few_rows_are_one_range_many_keep_all_slots_busy_and_none_is_too_large() -> None:
@@ -168,7 +199,9 @@ def source(folder: Path, keys: pa.Array, seconds: list[int]) -> None:
         (EventTimeSessionWindows.with_gap(timedelta(seconds=10)), 1_000),
     ],
 )
-def test_keys_and_times_between_the_bounds_of_a_file_limit_what_is_sent(window, most: int, tmp_path: Path) -> None:
+def test_keys_and_times_between_the_bounds_of_a_file_limit_what_is_sent(
+    window, most: int, tmp_path: Path
+) -> None:
     source(tmp_path, pa.array([n % 3 + 5 for n in range(1_000)]), [n % 21 for n in range(1_000)])
     assert partials(tmp_path, window) == most
 
@@ -178,7 +211,9 @@ def test_keys_without_bounds_limit_nothing(tmp_path: Path) -> None:
     assert partials(tmp_path, TumblingEventTimeWindows.of(timedelta(seconds=10))) == 1_000
 
 
-@pytest.mark.parametrize(("trigger", "most"), [(CountTrigger.of(3), 1_000), (PurgingTrigger.of(EventTimeTrigger()), 12)])
+@pytest.mark.parametrize(
+    ("trigger", "most"), [(CountTrigger.of(3), 1_000), (PurgingTrigger.of(EventTimeTrigger()), 12)]
+)
 def test_a_trigger_that_sees_elements_one_by_one_is_sent_all(trigger, most: int, tmp_path: Path) -> None:
     source(tmp_path, pa.array([n % 3 + 5 for n in range(1_000)]), [n % 21 for n in range(1_000)])
     assert partials(tmp_path, TumblingEventTimeWindows.of(timedelta(seconds=10)), trigger) == most
@@ -188,13 +223,23 @@ def test_a_trigger_that_sees_elements_one_by_one_is_sent_all(trigger, most: int,
     ("window", "trigger", "worth"),
     [
         (TumblingEventTimeWindows.of(timedelta(seconds=10)), None, 1),
-        (SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=4)), PurgingTrigger.of(EventTimeTrigger()), 1),
+        (
+            SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=4)),
+            PurgingTrigger.of(EventTimeTrigger()),
+            1,
+        ),
         (TumblingEventTimeWindows.of(timedelta(seconds=10)), CountTrigger.of(3), 2),
-        (SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=4)), PurgingTrigger.of(CountTrigger.of(3)), 4),
+        (
+            SlidingEventTimeWindows.of(timedelta(seconds=10), timedelta(seconds=4)),
+            PurgingTrigger.of(CountTrigger.of(3)),
+            4,
+        ),
         (GlobalWindows.create(), EventTimeTrigger(), 2),
     ],
 )
-def test_elements_that_travel_are_worth_a_row_and_one_for_each_of_their_windows(window, trigger, worth: int) -> None:
+def test_elements_that_travel_are_worth_a_row_and_one_for_each_of_their_windows(
+    window, trigger, worth: int
+) -> None:
     assert rows_merged(sized(window, trigger), 1_000) == worth * 1_000
 
 
@@ -214,6 +259,6 @@ def sized(window, trigger) -> Pipeline:
         key_by=["key", "code"],
         window=window,
         trigger=trigger,
-        select={"n": count()},
+        select={"n": agg.count()},
         start="2024-01-01",
     )

@@ -1,4 +1,6 @@
-"""What goes through a transport comes out the same on Spark and in one process, whoever reads the source's files."""
+"""What goes through a transport comes out the same on Spark and in one process, whoever reads the source's
+files.
+"""
 
 import gc
 import threading
@@ -14,14 +16,14 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.engines import transport
-from jobs.engines.coverage import Stretch
-from jobs.engines.inputs import PinnedSource, pin, to_ms
-from jobs.engines.task_errors import TaskFailed
-from jobs.engines.transport import Batches, InProcess, InThreads, OnSpark, SliceScan, Transport
-from jobs.pipelines import DeltaSource
-from jobs.runtime import versions
-from windowing.errors import UserCodeError
+from slackwater.jobs.engines import transport
+from slackwater.jobs.engines.coverage import Stretch
+from slackwater.jobs.engines.inputs import PinnedSource, pin, to_ms
+from slackwater.jobs.engines.task_errors import TaskFailed
+from slackwater.jobs.engines.transport import Batches, InProcess, InThreads, OnSpark, SliceScan, Transport
+from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.runtime import versions
+from slackwater.windowing.errors import UserCodeError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,16 +34,27 @@ SCHEMA = pa.schema([("a", TIME), ("row", pa.int64()), ("k", pa.string()), ("day"
 
 
 def commit(uri: Path, rows: dict[int, float | None], day: datetime | None = None) -> PinnedSource:
-    """One commit of rows, given as number → hours of arrival after the start; in one file, if a `day` for all of them is given."""
+    """One commit of rows, given as number → hours of arrival after the start; in one file, if a `day` for all
+    of them is given.
+    """
     moments = {row: None if hours is None else START + timedelta(hours=hours) for row, hours in rows.items()}
-    values = [{"a": at, "row": row, "k": f"k{row % 3}", "day": (day or at) and (day or at).date()} for row, at in moments.items()]
-    write_deltalake(str(uri), pa.Table.from_pylist(values, schema=SCHEMA), mode="append", partition_by=["day"])
+    values = [
+        {"a": at, "row": row, "k": f"k{row % 3}", "day": (day or at) and (day or at).date()}
+        for row, at in moments.items()
+    ]
+    write_deltalake(
+        str(uri), pa.Table.from_pylist(values, schema=SCHEMA), mode="append", partition_by=["day"]
+    )
     return pin(DeltaSource("t", event_time="a", arrival_time="a"), str(uri))
 
 
-def scan_of(source: PinnedSource, before: PinnedSource | None = None, hours: tuple[int, int] = (0, 48)) -> SliceScan:
+def scan_of(
+    source: PinnedSource, before: PinnedSource | None = None, hours: tuple[int, int] = (0, 48)
+) -> SliceScan:
     low, high = (to_ms(START + timedelta(hours=hour)) for hour in hours)
-    return SliceScan(source, tuple(source.files(low, high, "a", before)), tuple(SCHEMA.names), "a", low, high, low, before)
+    return SliceScan(
+        source, tuple(source.files(low, high, "a", before)), tuple(SCHEMA.names), "a", low, high, low, before
+    )
 
 
 def of_groups(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
@@ -51,7 +64,9 @@ def of_groups(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 
 def judging(low: int, high: int) -> Callable[[Batches], Iterator[tuple[int, pa.Table]]]:
-    """A map task: rows of the slice to the range of their number, and rows without an arrival that are this run's to range 0."""
+    """A map task: rows of the slice to the range of their number, and rows without an arrival that are this
+    run's to range 0.
+    """
 
     def task(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
         for batch in batches:
@@ -142,7 +157,10 @@ class TestInThreads:
             raise UserCodeError("the sum does not fit bigint")
 
         scan = scan_of(commit(tmp_path, ROWS))
-        with pytest.raises(TaskFailed, match=r"^a task failed: windowing.errors.UserCodeError: the sum does not fit bigint") as error:
+        with pytest.raises(
+            TaskFailed,
+            match=r"^a task failed: slackwater.windowing.errors.UserCodeError: the sum does not fit bigint",
+        ) as error:
             InThreads(threads).shuffle(scan, judging(scan.from_ms, scan.to_ms), 2, failing)
         assert "Traceback" in error.value.trace
 
@@ -161,7 +179,9 @@ class TestGroups:
         assert [len(group) for group in scan.groups()] == [2, 2, 2]
         assert tuple(file for group in scan.groups() for file in group) == scan.files
 
-    def test_there_are_as_many_groups_as_keep_all_tasks_busy_to_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_there_are_as_many_groups_as_keep_all_tasks_busy_to_the_end(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for row in range(8):
             source = commit(tmp_path, {row: float(row)})
         scan = scan_of(source)
@@ -173,14 +193,18 @@ class TestGroups:
         monkeypatch.setattr(transport, "SMALL_GROUP_BYTES", 4 * size)
         assert [len(group) for group in scan.groups(4)] == [4, 4]
 
-    def test_a_file_greater_than_a_group_is_divided(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_greater_than_a_group_is_divided(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for row in range(2):
             source = commit(tmp_path, {row: float(row)})
         scan = scan_of(source)
         of_groups(monkeypatch, scan.files[0].bytes // 2)
         assert [[file.share for file in group] for group in scan.groups()] == [[(0, 2)], [(1, 2)]] * 2
 
-    def test_of_a_file_that_lies_partly_in_the_slice_so_much_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_a_file_that_lies_partly_in_the_slice_so_much_counts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for rows in ({0: 0.0, 1: 32.0}, {2: 32.0, 3: 40.0}):
             source = commit(tmp_path, rows, day=START)
         scan = scan_of(source, before=source, hours=(31, 48))
@@ -208,14 +232,18 @@ class TestWhoReads:
 
 
 class TestOnSpark:
-    def test_it_gives_what_one_process_gives(self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_gives_what_one_process_gives(
+        self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         scan = scan_of(commit(tmp_path, ROWS))
         of_groups(monkeypatch, scan.files[0].bytes)
         assert len(scan.groups()) > 1
         assert gathered(OnSpark(spark, here_bytes=0), scan) == gathered(InProcess(), scan)
         assert shuffled(OnSpark(spark), scan, 3) == shuffled(InProcess(), scan, 3)
 
-    def test_a_small_gather_starts_no_job(self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_small_gather_starts_no_job(
+        self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         scan = scan_of(commit(tmp_path, ROWS))
         of_groups(monkeypatch, scan.files[0].bytes)
         read_here: list[int] = []
@@ -233,7 +261,9 @@ class TestOnSpark:
         assert not read_here, "Spark's tasks read in processes of their own"
 
     @pytest.mark.slow
-    def test_its_own_scan_gives_the_same_types_and_tells_rows_without_an_arrival_once(self, spark: "SparkSession", tmp_path: Path) -> None:
+    def test_its_own_scan_gives_the_same_types_and_tells_rows_without_an_arrival_once(
+        self, spark: "SparkSession", tmp_path: Path
+    ) -> None:
         commit(tmp_path, {1: None, 2: 1.0, 7: -0.5})
         before = commit(tmp_path, {3: None, 8: 48.0})
         commit(tmp_path, {4: None, 5: 2.0})
@@ -245,7 +275,9 @@ class TestOnSpark:
         assert pa.concat_tables(tables).sort_by("row").column("row").to_pylist() == [2, 4, 5]
 
     @pytest.mark.slow
-    def test_its_own_scan_leaves_out_what_a_restatement_has_read(self, spark: "SparkSession", tmp_path: Path) -> None:
+    def test_its_own_scan_leaves_out_what_a_restatement_has_read(
+        self, spark: "SparkSession", tmp_path: Path
+    ) -> None:
         before = commit(tmp_path, {1: 1.0, 2: 30.0})
         seen = commit(tmp_path, {3: 2.0, 4: 31.0, 5: None})
         later = commit(tmp_path, {6: 3.0, 7: 32.0, 8: None, 9: 50.0})
@@ -259,16 +291,26 @@ class TestOnSpark:
         assert rows == [4, 6, 7, 8, 9], "3 and 5 were read by the restatement of the first day, 4 by nobody"
 
     @pytest.mark.slow
-    def test_what_spark_deleted_by_vector_is_gone_and_mapped_columns_are_found(self, spark: "SparkSession", tmp_path: Path) -> None:
+    def test_what_spark_deleted_by_vector_is_gone_and_mapped_columns_are_found(
+        self, spark: "SparkSession", tmp_path: Path
+    ) -> None:
         rows = [(START + timedelta(hours=row), row, f"k{row}", START.date()) for row in range(4)]
-        written = spark.createDataFrame(rows, "a timestamp, row long, k string, day date").coalesce(1).write.format("delta")
-        written.option("delta.enableDeletionVectors", "true").option("delta.columnMapping.mode", "name").save(f"{tmp_path}/t")
+        written = (
+            spark.createDataFrame(rows, "a timestamp, row long, k string, day date")
+            .coalesce(1)
+            .write.format("delta")
+        )
+        written.option("delta.enableDeletionVectors", "true").option("delta.columnMapping.mode", "name").save(
+            f"{tmp_path}/t"
+        )
         spark.sql(f"DELETE FROM delta.`{tmp_path}/t` WHERE row = 2")
         source = pin(DeltaSource("t", event_time="a", arrival_time="a"), f"{tmp_path}/t")
         assert source.why_not_direct == "deletion vectors and column mapping"
         assert [row["row"] for row in gathered(OnSpark(spark), scan_of(source))] == [0, 1, 3]
 
-    def test_what_a_task_process_has_loaded_is_not_searched_for_garbage(self, spark: "SparkSession", tmp_path: Path) -> None:
+    def test_what_a_task_process_has_loaded_is_not_searched_for_garbage(
+        self, spark: "SparkSession", tmp_path: Path
+    ) -> None:
         def loaded(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
             module = vars(transport)
             yield 0, pa.table({"is_spared": [not any(held is module for held in gc.get_objects())]})
@@ -282,7 +324,10 @@ class TestOnSpark:
                 raise UserCodeError("the sum does not fit bigint")
             yield 0, pa.table({})
 
-        with pytest.raises(TaskFailed, match=r"^a task failed: windowing.errors.UserCodeError: the sum does not fit bigint") as error:
+        with pytest.raises(
+            TaskFailed,
+            match=r"^a task failed: slackwater.windowing.errors.UserCodeError: the sum does not fit bigint",
+        ) as error:
             OnSpark(spark, here_bytes=0).gather(scan_of(commit(tmp_path, ROWS)), failing)
         assert "Traceback" in error.value.trace
 
@@ -292,10 +337,12 @@ class TestOnSpark:
         here = versions.versions()
         monkeypatch.setattr(versions, "versions", lambda: {**here, "numpy": "1.26.4"})
         scan = scan_of(commit(tmp_path, ROWS))
-        refusals = rf"a task failed: jobs.runtime.versions.DifferentVersions: .* has numpy {here['numpy']} where the driver has 1\.26\.4"
+        refusals = rf"a task failed: slackwater.jobs.runtime.versions.DifferentVersions: .* has numpy {here['numpy']} where the driver has 1\.26\.4"
         with pytest.raises(TaskFailed, match=refusals):
             OnSpark(spark, here_bytes=0).gather(scan, judging(scan.from_ms, scan.to_ms))
-        assert gathered(OnSpark(spark), scan) == gathered(InProcess(), scan), "threads of the driver have its versions"
+        assert gathered(OnSpark(spark), scan) == gathered(InProcess(), scan), (
+            "threads of the driver have its versions"
+        )
 
     def test_a_python_of_another_version_is_told_in_a_line(self) -> None:
         from pyspark.errors import PySparkRuntimeError, PythonException
@@ -309,11 +356,20 @@ class TestOnSpark:
 
 
 class TestBlobs:
-    def test_a_table_crosses_in_pieces_that_fit_and_an_empty_one_keeps_its_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_table_crosses_in_pieces_that_fit_and_an_empty_one_keeps_its_columns(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         table = pa.table({"n": list(range(100))}).replace_schema_metadata({b"mark": b"here"})
         monkeypatch.setattr(transport, "_CHUNK_BYTES", table.nbytes // 4)
-        pieces = [transport._decode(batch.column(1)[0].as_buffer()) for batch in transport._blobs([(3, table)])]
+        pieces = [
+            transport._decode(batch.column(1)[0].as_buffer()) for batch in transport._blobs([(3, table)])
+        ]
         assert len(pieces) > 1 and pa.concat_tables(pieces).equals(table, check_metadata=True)
-        [empty] = [transport._decode(batch.column(1)[0].as_buffer()) for batch in transport._blobs([(3, table.slice(0, 0))])]
+        [empty] = [
+            transport._decode(batch.column(1)[0].as_buffer())
+            for batch in transport._blobs([(3, table.slice(0, 0))])
+        ]
         assert empty.equals(table.slice(0, 0), check_metadata=True)
-        assert [batch.column(0).to_pylist() for batch in transport._blobs([(3, table)])] == [[3]] * len(pieces)
+        assert [batch.column(0).to_pylist() for batch in transport._blobs([(3, table)])] == [[3]] * len(
+            pieces
+        )

@@ -1,4 +1,5 @@
-"""The flights are loaded as the file says, whatever the ranges, repetitions and races: the same rows as loading once.
+"""The flights are loaded as the file says, whatever the ranges, repetitions and races: the same rows as
+loading once.
 
 The second source is the model's own reading of the file with the csv module.
 """
@@ -14,14 +15,20 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.errors import PermanentError, RetryableError, UsageError
-from jobs.examples import EXAMPLES, LoadedRange, find_example, flights
-from jobs.examples.errors import BadRange, ExampleDataMissing, SourceBusy, SourceDiffers, UnknownExample
-from jobs.examples.flights import load_departures, read_flights
-from jobs.pipelines.registry import EXAMPLES as registered
-from jobs.pipelines.registry import load
-from jobs.tables.delta import Folder
-from jobs.tables.errors import CommitConflict, WarehouseNotWritable
+from slackwater.jobs.errors import PermanentError, RetryableError, UsageError
+from slackwater.jobs.examples import EXAMPLES, LoadedRange, find_example, flights
+from slackwater.jobs.examples.errors import (
+    BadRange,
+    ExampleDataMissing,
+    SourceBusy,
+    SourceDiffers,
+    UnknownExample,
+)
+from slackwater.jobs.examples.flights import load_departures, read_flights
+from slackwater.jobs.pipelines.registry import EXAMPLES as registered
+from slackwater.jobs.pipelines.registry import load
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.errors import CommitConflict, WarehouseNotWritable
 from tests.model.flights import all_flights
 from tests.model.flights import flights as model_flights
 
@@ -46,7 +53,9 @@ def expected(start, to):
         arrival = datetime.fromtimestamp(one.arrival / 1000, UTC)
         rows.append(
             {
-                "event_time": None if one.event_time is None else datetime.fromtimestamp(one.event_time / 1000, UTC),
+                "event_time": None
+                if one.event_time is None
+                else datetime.fromtimestamp(one.event_time / 1000, UTC),
                 "arrival_time": arrival,
                 "carrier": one.source,
                 "origin": one.key,
@@ -63,11 +72,16 @@ def test_every_flight_of_the_year_is_read_as_the_file_says():
     assert read.num_rows == 336_776
     assert read["event_time"].null_count == 8_255
     sample = slice(None, None, 97)
-    columns = {name: read[name].to_pylist()[sample] for name in ("carrier", "origin", "dest", "flight", "tailnum", "dep_delay", "row")}
+    columns = {
+        name: read[name].to_pylist()[sample]
+        for name in ("carrier", "origin", "dest", "flight", "tailnum", "dep_delay", "row")
+    }
     times = {name: read[name].cast(pa.int64()).to_pylist()[sample] for name in ("event_time", "arrival_time")}
     events = all_flights()[sample]
     assert times["arrival_time"] == [event.arrival * 1000 for event in events]
-    assert times["event_time"] == [None if event.event_time is None else event.event_time * 1000 for event in events]
+    assert times["event_time"] == [
+        None if event.event_time is None else event.event_time * 1000 for event in events
+    ]
     assert columns["carrier"] == [event.source for event in events]
     assert columns["origin"] == [event.key for event in events]
     assert columns["row"] == [event.order for event in events]
@@ -80,7 +94,11 @@ def test_range_is_loaded_whole_with_the_documented_columns(tmp_path):
     rows = expected("2013-01-01", "2013-01-03")
     assert stored(tmp_path) == rows
     assert loaded == LoadedRange(
-        path=str(tmp_path / "sources" / "departures"), version=table_at(tmp_path).version(), rows_written=len(rows), rows_present=0, days=2
+        path=str(tmp_path / "sources" / "departures"),
+        version=table_at(tmp_path).version(),
+        rows_written=len(rows),
+        rows_present=0,
+        days=2,
     )
     table = table_at(tmp_path)
     assert pa.schema(table.schema()) == flights.SCHEMA
@@ -94,14 +112,25 @@ def test_one_load_is_one_commit_of_a_sorted_file_per_day_with_statistics_on_arri
     commits = [[json.loads(line) for line in path.read_text().splitlines()] for path in log]
     adding = [[action["add"] for action in commit if "add" in action] for commit in commits]
     [added] = [files for files in adding if files]
-    assert sorted(action["partitionValues"]["arrival_date"] for action in added) == ["2013-01-01", "2013-01-02", "2013-01-03"]
+    assert sorted(action["partitionValues"]["arrival_date"] for action in added) == [
+        "2013-01-01",
+        "2013-01-02",
+        "2013-01-03",
+    ]
     for action in added:
-        rows = pq.ParquetFile(tmp_path / "sources" / "departures" / action["path"]).read().select(["arrival_time", "row"]).to_pylist()
+        rows = (
+            pq.ParquetFile(tmp_path / "sources" / "departures" / action["path"])
+            .read()
+            .select(["arrival_time", "row"])
+            .to_pylist()
+        )
         order = [(row["arrival_time"], row["row"]) for row in rows]
         assert order == sorted(order)
         statistics = json.loads(action["stats"])
         assert statistics["numRecords"] == len(rows)
-        bounds = [datetime.fromisoformat(statistics[name]["arrival_time"]) for name in ("minValues", "maxValues")]
+        bounds = [
+            datetime.fromisoformat(statistics[name]["arrival_time"]) for name in ("minValues", "maxValues")
+        ]
         assert bounds == [order[0][0], order[-1][0]]
 
 
@@ -109,7 +138,12 @@ def test_range_already_loaded_is_left_alone(tmp_path):
     first = load_departures(str(tmp_path), day(1), day(3))
     again = load_departures(str(tmp_path), day(1), day(3))
     inside = load_departures(str(tmp_path), day(2, 3), day(2, 20))
-    assert (again.rows_written, again.rows_present, again.days, again.version) == (0, first.rows_written, 0, first.version)
+    assert (again.rows_written, again.rows_present, again.days, again.version) == (
+        0,
+        first.rows_written,
+        0,
+        first.version,
+    )
     assert (inside.rows_written, inside.version) == (0, first.version)
     assert inside.rows_present == len(model_flights("2013-01-02T03:00", "2013-01-02T20:00"))
 
@@ -193,8 +227,16 @@ def test_load_that_keeps_losing_says_try_again(tmp_path, monkeypatch):
         (day(1), datetime(2013, 1, 2), "no time zone"),  # noqa: DTZ001
         (day(2), day(2), "not after its start"),
         (day(3), day(2), "not after its start"),
-        (datetime(2012, 1, 1, tzinfo=UTC), day(1, 11), "between 2013-01-01T11:00:00Z and 2014-01-01T08:30:00Z"),
-        (datetime(2014, 1, 1, 8, 31, tzinfo=UTC), datetime(2015, 1, 1, tzinfo=UTC), "between 2013-01-01T11:00:00Z"),
+        (
+            datetime(2012, 1, 1, tzinfo=UTC),
+            day(1, 11),
+            "between 2013-01-01T11:00:00Z and 2014-01-01T08:30:00Z",
+        ),
+        (
+            datetime(2014, 1, 1, 8, 31, tzinfo=UTC),
+            datetime(2015, 1, 1, tzinfo=UTC),
+            "between 2013-01-01T11:00:00Z",
+        ),
     ],
 )
 def test_bad_range_is_refused_before_anything_is_written(tmp_path, start, end, says):
@@ -246,6 +288,6 @@ def test_the_catalog_names_what_is_registered():
 
 
 def test_catalog_is_light_at_import():
-    heavy = "import jobs.examples, sys; print([m for m in ('pyarrow', 'deltalake', 'pandas', 'pyspark', 'windowing') if m in sys.modules])"
+    heavy = "import slackwater.jobs.examples, sys; print([m for m in ('pyarrow', 'deltalake', 'pandas', 'pyspark', 'windowing') if m in sys.modules])"
     finished = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert finished.stdout.strip() == "[]"

@@ -1,4 +1,6 @@
-"""The Nexmark source is a function of the events' numbers, has the model's proportions, and its four queries say what the model says."""
+"""The Nexmark source is a function of the events' numbers, has the model's proportions, and its four queries
+say what the model says.
+"""
 
 import json
 import shutil
@@ -10,11 +12,11 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from jobs.engines.transport import InProcess
-from jobs.examples import find_example
-from jobs.examples.auctions import SCHEMA, START, events_arrived, load_auctions
-from jobs.examples.errors import BadRange
-from jobs.protocol import catch_up
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.examples import find_example
+from slackwater.jobs.examples.auctions import SCHEMA, START, events_arrived, load_auctions
+from slackwater.jobs.examples.errors import BadRange
+from slackwater.jobs.protocol import catch_up
 from tests.integration.command import here
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.model import brute_force
@@ -39,7 +41,9 @@ def test_a_range_holds_the_same_events_however_it_is_asked_for():
     parts = [events_arrived(at(start), at(start + 10)) for start in range(50, 80, 10)]
     assert [row for part in parts for row in part.to_pylist()] == whole.to_pylist()
     assert whole.schema == SCHEMA
-    assert whole.column("row").to_pylist() != sorted(whole.column("row").to_pylist()), "they arrive out of order"
+    assert whole.column("row").to_pylist() != sorted(whole.column("row").to_pylist()), (
+        "they arrive out of order"
+    )
 
 
 def test_proportions_and_hot_ones_are_those_of_the_model():
@@ -48,11 +52,14 @@ def test_proportions_and_hot_ones_are_those_of_the_model():
     assert kinds["bid"] / events.num_rows == pytest.approx(46 / 50, abs=0.001)
     assert kinds["auction"] / kinds["person"] == pytest.approx(3, rel=0.01)
     bids = events.filter(pc.equal(events["event"], "bid")).to_pylist()[10_000:]
-    # Beside the hot one's half and three quarters, it gets its share of the others: one in about 110, one in at most 1010.
+    # Beside the hot one's half and three quarters, it gets its share of the others: one in about 110, one in
+    # at most 1010.
     assert sum(bid["auction"] % 100 == 0 for bid in bids) / len(bids) == pytest.approx(0.505, abs=0.01)
     assert sum(bid["bidder"] % 100 == 1 for bid in bids) / len(bids) == pytest.approx(0.7525, abs=0.01)
     logarithms = sorted(bid["price"] for bid in bids)
-    assert logarithms[len(bids) // 2] == pytest.approx(100_000, rel=0.1), "prices are even over six orders of magnitude from 100"
+    assert logarithms[len(bids) // 2] == pytest.approx(100_000, rel=0.1), (
+        "prices are even over six orders of magnitude from 100"
+    )
     late = sum(row["arrival_time"] - row["event_time"] >= timedelta(seconds=5) for row in bids)
     assert late / len(bids) == pytest.approx(0.01, abs=0.002)
     for bid in bids[:: len(bids) // 50]:
@@ -70,7 +77,12 @@ def test_loads_that_overlap_give_each_event_once(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("start", "end"),
-    [(at(-20), at(-10)), (at(10), at(10)), (datetime(2024, 1, 1), datetime(2024, 1, 2)), (at(0), at(8 * 86_400))],  # noqa: DTZ001
+    [
+        (at(-20), at(-10)),
+        (at(10), at(10)),
+        (datetime(2024, 1, 1), datetime(2024, 1, 2)),  # noqa: DTZ001
+        (at(0), at(8 * 86_400)),
+    ],
 )
 def test_a_range_that_cannot_be_is_refused(tmp_path: Path, start: datetime, end: datetime):
     with pytest.raises(BadRange):
@@ -89,33 +101,55 @@ def replayed(query: str, engine: str, source: Path, monkeypatch: pytest.MonkeyPa
     shutil.rmtree(source / query, ignore_errors=True)
     monkeypatch.setattr(catch_up, "spark_transport", lambda app: InProcess)
     where = ("--warehouse", source, "--engine", engine)
-    assert here("run", query, "--start", at(SINCE).isoformat(), "--to", at(SINCE + 11).isoformat(), *where) == 0
+    assert (
+        here("run", query, "--start", at(SINCE).isoformat(), "--to", at(SINCE + 11).isoformat(), *where) == 0
+    )
     assert here("run", query, "--to", at(TO).isoformat(), *where) == 0
     return DeltaTable(source / query / "panes").to_pyarrow_dataset().to_table().to_pylist()
 
 
 @pytest.mark.parametrize(("query", "engine"), RUNS)
-def test_event_time_queries_fire_what_the_model_fires(query: str, engine: str, source: Path, great_expectations, monkeypatch):
+def test_event_time_queries_fire_what_the_model_fires(
+    query: str, engine: str, source: Path, great_expectations, monkeypatch
+):
     assigner, key, result = QUERIES[query]
-    rules = model.Replay(ms(at(SINCE)), ms(at(TO)), 1_000, 3_000, assigner, allowed_lateness=10_000, aggregates=(result,))
+    rules = model.Replay(
+        ms(at(SINCE)), ms(at(TO)), 1_000, 3_000, assigner, allowed_lateness=10_000, aggregates=(result,)
+    )
     bids = [row for row in events_arrived(at(SINCE), at(TO)).to_pylist() if row["event"] == "bid"]
-    events = [model.Event(ms(bid["event_time"]), ms(bid["arrival_time"]), "", bid["row"], bid[key], bid) for bid in bids]
+    events = [
+        model.Event(ms(bid["event_time"]), ms(bid["arrival_time"]), "", bid["row"], bid[key], bid)
+        for bid in bids
+    ]
     expected = brute_force.replay(events, rules).panes
     assert len(expected) > 2
 
     panes = replayed(query, engine, source, monkeypatch)
     names = (key, "window_start", "window_end", "firing", "kind", result.name)
-    facts = [tuple(ms(pane[name]) if name.startswith("window") else pane[name] for name in names) for pane in panes]
+    facts = [
+        tuple(ms(pane[name]) if name.startswith("window") else pane[name] for name in names) for pane in panes
+    ]
     assert Counter(facts) == Counter(
-        (pane.key, pane.window.start, pane.window.end, pane.firing, pane.kind, pane.results[result.name] if pane.results else None)
+        (
+            pane.key,
+            pane.window.start,
+            pane.window.end,
+            pane.firing,
+            pane.kind,
+            pane.results[result.name] if pane.results else None,
+        )
         for pane in expected
     )
 
 
-def test_processing_time_windows_count_what_arrived_within_them(source: Path, great_expectations, monkeypatch: pytest.MonkeyPatch):
+def test_processing_time_windows_count_what_arrived_within_them(
+    source: Path, great_expectations, monkeypatch: pytest.MonkeyPatch
+):
     panes = replayed("nexmark_q12", "operator", source, monkeypatch)
     arrived = Counter(
-        (row["bidder"], ms(row["arrival_time"]) // 10_000) for row in events_arrived(at(SINCE), at(TO)).to_pylist() if row["event"] == "bid"
+        (row["bidder"], ms(row["arrival_time"]) // 10_000)
+        for row in events_arrived(at(SINCE), at(TO)).to_pylist()
+        if row["event"] == "bid"
     )
     assert ({(pane["bidder"], ms(pane["window_start"]) // 10_000): pane["bids"] for pane in panes}) == arrived
     assert len(panes) == len(arrived), "each window of the clock fires once"

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jobs.pipelines import DeltaSource, Pipeline, count, expect, mean
-from jobs.pipelines.canonical import Opaque, plain
-from jobs.pipelines.errors import PipelineError
-from jobs.pipelines.registry import config_hash, load
-from windowing import (
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
+from slackwater.jobs.pipelines.canonical import Opaque, plain
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.registry import config_hash, load
+from slackwater.windowing import (
     AggregateFunction,
     CountEvictor,
     CountTrigger,
@@ -43,7 +43,7 @@ def declared(**changes: Any) -> Pipeline:
         "watermarks": WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=5)),
         "key_by": "origin",
         "window": TumblingEventTimeWindows.of(HOUR),
-        "select": {"flights": count()},
+        "select": {"flights": agg.count()},
         "start": "2013-01-01",
     }
     return Pipeline(**{**values, **changes})
@@ -83,7 +83,9 @@ CHANGES: dict[str, list[Any]] = {
         WatermarkStrategy.monotonous(),
         WatermarkStrategy.bounded_out_of_orderness(2 * HOUR).with_interval(timedelta(minutes=5)),
         WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=6)),
-        WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=5)).with_idleness(HOUR),
+        WatermarkStrategy.bounded_out_of_orderness(HOUR)
+        .with_interval(timedelta(minutes=5))
+        .with_idleness(HOUR),
     ],
     "key_by": ["dest", ["origin", "dest"], ["dest", "origin"]],
     "window": [
@@ -91,14 +93,24 @@ CHANGES: dict[str, list[Any]] = {
         TumblingEventTimeWindows.of(HOUR, timedelta(minutes=1)),
         SlidingEventTimeWindows.of(HOUR, HOUR),
     ],
-    "select": [{"flights": count("e")}, {"n": count()}, {"flights": mean("x")}, {"flights": count(), "n": count()}],
+    "select": [
+        {"flights": agg.count("e")},
+        {"n": agg.count()},
+        {"flights": agg.mean("x")},
+        {"flights": agg.count(), "n": agg.count()},
+    ],
     "start": ["2013-01-02"],
     "where": ["n > 3", "n > 4"],
     "on_error": ["quarantine"],
     "keep_snapshots": [31],
     "keep_snapshot_every": [HOUR],
     "keep_history": [HOUR, 2 * HOUR],
-    "trigger": [EventTimeTrigger(), CountTrigger.of(3), CountTrigger.of(4), PurgingTrigger.of(CountTrigger.of(3))],
+    "trigger": [
+        EventTimeTrigger(),
+        CountTrigger.of(3),
+        CountTrigger.of(4),
+        PurgingTrigger.of(CountTrigger.of(3)),
+    ],
     "allowed_lateness": [HOUR],
     "expect": [
         [expect.between("flights", min=1)],
@@ -172,7 +184,11 @@ def test_what_means_the_same_has_the_same_hash(alike: dict[str, Any]) -> None:
 def test_it_is_sha256_over_canonical_json() -> None:
     text = json.dumps(declared().describe(), sort_keys=True, separators=(",", ":"))
     assert config_hash(declared()) == hashlib.sha256(text.encode()).hexdigest()
-    assert declared().describe()["window"] == {"class": "TumblingEventTimeWindows", "offset_ms": 0, "size_ms": 3_600_000}
+    assert declared().describe()["window"] == {
+        "class": "TumblingEventTimeWindows",
+        "offset_ms": 0,
+        "size_ms": 3_600_000,
+    }
     settings = dict.fromkeys(["column", "where", "by", "precision", "quantile", "relative_error"])
     assert declared().describe()["select"] == {"flights": {"class": "Aggregate", "kind": "count", **settings}}
 
@@ -180,8 +196,7 @@ def test_it_is_sha256_over_canonical_json() -> None:
 USERS_FILE = """
 from dataclasses import dataclass
 from datetime import timedelta
-from jobs.pipelines import DeltaSource, Pipeline, count, expect
-from windowing import EventTimeTrigger, TumblingEventTimeWindows, WatermarkStrategy
+from slackwater import DeltaSource, EventTimeTrigger, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg, expect
 
 def mark(element, timestamp):
     return timestamp
@@ -192,7 +207,7 @@ class MyTrigger(EventTimeTrigger):
 
 mine = Pipeline(
     name="mine", source=DeltaSource("t", event_time="e", arrival_time="a"), watermarks=WatermarkStrategy.punctuated(mark), key_by="k",
-    window=TumblingEventTimeWindows.of(timedelta(hours=1)), trigger=MyTrigger(), select={"n": count()}, start="2013-01-01",
+    window=TumblingEventTimeWindows.of(timedelta(hours=1)), trigger=MyTrigger(), select={"n": agg.count()}, start="2013-01-01",
 )
 """
 
@@ -203,9 +218,16 @@ def test_it_is_the_same_in_every_process_and_wherever_the_users_file_lies(tmp_pa
         path = tmp_path / str(number) / "pipelines.py"
         path.parent.mkdir()
         path.write_text(USERS_FILE)
-        probe = f"from jobs.pipelines.registry import load, config_hash; print(config_hash(load({str(path)!r})['mine']))"
+        probe = f"from slackwater.jobs.pipelines.registry import load, config_hash; print(config_hash(load({str(path)!r})['mine']))"
         environment = {**os.environ, "PYTHONHASHSEED": str(number), "TZ": ["UTC", "Asia/Tokyo"][number]}
-        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, env=environment, cwd=ROOT)
+        done = subprocess.run(
+            [sys.executable, "-c", probe],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+            cwd=ROOT,
+        )
         found.append(done.stdout.strip())
     assert len(found[0]) == 64 and found[0] == found[1]
 
@@ -255,5 +277,7 @@ def test_plain_values(value: Any, shown: Any) -> None:
 def test_what_cannot_be_seen_into_is_refused() -> None:
     with pytest.raises(Opaque, match="contents can't be told"):
         plain(1j)
-    with pytest.raises(PipelineError, match=r"Pipeline 'flights': .* a change of it could not be noticed between two runs"):
+    with pytest.raises(
+        PipelineError, match=r"Pipeline 'flights': .* a change of it could not be noticed between two runs"
+    ):
         declared(expect=[expect.in_set("flights", [memoryview(b"")])])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.pipelines import Aggregate, DeltaSource, Pipeline, count, expect, max_, mean, min_, sum
-from jobs.pipelines.errors import PipelineError
-from windowing import (
+from slackwater.jobs.pipelines import Aggregate, DeltaSource, Pipeline, agg, expect
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.windowing import (
     AggregateFunction,
     CountTrigger,
     DeltaTrigger,
@@ -37,7 +37,7 @@ def declare(**changes: Any) -> Pipeline:
         "watermarks": WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=5)),
         "key_by": "origin",
         "window": TumblingEventTimeWindows.of(HOUR),
-        "select": {"flights": count()},
+        "select": {"flights": agg.count()},
         "start": "2013-01-01",
     }
     return Pipeline(**{**declared, **changes})
@@ -68,13 +68,22 @@ KEYED: dict[str, Any] = {"select": {}, "window": None, "process": Counting(), "o
 class TestWhatIsAccepted:
     def test_a_process_function_instead_of_windows(self) -> None:
         declared = declare(**KEYED, side_outputs={"odd": "n long"})
-        assert declared.keyed_process is declared.process and declared.results == ("n",) and not declared.purges
+        assert (
+            declared.keyed_process is declared.process and declared.results == ("n",) and not declared.purges
+        )
         assert declare().keyed_process is None
 
     def test_a_function_of_the_users_own_with_typed_columns(self) -> None:
-        declared = declare(**{**OWN, "output": "origin STRING, n long,\n price: decimal(10, 2), xs array<array<int>>"})
+        declared = declare(
+            **{**OWN, "output": "origin STRING, n long,\n price: decimal(10, 2), xs array<array<int>>"}
+        )
         assert declared.results == ("n", "price", "xs")
-        assert declared.emitted == (("origin", "string"), ("n", "long"), ("price", "decimal(10,2)"), ("xs", "array<array<int>>"))
+        assert declared.emitted == (
+            ("origin", "string"),
+            ("n", "long"),
+            ("price", "decimal(10,2)"),
+            ("xs", "array<array<int>>"),
+        )
 
     def test_side_outputs_have_columns_of_their_own(self) -> None:
         declared = declare(**OWN, side_outputs={"odd": "origin string, n long", "even": "x date"})
@@ -121,15 +130,17 @@ class TestWhatIsAccepted:
         assert declare(trigger=trigger).purges is purges
 
     def test_declarations_can_be_pickled_and_compared(self) -> None:
-        declared = declare(expect=[expect.between("flights", min=1)], trigger=PurgingTrigger.of(CountTrigger.of(3)))
+        declared = declare(
+            expect=[expect.between("flights", min=1)], trigger=PurgingTrigger.of(CountTrigger.of(3))
+        )
         copy = pickle.loads(pickle.dumps(declared))
         assert copy == declared and copy.keys == declared.keys
-        assert declare(select={"flights": count("tailnum")}) != declare()
+        assert declare(select={"flights": agg.count("tailnum")}) != declare()
 
     def test_what_was_declared_is_not_changed_from_outside(self) -> None:
-        select = {"flights": count()}
+        select = {"flights": agg.count()}
         declared = declare(select=select)
-        select["more"] = count()
+        select["more"] = agg.count()
         assert list(declared.select) == ["flights"]
 
 
@@ -156,36 +167,57 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"key_by": "window_start"}, "column 'window_start' is a column of our own tables; give it another name"),
     ({"key_by": "Event_Time"}, "column of our own tables"),
     ({"select": {}}, "select is empty; name at least one aggregate"),
-    ({"select": [count()]}, "select is .*; it is a mapping"),
+    ({"select": [agg.count()]}, "select is .*; it is a mapping"),
     ({"select": {"n": "count"}}, r"select\['n'\] is 'count'; it is an aggregate such as count\(\)"),
-    ({"select": {3: count()}}, "column 3 must be letters"),
-    ({"select": {"kind": count()}}, "column of our own tables"),
-    ({"select": {"Origin": count()}}, "key and result columns must differ, also in lower case"),
-    ({"select": {"n": count(), "N": count()}}, "must differ"),
+    ({"select": {3: agg.count()}}, "column 3 must be letters"),
+    ({"select": {"kind": agg.count()}}, "column of our own tables"),
+    ({"select": {"Origin": agg.count()}}, "key and result columns must differ, also in lower case"),
+    ({"select": {"n": agg.count(), "N": agg.count()}}, "must differ"),
     ({"evictor": 3}, "evictor is 3; it is a windowing Evictor"),
-    ({"process": len}, "process is .*; it is a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction"),
+    (
+        {"process": len},
+        "process is .*; it is a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction",
+    ),
     ({"window": None}, "window is missing; give an assigner, or a KeyedProcessFunction as process"),
     ({**OWN, "window": None}, "window is missing"),
     *(
         ({**KEYED, **changes}, rule)
         for changes, rule in [
             ({"window": GlobalWindows.create()}, "a KeyedProcessFunction has no windows; leave out window"),
-            ({"trigger": CountTrigger.of(3), "flink_exact": True}, "has no windows; leave out trigger, flink_exact"),
+            (
+                {"trigger": CountTrigger.of(3), "flink_exact": True},
+                "has no windows; leave out trigger, flink_exact",
+            ),
             ({"allowed_lateness": HOUR}, "leave out allowed_lateness"),
             ({"late_refires": "run"}, "leave out late_refires"),
             ({"aggregate": AggregateFunction()}, "leave out aggregate"),
             ({"output": None}, "output names the columns"),
-            ({"process": counting(states=["seen"])}, "Counting.states is .*; it is a tuple of descriptors with different names"),
-            ({"process": counting(states=[ValueStateDescriptor("a"), ListStateDescriptor("A")])}, "with different names"),
-            ({"process": counting(states=[ValueStateDescriptor("a__b")])}, "state 'a__b' must be letters, digits and single underscores"),
-            ({"process": counting(states=[ValueStateDescriptor("a", sql_type="lnog")])}, "states: column 'a' has the type 'lnog'"),
+            (
+                {"process": counting(states=["seen"])},
+                "Counting.states is .*; it is a tuple of descriptors with different names",
+            ),
+            (
+                {"process": counting(states=[ValueStateDescriptor("a"), ListStateDescriptor("A")])},
+                "with different names",
+            ),
+            (
+                {"process": counting(states=[ValueStateDescriptor("a__b")])},
+                "state 'a__b' must be letters, digits and single underscores",
+            ),
+            (
+                {"process": counting(states=[ValueStateDescriptor("a", sql_type="lnog")])},
+                "states: column 'a' has the type 'lnog'",
+            ),
         ]
     ),
     ({"on_error": "ignore"}, "on_error is 'ignore'; it is 'fail' or 'quarantine'"),
     ({"where": "n >"}, "where is 'n >'; at 'its end' it wants"),
     ({"where": 3}, "where is 3; it is a condition as text"),
     ({"process": Listing()}, "select computes the results already"),
-    ({"output": "n long"}, "output names the columns of what process, reduce or aggregate emit; give both or none"),
+    (
+        {"output": "n long"},
+        "output names the columns of what process, reduce or aggregate emit; give both or none",
+    ),
     ({"select": {}, "process": Listing()}, "give both or none"),
     *(
         ({**OWN, **changes}, rule)
@@ -203,8 +235,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
             ({"side_outputs": {"Late rows": "n long"}}, "a tag is"),
             ({"side_outputs": {"odd": ""}}, "side output 'odd' is ''; give names and types"),
             ({"side_outputs": {"odd": "kind string"}}, "column of our own tables"),
-            ({"process": None, "reduce": max, "side_outputs": {"odd": "n long"}}, "side outputs are written by a process function"),
-            ({"reduce": max, "aggregate": AggregateFunction()}, "both fold a window's elements; name one of them"),
+            (
+                {"process": None, "reduce": max, "side_outputs": {"odd": "n long"}},
+                "side outputs are written by a process function",
+            ),
+            (
+                {"reduce": max, "aggregate": AggregateFunction()},
+                "both fold a window's elements; name one of them",
+            ),
             ({"reduce": 3}, "reduce needs a ReduceFunction or a callable of two values, got 3"),
             ({"columns": "n"}, "columns is 'n'; it is a list of source columns"),
             ({"columns": [3]}, "it is a list of source columns"),
@@ -217,7 +255,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"expect": expect.between("flights", min=1)}, "expect is .*; it is a list of expectations"),
     ({"expect": ["flights > 0"]}, "expect has 'flights > 0'; it is a list of"),
-    ({"expect": [expect.not_null("dest")]}, r"expectation on 'dest', but the panes have \['flights', 'origin'\]"),
+    (
+        {"expect": [expect.not_null("dest")]},
+        r"expectation on 'dest', but the panes have \['flights', 'origin'\]",
+    ),
     ({"start": "yesterday"}, "start is 'yesterday'; it is an ISO 8601 date or time, e.g. '2013-01-01'"),
     ({"start": 20130101}, "start is 20130101; it is a date, a datetime or ISO 8601 text"),
     ({"start": "2013-01-01T00:00:00.000001"}, "slices begin and end at whole milliseconds"),
@@ -230,12 +271,21 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "late_refires is 'run', but with a purging trigger every firing is a result of its own; leave it out",
     ),
     ({"order_mode": "random"}, "order_mode is 'random'; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'"),
-    *(({name: 3600}, f"{name} is 3600; durations are datetime.timedelta, bare numbers have no unit") for name in ("slice", "settle")),
-    *(({name: -HOUR}, f"{name} is -1 day, 23:00:00; it is at least 0 ms") for name in ("allowed_lateness", "max_ahead", "settle")),
+    *(
+        ({name: 3600}, f"{name} is 3600; durations are datetime.timedelta, bare numbers have no unit")
+        for name in ("slice", "settle")
+    ),
+    *(
+        ({name: -HOUR}, f"{name} is -1 day, 23:00:00; it is at least 0 ms")
+        for name in ("allowed_lateness", "max_ahead", "settle")
+    ),
     ({"slice": timedelta(0)}, "slice is 0:00:00; it is at least 1 ms"),
     ({"slice": timedelta(microseconds=1500)}, "durations are whole milliseconds"),
     ({"allowed_lateness": timedelta.max - timedelta(microseconds=999_999)}, "it is at most 366,000 days"),
-    *(({"max_parallelism": value}, f"max_parallelism is {value!r}; it is 1 to 32768") for value in (0, 32769, 1.5, True, "8")),
+    *(
+        ({"max_parallelism": value}, f"max_parallelism is {value!r}; it is 1 to 32768")
+        for value in (0, 32769, 1.5, True, "8")
+    ),
     *(({"max_catch_up": value}, f"max_catch_up is {value!r}; it is 1 to 1000000") for value in (0, -1, None)),
 ]
 
@@ -260,16 +310,25 @@ class TestSources:
         assert DeltaSource("t", event_time="at", arrival_time="in", order="event").columns == ("at",)
 
     def test_columns_with_a_role_are_listed_once(self) -> None:
-        source = DeltaSource("t", event_time="at", arrival_time="at", source_partition="carrier", order_by="row")
+        source = DeltaSource(
+            "t", event_time="at", arrival_time="at", source_partition="carrier", order_by="row"
+        )
         assert source.columns == ("at", "carrier", "row")
 
     @pytest.mark.parametrize(
         ("changes", "rule"),
         [
-            ({"table": ""}, "DeltaSource '': the table is missing; give a path relative to the warehouse, or a URI"),
+            (
+                {"table": ""},
+                "DeltaSource '': the table is missing; give a path relative to the warehouse, or a URI",
+            ),
             ({"table": None}, "the table is missing"),
             ({"event_time": ""}, "DeltaSource 't': event_time is missing; name the timestamp column"),
-            ({"arrival_time": 3}, "arrival_time is missing; name the timestamp column, or say order='event' where history has none"),
+            (
+                {"arrival_time": 3},
+                "arrival_time is missing; name the timestamp column, or say order='event' where history has "
+                "none",
+            ),
             ({"source_partition": ""}, "source_partition is ''; name a column, or leave it out"),
             ({"order_by": 3}, "order_by is 3; name a column"),
             ({"order": "row"}, "order is 'row'; it is 'arrival' or 'event'"),
@@ -282,7 +341,7 @@ class TestSources:
 
 class TestAggregates:
     def test_each_has_its_kind_and_column(self) -> None:
-        made = [count(), count("x"), sum("x"), mean("x"), min_("x"), max_("x")]
+        made = [agg.count(), agg.count("x"), agg.sum("x"), agg.mean("x"), agg.min("x"), agg.max("x")]
         assert [(item.kind, item.column) for item in made] == [
             ("count", None), ("count", "x"), ("sum", "x"), ("mean", "x"), ("min", "x"), ("max", "x"),
         ]  # fmt: skip
@@ -292,8 +351,8 @@ class TestAggregates:
         [
             (lambda: Aggregate("median", "x"), "aggregate 'median': it is one of count, sum, mean, min, max"),
             (lambda: Aggregate("sum"), 'aggregate sum(): it needs a column, e.g. sum("amount")'),
-            (lambda: sum(""), "aggregate sum: the column is ''; give its name as text"),
-            (lambda: count(3), "aggregate count: the column is 3"),  # type: ignore[arg-type]
+            (lambda: agg.sum(""), "aggregate sum: the column is ''; give its name as text"),
+            (lambda: agg.count(3), "aggregate count: the column is 3"),  # type: ignore[arg-type]
         ],
     )
     def test_one_that_cannot_be_computed_is_refused(self, make: Callable[[], object], rule: str) -> None:
@@ -328,12 +387,17 @@ class TestExpectations:
             (lambda: expect.in_set("n", []), "expect.in_set('n'): the set of values is empty"),
             (lambda: expect.in_set("n", "EWR"), "the values are 'EWR'; give a list"),
             (lambda: expect.in_set("n", 3), "the values are 3; give a list"),  # type: ignore[arg-type]
-            (lambda: expect.in_set("n", ["a", None]), "None is among the values; nulls are ignored unless expect.not_null asks"),
+            (
+                lambda: expect.in_set("n", ["a", None]),
+                "None is among the values; nulls are ignored unless expect.not_null asks",
+            ),
             (lambda: expect.not_null(""), "the column is missing"),
             (lambda: expect.not_null("n", severity="error"), "severity is 'error'; it is 'reject' or 'warn'"),  # type: ignore[arg-type]
         ],
     )
-    def test_one_that_could_not_fail_or_not_pass_is_refused(self, make: Callable[[], object], rule: str) -> None:
+    def test_one_that_could_not_fail_or_not_pass_is_refused(
+        self, make: Callable[[], object], rule: str
+    ) -> None:
         with pytest.raises(PipelineError, match=re.escape(rule)):
             make()
 

@@ -1,4 +1,6 @@
-"""The registry finds our examples and a user's own file, with the modules beside it, and lets neither take the place of what is ours."""
+"""The registry finds our examples and a user's own file, with the modules beside it, and lets neither take
+the place of what is ours.
+"""
 
 import json
 import os
@@ -10,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.examples import EXAMPLES
-from jobs.pipelines import registry
-from jobs.pipelines.errors import PipelineError
-from jobs.pipelines.registry import PipelinesFileError, UnknownPipeline, load
+from slackwater.jobs.examples import EXAMPLES
+from slackwater.jobs.pipelines import registry
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.registry import PipelinesFileError, UnknownPipeline, load
 
 DECLARATION = """
 from datetime import timedelta
-from jobs.pipelines import DeltaSource, Pipeline, count
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
 {more}
 {name} = Pipeline(
     name="{name}",
@@ -26,7 +27,7 @@ from windowing import TumblingEventTimeWindows, WatermarkStrategy
     watermarks=WatermarkStrategy.monotonous(),
     key_by="k",
     window=TumblingEventTimeWindows.of(timedelta(hours=1)),
-    select={{"n": count()}},
+    select={{"n": agg.count()}},
     start="2013-01-01",
 )
 """
@@ -77,7 +78,9 @@ def test_a_module_is_loaded_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_example_that_a_file_imports_is_no_second_one(tmp_path: Path) -> None:
-    assert list(load(str(user_file(tmp_path, more="from jobs.examples.departures import departures")))) == sorted([*OURS, "mine"])
+    assert list(
+        load(str(user_file(tmp_path, more="from slackwater.jobs.examples.departures import departures")))
+    ) == sorted([*OURS, "mine"])
 
 
 def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
@@ -93,11 +96,11 @@ def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
 
 
 def test_a_users_own_jobs_or_windowing_beside_it_does_not_take_the_place_of_ours(tmp_path: Path) -> None:
-    path = user_file(tmp_path, more="import jobs.tables.schemas, windowing.windows")
+    path = user_file(tmp_path, more="import slackwater.jobs.tables.schemas, slackwater.windowing.windows")
     for name in ("jobs", "windowing"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')")
-    probe = f"from jobs.pipelines import registry; print(*registry.load({str(path)!r}))"
+    probe = f"from slackwater.jobs.pipelines import registry; print(*registry.load({str(path)!r}))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False, cwd="/")
     assert (done.returncode, done.stdout) == (0, " ".join(sorted([*OURS, "mine"])) + "\n"), done.stderr
 
@@ -107,10 +110,12 @@ class TestWhatExecutorsLack:
 
     def probe(self, wanted: object, cwd: Path) -> tuple[list[str], list[str]]:
         program = (
-            f"import json; from jobs.pipelines import registry as r; r.load({str(wanted)!r}); "
+            f"import json; from slackwater.jobs.pipelines import registry as r; r.load({str(wanted)!r}); "
             "print(json.dumps([[m.__name__[-9:] for m in r.loaded_by_value()], sorted(r.loaded_files())]))"
         )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=cwd)
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=cwd
+        )
         assert done.returncode == 0, done.stderr
         by_value, files = json.loads(done.stdout)
         return by_value, files
@@ -130,10 +135,15 @@ class TestWhatExecutorsLack:
         (tmp_path / "never_imported" / "__init__.py").write_text("")
         by_value, files = self.probe(path, tmp_path)
         assert by_value == ["pipelines"]
-        assert files == ["beside_mine.py", "mine_too/__init__.py", "mine_too/deeper/__init__.py", "mine_too/deeper/part.py"]
+        assert files == [
+            "beside_mine.py",
+            "mine_too/__init__.py",
+            "mine_too/deeper/__init__.py",
+            "mine_too/deeper/part.py",
+        ]
 
     def test_what_lies_beside_it_and_is_called_as_another_module_is_left_behind(self, tmp_path: Path) -> None:
-        path = user_file(tmp_path, more="import windowing")
+        path = user_file(tmp_path, more="from slackwater import windowing")
         for name in ("jobs.py", "pyarrow.py", "json.py", "windowing/__init__.py", "sound.py"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text("raise SystemExit('the wrong module')" if name != "sound.py" else "")
@@ -147,15 +157,19 @@ class TestWhatExecutorsLack:
         assert self.probe("ours.listed", tmp_path) == ([], ["ours/__init__.py", "ours/listed.py"])
 
     def test_of_the_examples_nothing_is_lacking(self, tmp_path: Path) -> None:
-        program = "from jobs.pipelines import registry as r; r.load(); print(r.loaded_by_value(), r.loaded_files())"
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+        program = "from slackwater.jobs.pipelines import registry as r; r.load(); print(r.loaded_by_value(), r.loaded_files())"
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
         assert done.stdout == "[] {}\n", done.stderr
 
 
 class TestErrors:
     def test_an_unknown_pipeline_is_answered_with_those_that_exist(self) -> None:
         with pytest.raises(
-            UnknownPipeline, match=f"no pipeline is called 'departure'; registered: {', '.join(OURS)}. Add your own file with --pipelines"
+            UnknownPipeline,
+            match=f"no pipeline is called 'departure'; registered: {', '.join(OURS)}. Add your own file with "
+            "--pipelines",
         ):
             load()["departure"]
         with pytest.raises(UnknownPipeline, match="registered: none"):
@@ -164,12 +178,17 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("wanted", "told"),
         [
-            ("missing.py", "missing.py: there is no such file; --pipelines takes a Python file or a module name"),
+            (
+                "missing.py",
+                "missing.py: there is no such file; --pipelines takes a Python file or a module name",
+            ),
             ("folder/missing", "there is no such file"),
             ("no_such_module", "no_such_module: no such file, and no module of that name can be imported"),
         ],
     )
-    def test_a_file_that_is_not_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, told: str) -> None:
+    def test_a_file_that_is_not_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, told: str
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         with pytest.raises(PipelinesFileError, match=told) as error:
             load(wanted)
@@ -184,17 +203,26 @@ class TestErrors:
         ("text", "told"),
         [
             ("1 / 0", "ZeroDivisionError while loading: division by zero"),
-            ("import not_there_at_all", "ModuleNotFoundError while loading: No module named 'not_there_at_all'"),
+            (
+                "import not_there_at_all",
+                "ModuleNotFoundError while loading: No module named 'not_there_at_all'",
+            ),
             ("def broken(:", "SyntaxError while loading"),
             (
-                "from windowing import TumblingEventTimeWindows\nTumblingEventTimeWindows.of(3600)",
+                "from slackwater.windowing import "
+                "TumblingEventTimeWindows\nTumblingEventTimeWindows.of(3600)",
                 "ConfigurationError while loading: .* timedelta",
             ),
             ("x = 1", "declares no Pipeline at its top level"),
-            ("def make():\n    from jobs.examples.departures import departures", "declares no Pipeline at its top level"),
+            (
+                "def make():\n    from slackwater.jobs.examples.departures import departures",
+                "declares no Pipeline at its top level",
+            ),
         ],
     )
-    def test_a_file_that_does_not_load_or_declares_nothing(self, tmp_path: Path, text: str, told: str) -> None:
+    def test_a_file_that_does_not_load_or_declares_nothing(
+        self, tmp_path: Path, text: str, told: str
+    ) -> None:
         path = tmp_path / "pipelines.py"
         path.write_text(text)
         before = set(sys.modules)
@@ -210,7 +238,10 @@ class TestErrors:
 
     def test_a_name_that_is_taken_by_another_pipeline(self, tmp_path: Path) -> None:
         path = user_file(tmp_path, name="departures")
-        with pytest.raises(PipelinesFileError, match=r"a pipeline called 'departures' is already registered by .*departures\.py; give one"):
+        with pytest.raises(
+            PipelinesFileError,
+            match=r"a pipeline called 'departures' is already registered by .*departures\.py; give one",
+        ):
             load(str(path))
 
 
@@ -248,6 +279,12 @@ def test_the_version_is_the_installed_one() -> None:
 def test_reading_a_users_file_imports_neither_spark_nor_delta_nor_arrow(tmp_path: Path) -> None:
     path = user_file(tmp_path)
     heavy = {"pyspark", "deltalake", "pyarrow", "pandas", "duckdb", "great_expectations"}
-    probe = f"import sys; from jobs.pipelines.registry import load; load({str(path)!r}); print({heavy} & {{name for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
+    probe = f"import sys; from slackwater.jobs.pipelines.registry import load; load({str(path)!r}); print({heavy} & {{name for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", probe],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"]},
+    )
     assert done.stdout == "set()\n"

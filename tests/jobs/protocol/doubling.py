@@ -1,12 +1,16 @@
-"""Doubles the rows of a table as two compactions of delta-rs at one moment do. No assertions on what becomes of it."""
+"""Doubles the rows of a table as two compactions of delta-rs at one moment do. No assertions on what becomes
+of it.
+"""
 
 from deltalake import DeltaTable
 
-from jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta import Folder
 
 
 def double(folder: Folder) -> int:
-    """Compact the table from two handles of one version, and return how many rows stand there once more than before."""
+    """Compact the table from two handles of one version, and return how many rows stand there once more than
+    before.
+    """
     first, second = DeltaTable(folder.uri), DeltaTable(folder.uri)
     before = first.to_pyarrow_table().num_rows
     for handle in (first, second):

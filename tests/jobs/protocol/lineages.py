@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from jobs.protocol.corrections import Identity
+from slackwater.jobs.protocol.corrections import Identity
 from tests.jobs.protocol.published_model import Change, PaneRow
 
 HOUR = timedelta(hours=1)
@@ -76,7 +76,9 @@ class History:
         """The rows of main for the model."""
         causes = {"publish": "restatement", "restore": "restore"}
         return [
-            Change(row.seq, tuple(self.panes(seq) for seq in row.live), causes.get(row.kind)) for row in self.rows if row.branch == "main"
+            Change(row.seq, tuple(self.panes(seq) for seq in row.live), causes.get(row.kind))
+            for row in self.rows
+            if row.branch == "main"
         ]
 
 
@@ -146,7 +148,9 @@ def panes(draw: st.DrawFn, identity: Identity, state: State) -> list[PaneRow]:
         if identity is Identity.RUN:
             moment = draw(st.sampled_from(TIMES))
             ordinal = sum(pane.window[0] == key and pane.timestamp == moment for pane in log)
-            log.append(PaneRow(GROUPS[key], (*prefix, None, None), 1, ordinal, "on_time", draw(results()), moment))
+            log.append(
+                PaneRow(GROUPS[key], (*prefix, None, None), 1, ordinal, "on_time", draw(results()), moment)
+            )
             continue
         window = (*prefix, *draw(st.sampled_from(WINDOWS)))
         count, gone = firings.get(window, (0, False))
@@ -157,10 +161,18 @@ def panes(draw: st.DrawFn, identity: Identity, state: State) -> list[PaneRow]:
         fired.add(window)
         count += draw(st.sampled_from([1, 1, 3]))
         firings[window] = (count, False)
-        if count > 1 and identity is Identity.WINDOW and window[-1] is not None and draw(st.integers(0, 5)) == 0:
+        if (
+            count > 1
+            and identity is Identity.WINDOW
+            and window[-1] is not None
+            and draw(st.integers(0, 5)) == 0
+        ):
             firings[window] = (count, True)
             log.append(PaneRow(GROUPS[key], window, count, 0, "withdrawn", (None, None)))
             continue
         kind = draw(st.sampled_from(["early", "on_time", "late", "count"]))
-        log += [PaneRow(GROUPS[key], window, count, ordinal, kind, draw(results())) for ordinal in range(draw(st.sampled_from([1, 1, 2])))]
+        log += [
+            PaneRow(GROUPS[key], window, count, ordinal, kind, draw(results()))
+            for ordinal in range(draw(st.sampled_from([1, 1, 2])))
+        ]
     return draw(st.permutations(log))

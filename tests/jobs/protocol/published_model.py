@@ -1,4 +1,5 @@
-"""What `published` and `corrections` must be after each ledger row: the rules, computed from the whole pane log in plain Python.
+"""What `published` and `corrections` must be after each ledger row: the rules, computed from the whole pane
+log in plain Python.
 
 Knows neither SQL nor Delta, and never looks at what the product made.
 """
@@ -82,13 +83,19 @@ def newest_firings(live: Sequence[Sequence[PaneRow]], purging: bool) -> dict[Ide
     return standing
 
 
-def history(runs: Sequence[Sequence[PaneRow]], purging: bool) -> tuple[dict[Identity, Published], list[Correction]]:
-    """`published` after the last run of a lineage that only ever ran, and all corrections; run n has seq n + 1."""
+def history(
+    runs: Sequence[Sequence[PaneRow]], purging: bool
+) -> tuple[dict[Identity, Published], list[Correction]]:
+    """`published` after the last run of a lineage that only ever ran, and all corrections; run n has seq n +
+    1.
+    """
     changes = [Change(seq, tuple(map(tuple, runs[:seq]))) for seq in range(1, len(runs) + 1)]
     return history_of(changes, purging)
 
 
-def history_of(changes: Sequence[Change], purging: bool) -> tuple[dict[Identity, Published], list[Correction]]:
+def history_of(
+    changes: Sequence[Change], purging: bool
+) -> tuple[dict[Identity, Published], list[Correction]]:
     """`published` after the last change of what is live, and all corrections."""
     published: dict[Identity, Published] = {}
     corrections: list[Correction] = []
@@ -99,7 +106,11 @@ def history_of(changes: Sequence[Change], purging: bool) -> tuple[dict[Identity,
         for identity in published.keys() - wanted.keys():
             gone = published.pop(identity)
             by = last.get((gone.pane.window, _slot(gone.pane, purging)), gone.pane)
-            corrections.append(_correction(change, by, gone.pane.ordinal, "withdraw", gone.revision + 1, gone.pane.results, None))
+            corrections.append(
+                _correction(
+                    change, by, gone.pane.ordinal, "withdraw", gone.revision + 1, gone.pane.results, None
+                )
+            )
         for identity, pane in wanted.items():
             before = published.get(identity)
             if before is not None and _alike(before.pane, pane):
@@ -124,6 +135,14 @@ def _alike(a: PaneRow, b: PaneRow) -> bool:
     return (a.kind, a.firing, comparable(a.results)) == (b.kind, b.firing, comparable(b.results))
 
 
-def _correction(change: Change, by: PaneRow, ordinal: int, op: str, revision: int, old: Results | None, new: Results | None) -> Correction:
+def _correction(
+    change: Change,
+    by: PaneRow,
+    ordinal: int,
+    op: str,
+    revision: int,
+    old: Results | None,
+    new: Results | None,
+) -> Correction:
     cause = change.cause or {"withdrawn": "merge", "late": "late"}.get(by.kind, "first")
     return Correction(change.seq, by.window, ordinal, by.firing, by.kind, op, cause, revision, old, new)

@@ -1,4 +1,5 @@
-"""A source that changes under a pipeline, and a lineage over it that is run and restated, in one process, on real Delta tables.
+"""A source that changes under a pipeline, and a lineage over it that is run and restated, in one process, on
+real Delta tables.
 
 Not a test: the part that the tests of restatement share. Times are hours after the start of 2013.
 """
@@ -13,24 +14,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.engines.inputs import to_ms
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.replay import Engine
-from jobs.engines.transport import InProcess
-from jobs.pipelines import DeltaSource, Pipeline, count, sum
-from jobs.protocol import backfill, catch_up
-from jobs.protocol.run import Runner
-from jobs.tables.delta import Folder
-from jobs.tables.ledger import LedgerReader, LedgerRow
-from jobs.tables.schemas import partitioned_by
-from jobs.tables.warehouse import Tables, Warehouse
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.replay import Engine
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.protocol import backfill, catch_up
+from slackwater.jobs.protocol.run import Runner
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.ledger import LedgerReader, LedgerRow
+from slackwater.jobs.tables.schemas import partitioned_by
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema([("e", TIME), ("a", TIME), ("row", pa.int64()), ("k", pa.string()), ("x", pa.int64())])
 HOUR = timedelta(hours=1)
-# Slices of a day, windows of two hours that stay open for three more: what a day leaves open is gone after the next.
+# Slices of a day, windows of two hours that stay open for three more: what a day leaves open is gone after
+# the next.
 DAILY = Pipeline(
     name="daily",
     source=DeltaSource("events", event_time="e", arrival_time="a", order_by="row"),
@@ -38,7 +40,7 @@ DAILY = Pipeline(
     key_by="k",
     window=TumblingEventTimeWindows.of(2 * HOUR),
     allowed_lateness=3 * HOUR,
-    select={"n": count(), "total": sum("x")},
+    select={"n": agg.count(), "total": agg.sum("x")},
     start="2013-01-01",
     schedule=None,
 )
@@ -101,7 +103,11 @@ class World:
 
     def append(self, events: Sequence[Event]) -> None:
         """One commit with one file."""
-        write_deltalake(self.source, pa.Table.from_pylist([event.values() for event in events], schema=SCHEMA), mode="append")
+        write_deltalake(
+            self.source,
+            pa.Table.from_pylist([event.values() for event in events], schema=SCHEMA),
+            mode="append",
+        )
 
     def rewrite(self, first: float, last: float, events: Sequence[Event]) -> None:
         """Put `events` in the place of what arrived in [first, last), in one commit."""
@@ -123,7 +129,9 @@ class World:
         request_ = catch_up.Request(self.pipeline.name, ms(to), everything=True, **request)
         return catch_up.CatchUp(request_, lambda: runner, self.said.append).run()
 
-    def backfill(self, first: float, last: float, runner: Runner | None = None, **request: Any) -> LedgerRow | None:
+    def backfill(
+        self, first: float, last: float, runner: Runner | None = None, **request: Any
+    ) -> LedgerRow | None:
         """`slackwater backfill --from --to`; only what it says is kept in `said`."""
         self.said.clear()
         asked = backfill.Request(self.pipeline.name, ms(first), ms(last), **request)
@@ -166,11 +174,17 @@ class World:
     def published(self) -> list[dict[str, Any]]:
         """`published` without what depends on the cuts."""
         rows = self.table("published").read()
-        return rows.select([name for name in rows.column_names if name not in ("revision", "run_seq")]).to_pylist()
+        return rows.select(
+            [name for name in rows.column_names if name not in ("revision", "run_seq")]
+        ).to_pylist()
 
     def slices(self, rows: Sequence[LedgerRow]) -> list[tuple[float, float]]:
         """The slices of runs, in hours."""
-        return [((row.slice_start - START) / HOUR, (row.slice_end - START) / HOUR) for row in rows if row.slice_start and row.slice_end]
+        return [
+            ((row.slice_start - START) / HOUR, (row.slice_end - START) / HOUR)
+            for row in rows
+            if row.slice_start and row.slice_end
+        ]
 
     def left(self) -> dict[str, Any]:
         """All that must be as if the source had been run once."""
@@ -193,7 +207,9 @@ def perfect(world: World, folder: Path) -> dict[str, Any]:
     """What one run over the source as it is now leaves, from main's beginning to its end."""
     live = world.ledger.live_runs(world.main)
     (first, _), (_, last) = world.slices(live)[0], world.slices(live)[-1]
-    other = World(folder, replace(world.pipeline, source=replace(world.pipeline.source, table=world.source)), world.code)
+    other = World(
+        folder, replace(world.pipeline, source=replace(world.pipeline.source, table=world.source)), world.code
+    )
     other.run(last, slice_=timedelta(hours=last - first))
     return other.left()
 

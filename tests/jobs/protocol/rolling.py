@@ -1,4 +1,6 @@
-"""Ledger rows and their panes as publishing leaves them, for tests of what rolls them forward. No assertions on what becomes of them."""
+"""Ledger rows and their panes as publishing leaves them, for tests of what rolls them forward. No assertions
+on what becomes of them.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,13 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from jobs.protocol.corrections import Identity, Publication
-from jobs.protocol.roll_forward import RollForward
-from jobs.tables.ledger import MAIN, LedgerWriter
-from jobs.tables.lineage import fork_row, publish_row, restore_row
-from jobs.tables.schemas import Shape
-from jobs.tables.spans import seqs_of
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.protocol.corrections import Identity, Publication
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.tables.ledger import MAIN, LedgerWriter
+from slackwater.jobs.tables.lineage import fork_row, publish_row, restore_row
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.jobs.tables.spans import seqs_of
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.protocol.lineages import GROUPS, HOUR, KEYS, LATE_EVENING, RESULTS, Row
 from tests.jobs.protocol.published_model import PaneRow
 from tests.jobs.protocol.tables_of_panes import pane_values
@@ -38,14 +40,24 @@ def commit_run(tables: Tables, panes: Sequence[PaneRow], branch: str = "main") -
 
 
 def pane(
-    firing: int, kind: str = "on_time", n: int = 1, *, key: str = "a", ordinal: int = 0, start: datetime | None = LATE_EVENING
+    firing: int,
+    kind: str = "on_time",
+    n: int = 1,
+    *,
+    key: str = "a",
+    ordinal: int = 0,
+    start: datetime | None = LATE_EVENING,
 ) -> PaneRow:
     results = (None, None) if kind == "withdrawn" else (n, 0.5)
-    return PaneRow(GROUPS[key], (key, 1, start, None if start is None else start + HOUR), firing, ordinal, kind, results)
+    return PaneRow(
+        GROUPS[key], (key, 1, start, None if start is None else start + HOUR), firing, ordinal, kind, results
+    )
 
 
 def write(tables: Tables, row: Row) -> None:
-    """A row of a history as the ledger has it, with its panes; its seq and its live runs are those of the history."""
+    """A row of a history as the ledger has it, with its panes; its seq and its live runs are those of the
+    history.
+    """
     ledger = LedgerWriter(tables["runs"])
     main = ledger.head()
     if row.kind == "run":
@@ -55,9 +67,16 @@ def write(tables: Tables, row: Row) -> None:
         ledger.commit(row.branch, None, [fork_row(row.branch, main, owner, ledger.start_of(main))], clock)
     elif main is not None and row.kind == "publish":
         branch = ledger.branches()[-1]
-        ledger.commit(MAIN, main.seq, [publish_row(main, branch, ledger.row(row.live[-1]), (day(0), day(1)), row.resume_from)], clock)
+        ledger.commit(
+            MAIN,
+            main.seq,
+            [publish_row(main, branch, ledger.row(row.live[-1]), (day(0), day(1)), row.resume_from)],
+            clock,
+        )
     elif main is not None and row.to is not None:
         to = ledger.row(row.to)
-        ledger.commit(MAIN, main.seq, [restore_row(main, to, ledger.snapshot_owner(to), ledger.start_of(to))], clock)
+        ledger.commit(
+            MAIN, main.seq, [restore_row(main, to, ledger.snapshot_owner(to), ledger.start_of(to))], clock
+        )
     written = ledger.row(row.seq)
     assert (written.kind, written.branch, seqs_of(written.live)) == (row.kind, row.branch, row.live)

@@ -1,4 +1,6 @@
-"""Panes of the model as the tables hold them, and rows of `published` and `corrections` as the model has them. No assertions on rules."""
+"""Panes of the model as the tables hold them, and rows of `published` and `corrections` as the model has
+them. No assertions on rules.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.protocol.corrections import Identity
+from slackwater.jobs.protocol.corrections import Identity
 from tests.jobs.protocol.published_model import Correction, PaneRow, Published
 
 
@@ -33,7 +35,10 @@ def results_of(row: dict[str, Any] | None) -> tuple[Any, ...] | None:
     """Results, with one NaN that equals itself."""
     if row is None:
         return None
-    return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in (row["n"], row["mean"]))
+    return tuple(
+        math.nan if isinstance(value, float) and math.isnan(value) else value
+        for value in (row["n"], row["mean"])
+    )
 
 
 def published_of(table: pa.Table) -> list[Published]:
@@ -41,7 +46,15 @@ def published_of(table: pa.Table) -> list[Published]:
     found = []
     for row in table.to_pylist():
         moment = row["timestamp"] and row["timestamp"].astimezone(UTC)
-        pane = PaneRow(row["key_group"], window_of(row), row["firing"], row["ordinal"], row["kind"], results_of(row) or (), moment)
+        pane = PaneRow(
+            row["key_group"],
+            window_of(row),
+            row["firing"],
+            row["ordinal"],
+            row["kind"],
+            results_of(row) or (),
+            moment,
+        )
         found.append(Published(pane, row["revision"], row["run_seq"]))
         day_of = pane.start or moment
         assert row["window_date"] == (None if day_of is None else day_of.date())
@@ -52,13 +65,21 @@ def corrections_of(rows: Iterable[dict[str, Any]]) -> list[Correction]:
     """Rows of `corrections`."""
     names = ("ordinal", "firing", "kind", "op", "cause", "revision")
     return [
-        Correction(row["seq"], window_of(row), *(row[name] for name in names), results_of(row["old"]), results_of(row["new"]))
+        Correction(
+            row["seq"],
+            window_of(row),
+            *(row[name] for name in names),
+            results_of(row["old"]),
+            results_of(row["new"]),
+        )
         for row in rows
     ]
 
 
 def fold(rows: Iterable[dict[str, Any]], identity: Identity) -> list[Published]:
-    """`published` from the rows of `corrections` alone, as a reader would: the newest of each identity, unless it is a withdrawal."""
+    """`published` from the rows of `corrections` alone, as a reader would: the newest of each identity,
+    unless it is a withdrawal.
+    """
     standing: dict[Any, Published] = {}
     for row in sorted(rows, key=lambda row: (row["seq"], row["op"] != "withdraw")):
         window = window_of(row)
@@ -71,7 +92,15 @@ def fold(rows: Iterable[dict[str, Any]], identity: Identity) -> list[Published]:
             del standing[name]
         else:
             moment = row["timestamp"] and row["timestamp"].astimezone(UTC)
-            pane = PaneRow(row["key_group"], window, row["firing"], row["ordinal"], row["kind"], results_of(row["new"]) or (), moment)
+            pane = PaneRow(
+                row["key_group"],
+                window,
+                row["firing"],
+                row["ordinal"],
+                row["kind"],
+                results_of(row["new"]) or (),
+                moment,
+            )
             standing[name] = Published(pane, row["revision"], row["seq"])
     return list(standing.values())
 

@@ -1,4 +1,6 @@
-"""A range that is restated: when it has met main again, what it makes live, and what happens when others are at work too."""
+"""A range that is restated: when it has met main again, what it makes live, and what happens when others are
+at work too.
+"""
 
 import shutil
 from collections.abc import Callable
@@ -8,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from jobs.args import Manifest, read_manifest
-from jobs.engines.inputs import SourceRewritten
-from jobs.errors import LostRaceError, RetryableError
-from jobs.pipelines import count, expect, sum
-from jobs.protocol import backfill
-from jobs.protocol.backfill import MainMoved
-from jobs.protocol.catch_up import SliceRejected
-from jobs.protocol.outcome import report_to
-from jobs.protocol.publish import Publisher
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Runner, wall_clock
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.ledger import LedgerWriter
+from slackwater.jobs.args import Manifest, read_manifest
+from slackwater.jobs.engines.inputs import SourceRewritten
+from slackwater.jobs.errors import LostRaceError, RetryableError
+from slackwater.jobs.pipelines import agg, expect
+from slackwater.jobs.protocol import backfill
+from slackwater.jobs.protocol.backfill import MainMoved
+from slackwater.jobs.protocol.catch_up import SliceRejected
+from slackwater.jobs.protocol.outcome import report_to
+from slackwater.jobs.protocol.publish import Publisher
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import Runner, wall_clock
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger import LedgerWriter
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.protocol.restating import DAILY, Event, World, every_hour, moment, ms, multiset, perfect
 
@@ -65,33 +67,46 @@ def straggler(hours: float, row: int = 1000) -> Event:
 
 def replayed(world: World) -> list[tuple[float, float]]:
     """The slices of the runs that branches have made."""
-    return world.slices([row for row in world.ledger.rows(since=DAYS) if row.kind == "run" and row.branch != "main"])
+    return world.slices(
+        [row for row in world.ledger.rows(since=DAYS) if row.kind == "run" and row.branch != "main"]
+    )
 
 
 # --- convergence
 
 
-def test_corrected_rows_are_restated_until_main_is_met_again_and_no_further(world: World, is_perfect: Callable[[World], None]) -> None:
+def test_corrected_rows_are_restated_until_main_is_met_again_and_no_further(
+    world: World, is_perfect: Callable[[World], None]
+) -> None:
     world.rewrite(24, 48, corrected(1))
     row = world.backfill(24, 48, reason="a wrong unit")
     assert row is not None and (row.kind, row.verdict) == ("publish", "passed; reason: a wrong unit")
-    assert replayed(world) == [(24, 48), (48, 72)], "what the second day has left open is gone after the third"
-    assert world.slices(world.ledger.live_runs(world.main)) == [(24 * day, 24 * day + 24) for day in range(DAYS)]
+    assert replayed(world) == [(24, 48), (48, 72)], (
+        "what the second day has left open is gone after the third"
+    )
+    assert world.slices(world.ledger.live_runs(world.main)) == [
+        (24 * day, 24 * day + 24) for day in range(DAYS)
+    ]
     is_perfect(world)
-    assert "daily: at 2013-01-03T00:00:00Z the branch has not converged: the open windows differ." in world.said
+    assert (
+        "daily: at 2013-01-03T00:00:00Z the branch has not converged: the open windows differ." in world.said
+    )
     # 12 windows a day; those that end at midnight are fired in the next day's slice.
     assert world.said[-1] == f"daily: published as run {row.seq}; 12 rows updated in `published`, on 1 day."
     assert world.ledger.branches() == [], "its runs are main's now"
 
 
-def test_equal_state_made_by_other_code_is_no_convergence(world: World, is_perfect: Callable[[World], None]) -> None:
-    world.pipeline = replace(DAILY, select={"n": count(), "total": sum("x", where="x > 0")})
+def test_equal_state_made_by_other_code_is_no_convergence(
+    world: World, is_perfect: Callable[[World], None]
+) -> None:
+    world.pipeline = replace(DAILY, select={"n": agg.count(), "total": agg.sum("x", where="x > 0")})
     world.code = "other code"
     world.rewrite(0, 24, corrected(0))
     row = world.backfill(0, 24)
     assert row is not None and replayed(world) == [(24 * day, 24 * day + 24) for day in range(DAYS)]
     assert (
-        "daily: at 2013-01-03T00:00:00Z the branch has not converged: main's later runs were made by other code or settings." in world.said
+        "daily: at 2013-01-03T00:00:00Z the branch has not converged: main's later runs were made by other "
+        "code or settings." in world.said
     )
     is_perfect(world)
 
@@ -105,23 +120,37 @@ def test_equal_state_is_enough_where_it_was_asked_for_and_the_ledger_says_so(wor
 
 
 @pytest.mark.parametrize("row", [straggler(27), Event(27, None, 1000)], ids=["folded in", "quarantined"])
-def test_a_row_that_main_has_read_later_is_not_read_twice(tmp_path: Path, row: Event, is_perfect: Callable[[World], None]) -> None:
+def test_a_row_that_main_has_read_later_is_not_read_twice(
+    tmp_path: Path, row: Event, is_perfect: Callable[[World], None]
+) -> None:
     world = World(tmp_path / "world")
     for day in range(2):
         world.append(every_hour(24 * day, 24 * day + 24))
     world.run(48)
-    world.append([row])  # if it has a window, that has been cleaned up by now: it leaves no trace in the state
+    world.append(
+        [row]
+    )  # if it has a window, that has been cleaned up by now: it leaves no trace in the state
     for day in range(2, 4):
         world.append(every_hour(24 * day, 24 * day + 24))
     world.run(96)
-    assert [run.rows_folded + run.rows_quarantined for run in world.ledger.live_runs(world.main)] == [0, 0, 1, 0]
+    assert [run.rows_folded + run.rows_quarantined for run in world.ledger.live_runs(world.main)] == [
+        0,
+        0,
+        1,
+        0,
+    ]
     world.backfill(24, 48)
-    assert any("2013-01-03T00:00:00Z the branch has not converged: run 3 has taken in rows" in line for line in world.said), world.said
+    assert any(
+        "2013-01-03T00:00:00Z the branch has not converged: run 3 has taken in rows" in line
+        for line in world.said
+    ), world.said
     assert "daily: at 2013-01-04T00:00:00Z the branch has converged." in world.said
     is_perfect(world)
 
 
-def test_what_a_converged_restatement_has_read_is_not_folded_in_by_the_next_run(world: World, is_perfect: Callable[[World], None]) -> None:
+def test_what_a_converged_restatement_has_read_is_not_folded_in_by_the_next_run(
+    world: World, is_perfect: Callable[[World], None]
+) -> None:
     world.append([straggler(27)])
     world.append(every_hour(END, END + 24))
     world.backfill(24, 48)
@@ -131,7 +160,9 @@ def test_what_a_converged_restatement_has_read_is_not_folded_in_by_the_next_run(
     is_perfect(world)
 
 
-def test_a_row_without_an_arrival_is_quarantined_once_whoever_reads_it_first(world: World, is_perfect: Callable[[World], None]) -> None:
+def test_a_row_without_an_arrival_is_quarantined_once_whoever_reads_it_first(
+    world: World, is_perfect: Callable[[World], None]
+) -> None:
     world.append([Event(27, None, 1000)])
     world.append(every_hour(END, END + 24))
     world.backfill(24, 48)
@@ -149,7 +180,10 @@ def test_a_rewritten_source_is_refused_with_the_way_out_and_a_restatement_is_the
 ) -> None:
     world.rewrite(24, 48, corrected(1))
     world.append(every_hour(END, END + 24))
-    with pytest.raises(SourceRewritten, match="slackwater backfill daily --from 2013-01-02T00:30:00Z --to 2013-01-05T00:00:00Z"):
+    with pytest.raises(
+        SourceRewritten,
+        match="slackwater backfill daily --from 2013-01-02T00:30:00Z --to 2013-01-05T00:00:00Z",
+    ):
         world.run(END + 24)
     with pytest.raises(SourceRewritten, match="--from 2013-01-02T00:30:00Z"):
         world.backfill(48, 72)  # begins behind what was rewritten
@@ -181,7 +215,9 @@ def test_rows_that_are_wanted_restated_are_not_folded_in_but_told_until_they_are
 # --- others at work
 
 
-def test_a_branch_is_published_over_a_main_that_has_moved_meanwhile(world: World, is_perfect: Callable[[World], None]) -> None:
+def test_a_branch_is_published_over_a_main_that_has_moved_meanwhile(
+    world: World, is_perfect: Callable[[World], None]
+) -> None:
     world.append([*every_hour(END, END + 24)])
     world.backfill(24, 48, runner=meddled(world, lambda: world.run(END + 24), behind=1))
     assert any("main has moved meanwhile" in line for line in world.said)
@@ -191,7 +227,9 @@ def test_a_branch_is_published_over_a_main_that_has_moved_meanwhile(world: World
 
 
 @pytest.mark.slow
-def test_a_branch_that_has_not_converged_catches_up_with_a_main_that_has_moved(world: World, is_perfect: Callable[[World], None]) -> None:
+def test_a_branch_that_has_not_converged_catches_up_with_a_main_that_has_moved(
+    world: World, is_perfect: Callable[[World], None]
+) -> None:
     world.append(every_hour(END, END + 24))
 
     def main_goes_on() -> None:
@@ -204,7 +242,9 @@ def test_a_branch_that_has_not_converged_catches_up_with_a_main_that_has_moved(w
 
 
 def meddled(world: World, meddle: Callable[[], object], behind: int) -> Runner:
-    """A runner that lets something happen once, when so many slices of the branch are committed: after its look at main."""
+    """A runner that lets something happen once, when so many slices of the branch are committed: after its
+    look at main.
+    """
     runner = world.runner()
     left = [meddle]
 
@@ -261,7 +301,9 @@ def test_a_killed_restatement_goes_on_behind_its_last_finished_slice(
     staged = [row.run_id for row in world.tables.attempts.standing() if row.outcome == "staged"]
     assert len(staged) == 1 and world.main.seq == DAYS
     world.backfill(24, 48)
-    assert replayed(world) == [(24, 48), (48, 72)] and any("goes on with the branch" in line for line in world.said)
+    assert replayed(world) == [(24, 48), (48, 72)] and any(
+        "goes on with the branch" in line for line in world.said
+    )
     lost = [row for row in world.tables["panes"].read().to_pylist() if row["run_id"] in staged]
     assert lost and world.ledger.by_run_id(staged[0]) is None, "what the dead one had staged is nobody's"
     is_perfect(world)
@@ -292,7 +334,9 @@ def test_a_restatement_that_dies_behind_its_publication_is_finished_by_the_same_
 
 
 @pytest.mark.slow
-def test_a_branch_is_not_gone_on_with_by_other_code_or_over_other_rows(world: World, is_perfect: Callable[[World], None]) -> None:
+def test_a_branch_is_not_gone_on_with_by_other_code_or_over_other_rows(
+    world: World, is_perfect: Callable[[World], None]
+) -> None:
     world.rewrite(24, 48, corrected(1))
     assert world.backfill(24, 48, publish=False) is None
     world.code = "other code"
@@ -338,8 +382,13 @@ def test_a_range_that_ends_behind_the_lineage_replaces_all_of_main_behind_its_st
 ) -> None:
     world.rewrite(72, 96, corrected(3))
     world.backfill(76, 200)
-    assert "daily: from 2013-01-04T04:00:00Z moved to 2013-01-04T00:00:00Z, the last boundary of a slice before it." in world.said
-    assert "daily: to 2013-01-09T08:00:00Z moved to 2013-01-05T00:00:00Z, where the lineage ends." in world.said
+    assert (
+        "daily: from 2013-01-04T04:00:00Z moved to 2013-01-04T00:00:00Z, the last boundary of a slice before "
+        "it." in world.said
+    )
+    assert (
+        "daily: to 2013-01-09T08:00:00Z moved to 2013-01-05T00:00:00Z, where the lineage ends." in world.said
+    )
     assert replayed(world) == [(72, 96)]
     is_perfect(world)
 
@@ -370,7 +419,11 @@ def reported(world: World, manifest: Path, first: float, last: float, **request:
 def test_how_it_ended_is_told_to_the_task_behind_it(world: World, tmp_path: Path) -> None:
     world.rewrite(24, 48, corrected(1))
     kept = reported(world, tmp_path / "manifest", 24, 48, publish=False)
-    assert (kept.outcome, kept.exit_code, kept.slices) == ("kept", 0, (("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00"),))
+    assert (kept.outcome, kept.exit_code, kept.slices) == (
+        "kept",
+        0,
+        (("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00"),),
+    )
     assert "is not live; it has not met main again" in kept.message
     published = reported(world, tmp_path / "manifest", 24, 48)
     assert (published.outcome, published.exit_code, published.verdict) == ("published", 0, "passed")
@@ -389,7 +442,13 @@ def with_a_branch_held(world: World, work: Callable[[], object]) -> None:
     world.backfill(48, 72, publish=False)
     [branch] = world.ledger.branches()
     attempts = AttemptsWriter(world.tables["attempts"])
-    other = Attempt(run_id="other", parent_seq=branch.head.seq, slice_start=moment(72), slice_end=moment(96), at=wall_clock())
+    other = Attempt(
+        run_id="other",
+        parent_seq=branch.head.seq,
+        slice_start=moment(72),
+        slice_end=moment(96),
+        at=wall_clock(),
+    )
     assert attempts.claim(other, wall_clock) is not None
     assert world.run(END + 24) != [], "main is not in its way"
     work()
@@ -407,7 +466,9 @@ def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatemen
     rejected = world.tables.attempts.standing()[-1]
     assert f"slackwater publish daily {rejected.run_id} --accept REASON" in str(error.value)
     prepared = world.runner().prepare()
-    accepting = Publisher("daily", prepared.tables, RollForward.of(world.pipeline, prepared.tables, prepared.shape))
+    accepting = Publisher(
+        "daily", prepared.tables, RollForward.of(world.pipeline, prepared.tables, prepared.shape)
+    )
     [row] = accepting.publish(rejected.run_id, "ten is right")
     assert (row.branch, row.verdict) == ("restate-20130102t000000-20130103t000000", "accepted: ten is right")
     published = world.backfill(24, 48)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engines.inputs import to_ms
-from jobs.protocol.branches import ReadAgain
-from jobs.tables.ledger import Input, LedgerRow
-from jobs.tables.overrides import INPUT, Override
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.protocol.branches import ReadAgain
+from slackwater.jobs.tables.ledger import Input, LedgerRow
+from slackwater.jobs.tables.overrides import INPUT, Override
+from slackwater.jobs.tables.warehouse import Warehouse
 from tests.jobs.protocol.restating import DAILY
 from tests.jobs.tables.ledger_rows import day, run_row
 
@@ -27,7 +27,13 @@ def run(number: int, honoured: int) -> LedgerRow:
 
 def moved(true_day: float, new_day: float) -> Override:
     arrivals = (day(0) + true_day * 24 * HOUR, day(0) + new_day * 24 * HOUR)
-    return Override(row_hash=str(true_day), arrival_time=arrivals[1], reason="it counts", at=day(9), true_arrival=arrivals[0])
+    return Override(
+        row_hash=str(true_day),
+        arrival_time=arrivals[1],
+        reason="it counts",
+        at=day(9),
+        true_arrival=arrivals[0],
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +49,11 @@ def moved(true_day: float, new_day: float) -> Override:
     ],
 )
 def test_a_later_run_that_has_read_a_redriven_row_where_it_was_can_not_stay(
-    tmp_path: Path, honoured_by_branch: int, honoured_by_later: int, overrides: list[Override], reads_it_again: bool
+    tmp_path: Path,
+    honoured_by_branch: int,
+    honoured_by_later: int,
+    overrides: list[Override],
+    reads_it_again: bool,
 ) -> None:
     live = [run(0, 0), run(1, 0), run(2, honoured_by_later), run(3, honoured_by_later)]
     again = ReadAgain(DAILY, Warehouse(str(tmp_path)), live, to_ms(day(0)), overrides)

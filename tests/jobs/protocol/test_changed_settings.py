@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from jobs.protocol.declared import Declared
-from jobs.protocol.evolution import SettingsChanged
-from jobs.protocol.moves import Moves
-from jobs.protocol.publish import Publisher
-from jobs.protocol.publish_branch import BranchPublisher
-from jobs.protocol.roll_forward import RollForward
-from jobs.tables.ledger import LedgerRow
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.evolution import SettingsChanged
+from slackwater.jobs.protocol.moves import Moves
+from slackwater.jobs.protocol.publish import Publisher
+from slackwater.jobs.protocol.publish_branch import BranchPublisher
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, multiset, perfect
-from windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
 
 PURGING = PurgingTrigger.of(EventTimeTrigger())
 BASE = replace(DAILY, slice=4 * HOUR, allowed_lateness=50 * HOUR)
@@ -47,7 +47,13 @@ def declare(world: World) -> Callable[..., None]:
 def restore(world: World, seq: int) -> None:
     prepared = world.runner().prepare()
     rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
-    Moves(world.pipeline.name, prepared.tables, rolling, Declared(world.pipeline, world.code, prepared.tables), "0").restore(seq)
+    Moves(
+        world.pipeline.name,
+        prepared.tables,
+        rolling,
+        Declared(world.pipeline, world.code, prepared.tables),
+        "0",
+    ).restore(seq)
 
 
 def run(world: World, to: float) -> None:
@@ -66,7 +72,9 @@ def test_a_trigger_that_tells_published_rows_apart_otherwise_is_refused_also_in_
     published = multiset(world.published())
     declare(trigger=after)
     for command in (lambda: run(world, 16), lambda: world.backfill(0, 12)):
-        with pytest.raises(SettingsChanged, match=r"\n  trigger: .*\nUndo the change; or give the pipeline another name"):
+        with pytest.raises(
+            SettingsChanged, match=r"\n  trigger: .*\nUndo the change; or give the pipeline another name"
+        ):
             command()
     assert multiset(world.published()) == published
 
@@ -92,7 +100,10 @@ def test_what_was_published_with_another_trigger_is_restored_only_where_that_is_
     run(world, 12)
     assert multiset(world.published()) != published
     declare(trigger=after)
-    with pytest.raises(SettingsChanged, match=f"run {seq} was declared otherwise.*\n  trigger: .*\nDeclare these settings as they were"):
+    with pytest.raises(
+        SettingsChanged,
+        match=f"run {seq} was declared otherwise.*\n  trigger: .*\nDeclare these settings as they were",
+    ):
         restore(world, seq)
     declare(trigger=before)
     restore(world, seq)
@@ -121,7 +132,9 @@ def test_what_was_staged_with_another_trigger_is_published_only_where_that_is_de
 
     def publish() -> list[LedgerRow]:
         rolling = RollForward.of(world.pipeline, world.tables, shape)
-        return Publisher("daily", world.tables, rolling, declared=Declared(world.pipeline, world.code, world.tables)).publish()
+        return Publisher(
+            "daily", world.tables, rolling, declared=Declared(world.pipeline, world.code, world.tables)
+        ).publish()
 
     declare(trigger=PURGING)
     with pytest.raises(SettingsChanged, match="can't be made live by today's rules:\n  trigger: "):
@@ -137,7 +150,10 @@ def test_a_lineage_keeps_its_number_of_key_groups_also_where_it_is_restated_from
     run(world, 12)
     declare(max_parallelism=64)
     for command in (lambda: run(world, 16), lambda: world.backfill(0, 12)):
-        with pytest.raises(SettingsChanged, match=r"\n  max_parallelism: 128 → 64\nUndo the change; or give the pipeline another name"):
+        with pytest.raises(
+            SettingsChanged,
+            match=r"\n  max_parallelism: 128 → 64\nUndo the change; or give the pipeline another name",
+        ):
             command()
 
 
@@ -166,7 +182,9 @@ class TestStragglers:
         declare(stragglers="fold")
         world.append([Event(5, 5.5, 201)])
         with pytest.raises(
-            SettingsChanged, match=r"stragglers: restate → fold.*1 rows.*--from 2013-01-01T00:00:00Z --to 2013-01-01T04:00:00Z"
+            SettingsChanged,
+            match=r"stragglers: restate → fold.*1 rows.*--from 2013-01-01T00:00:00Z --to "
+            r"2013-01-01T04:00:00Z",
         ):
             run(world, 12)
         world.backfill(0, 4)
@@ -174,7 +192,9 @@ class TestStragglers:
         assert sum_of_rows(world) == len(EVENTS) + 2
         assert multiset(world.published()) == perfect(world, tmp_path / "perfect")["published"]
 
-    def test_rows_that_were_folded_before_are_not_waited_for(self, world: World, declare: Callable[..., None]) -> None:
+    def test_rows_that_were_folded_before_are_not_waited_for(
+        self, world: World, declare: Callable[..., None]
+    ) -> None:
         run(world, 4)
         world.append([self.STRAGGLER])
         run(world, 8)

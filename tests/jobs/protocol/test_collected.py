@@ -1,4 +1,6 @@
-"""A window that the lineage has collected stays collected when the allowed lateness is raised, until a restatement brings it back."""
+"""A window that the lineage has collected stays collected when the allowed lateness is raised, until a
+restatement brings it back.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -9,30 +11,33 @@ from unittest.mock import patch
 import pytest
 from deltalake import write_deltalake
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.inputs import to_ms
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.progress import timeline_of
-from jobs.engines.replay import Engine, Replay
-from jobs.engines.transport import InProcess
-from jobs.protocol import collected
-from jobs.protocol.catch_up import SliceRejected
-from jobs.protocol.declared import Declared
-from jobs.protocol.moves import Moves
-from jobs.protocol.plan import _Planner
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import checked_source
-from jobs.protocol.verify import Verifier
-from jobs.tables.inspection import Inspection
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.staging import read_staged
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.progress import timeline_of
+from slackwater.jobs.engines.replay import Engine, Replay
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol import collected
+from slackwater.jobs.protocol.catch_up import SliceRejected
+from slackwater.jobs.protocol.declared import Declared
+from slackwater.jobs.protocol.moves import Moves
+from slackwater.jobs.protocol.plan import _Planner
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import checked_source
+from slackwater.jobs.protocol.verify import Verifier
+from slackwater.jobs.tables.inspection import Inspection
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.staging import read_staged
+from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, moment, ms
-from windowing import EventTimeSessionWindows, SlidingEventTimeWindows
-from windowing.columnar.timeline import INITIAL_WATERMARK
 
-# Of the first day, on the second: under a lateness of three hours [2, 4) was collected when the watermark was at 7 h, on the first day.
+# Of the first day, on the second: under a lateness of three hours [2, 4) was collected when the watermark was
+# at 7 h, on the first day.
 LATE = Event(3.25, 30.2, 100, x=1000)
-BY_ENGINE = pytest.mark.parametrize("engine", [OperatorEngine(), ColumnarEngine()], ids=["operator", "columnar"])
+BY_ENGINE = pytest.mark.parametrize(
+    "engine", [OperatorEngine(), ColumnarEngine()], ids=["operator", "columnar"]
+)
 
 BY_WINDOW = pytest.mark.parametrize(
     "window",
@@ -66,18 +71,24 @@ def marks(world: World) -> list[float | None]:
 
 
 @BY_ENGINE
-def test_a_late_row_of_a_collected_window_does_not_replace_what_it_has_published(tmp_path: Path, engine: Engine) -> None:
+def test_a_late_row_of_a_collected_window_does_not_replace_what_it_has_published(
+    tmp_path: Path, engine: Engine
+) -> None:
     world = world_of(tmp_path, engine)
     world.declare(allowed_lateness=120 * HOUR)
     [row] = world.run(48)
     assert counts(world) == dict.fromkeys(range(0, 46, 2), 2), "two rows a window; the last one waits"
-    assert [(late["row"], late["windows"]) for late in world.live("late_events")] == [(LATE.row, [{"start": moment(2), "end": moment(4)}])]
+    assert [(late["row"], late["windows"]) for late in world.live("late_events")] == [
+        (LATE.row, [{"start": moment(2), "end": moment(4)}])
+    ]
     assert (row.rows_late, row.rows_unassigned) == (1, 0)
 
 
 @BY_ENGINE
 @BY_WINDOW
-def test_a_raised_lateness_leaves_published_windows_of_any_kind_alone(tmp_path: Path, engine: Engine, window: Any) -> None:
+def test_a_raised_lateness_leaves_published_windows_of_any_kind_alone(
+    tmp_path: Path, engine: Engine, window: Any
+) -> None:
     world = world_of(tmp_path, engine, window=window)
     before = world.published()
     world.declare(allowed_lateness=120 * HOUR)
@@ -88,9 +99,13 @@ def test_a_raised_lateness_leaves_published_windows_of_any_kind_alone(tmp_path: 
 
 
 @BY_ENGINE
-def test_windows_that_were_open_when_the_lateness_rose_take_rows_by_the_new_one(tmp_path: Path, engine: Engine) -> None:
+def test_windows_that_were_open_when_the_lateness_rose_take_rows_by_the_new_one(
+    tmp_path: Path, engine: Engine
+) -> None:
     world = world_of(tmp_path, engine)
-    world.append([Event(20.5, 30.3, 101)])  # [20, 22) is open at the end of the first day, and would be collected at 25 h
+    world.append(
+        [Event(20.5, 30.3, 101)]
+    )  # [20, 22) is open at the end of the first day, and would be collected at 25 h
     world.declare(allowed_lateness=12 * HOUR)
     world.run(48)
     assert counts(world)[20] == 3 and [late["row"] for late in world.live("late_events")] == [LATE.row]
@@ -101,13 +116,17 @@ def test_a_restatement_from_before_its_collection_takes_the_row_in(tmp_path: Pat
     world.declare(allowed_lateness=120 * HOUR)
     world.run(48)
     world.backfill(24, 48)
-    assert counts(world)[2] == 2 and len(world.live("late_events")) == 1, "the snapshot of the first day has collected it"
+    assert counts(world)[2] == 2 and len(world.live("late_events")) == 1, (
+        "the snapshot of the first day has collected it"
+    )
     world.backfill(0, 48)
     assert counts(world)[2] == 3 and world.live("late_events") == []
     assert marks(world) == [None, None]
 
 
-def test_a_snapshot_says_the_mark_only_where_it_does_not_follow_from_watermark_and_lateness(tmp_path: Path) -> None:
+def test_a_snapshot_says_the_mark_only_where_it_does_not_follow_from_watermark_and_lateness(
+    tmp_path: Path,
+) -> None:
     world = world_of(tmp_path, OperatorEngine())
     world.declare(allowed_lateness=20 * HOUR)
     world.run(48)
@@ -117,7 +136,8 @@ def test_a_snapshot_says_the_mark_only_where_it_does_not_follow_from_watermark_a
     world.run(72)
     world.declare(allowed_lateness=40 * HOUR)
     world.run(120)
-    # The watermark of the third day stands at 70 h: of its last row, at 71 h, less one hour; it was emitted at 23:40.
+    # The watermark of the third day stands at 70 h: of its last row, at 71 h, less one hour; it was emitted
+    # at 23:40.
     assert marks(world) == [None, None, None, 70.0, None]
 
 
@@ -126,7 +146,10 @@ def test_the_mark_changes_no_state_hash_where_it_follows_from_watermark_and_late
     for name, known in (("a", True), ("b", False)):
         world = World(tmp_path / name)
         world.append(every_hour(0, 72))
-        with patch("jobs.protocol.slice_replay.mark_of", collected.mark_of if known else lambda *facts: None):
+        with patch(
+            "slackwater.jobs.protocol.slice_replay.mark_of",
+            collected.mark_of if known else lambda *facts: None,
+        ):
             hashes.append([row.state_hash for row in world.run(72)])
     assert hashes[0] == hashes[1]
 
@@ -152,13 +175,15 @@ def as_of_the_first_format(world: World) -> None:
     folder = world.tables["runs"]
     rows = folder.read()
     numbers = [1] * rows.num_rows
-    rows = rows.set_column(rows.schema.get_field_index("format_version"), rows.schema.field("format_version"), [numbers])
+    rows = rows.set_column(
+        rows.schema.get_field_index("format_version"), rows.schema.field("format_version"), [numbers]
+    )
     write_deltalake(folder.uri, rows, mode="overwrite")
 
 
 def created_again(world: World) -> list[LedgerRow]:
     """A run of the first format: it creates collected windows again."""
-    with patch("jobs.protocol.slice_replay.mark_of", lambda *facts: None):
+    with patch("slackwater.jobs.protocol.slice_replay.mark_of", lambda *facts: None):
         rows = world.run(48)
     as_of_the_first_format(world)
     return rows
@@ -195,7 +220,7 @@ def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_agai
 
 def test_a_run_on_a_snapshot_of_this_format_reads_no_history(tmp_path: Path) -> None:
     world = world_of(tmp_path, OperatorEngine())
-    with patch("jobs.protocol.collected.marks", side_effect=AssertionError("the history is read")):
+    with patch("slackwater.jobs.protocol.collected.marks", side_effect=AssertionError("the history is read")):
         world.run(48)
         world.declare(allowed_lateness=120 * HOUR)
         world.append(every_hour(48, 96))
@@ -208,7 +233,9 @@ def test_a_run_notes_the_restatement_that_saves_rows_of_collected_windows_and_it
     world = World(tmp_path / "w", engine=ColumnarEngine())
     world.append([*every_hour(0, 72), Event(27.25, 50.2, 100), Event(3.5, 55, 101)])
     world.run(48)
-    world.declare(allowed_lateness=26 * HOUR)  # takes the first of them, had its window not been collected; not the second
+    world.declare(
+        allowed_lateness=26 * HOUR
+    )  # takes the first of them, had its window not been collected; not the second
     [row] = world.run(72)
     assert row.rows_late == 2
     [note] = notes(world, row.seq)
@@ -227,20 +254,26 @@ def notes(world: World, seq: int) -> list[str]:
 
 
 @BY_WINDOW
-def test_a_plan_says_which_restatement_before_the_run_saves_rows_of_collected_windows_and_it_does(tmp_path: Path, window: Any) -> None:
+def test_a_plan_says_which_restatement_before_the_run_saves_rows_of_collected_windows_and_it_does(
+    tmp_path: Path, window: Any
+) -> None:
     world = world_of(tmp_path, OperatorEngine(), window=window)
     assert planned(world).run(None, None).said == ()
     world.declare(allowed_lateness=120 * HOUR)
     command = "`slackwater backfill daily --from 2013-01-01T00:00:00Z --to 2013-01-02T00:00:00Z` takes them in; do that before the run"
     [sentence] = planned(world).run(None, None).said
-    assert sentence.startswith("rows of the range are for windows that were collected") and sentence.endswith(command)
+    assert sentence.startswith("rows of the range are for windows that were collected") and sentence.endswith(
+        command
+    )
     world.backfill(0, 24)
     assert planned(world).run(None, None).said == ()
     world.run(48)
     assert world.live("late_events") == []
 
 
-def test_a_plan_of_a_restatement_that_begins_behind_the_collection_says_where_it_has_to_begin(tmp_path: Path) -> None:
+def test_a_plan_of_a_restatement_that_begins_behind_the_collection_says_where_it_has_to_begin(
+    tmp_path: Path,
+) -> None:
     world = world_of(tmp_path, OperatorEngine())
     world.run(48)
     world.declare(allowed_lateness=120 * HOUR)
@@ -251,12 +284,16 @@ def test_a_plan_of_a_restatement_that_begins_behind_the_collection_says_where_it
 
 def planned(world: World) -> _Planner:
     source, _ = checked_source(world.warehouse, world.pipeline)
-    return _Planner(world.warehouse, world.pipeline, source, world.tables, world.ledger.live_runs(world.main), world.main)
+    return _Planner(
+        world.warehouse, world.pipeline, source, world.tables, world.ledger.live_runs(world.main), world.main
+    )
 
 
 @BY_ENGINE
 @pytest.mark.parametrize("file_rows", [1, 50_000], ids=["files", "driver"])
-def test_a_run_that_creates_a_collected_window_again_is_rejected(tmp_path: Path, engine: Engine, file_rows: int) -> None:
+def test_a_run_that_creates_a_collected_window_again_is_rejected(
+    tmp_path: Path, engine: Engine, file_rows: int
+) -> None:
     def forgetful(*arguments: Any) -> Any:
         timeline, after = timeline_of(*arguments)
         return replace(timeline, collected=INITIAL_WATERMARK), after
@@ -264,8 +301,8 @@ def test_a_run_that_creates_a_collected_window_again_is_rejected(tmp_path: Path,
     world = world_of(tmp_path, engine)
     world.declare(allowed_lateness=120 * HOUR)
     with (
-        patch("jobs.protocol.slice_replay.timeline_of", forgetful),
-        patch("jobs.protocol.slice_replay.Replay", partial(Replay, file_rows=file_rows)),
+        patch("slackwater.jobs.protocol.slice_replay.timeline_of", forgetful),
+        patch("slackwater.jobs.protocol.slice_replay.Replay", partial(Replay, file_rows=file_rows)),
         pytest.raises(SliceRejected, match="collected windows stay collected"),
     ):
         world.run(48)

@@ -1,9 +1,11 @@
-"""When main's later runs may stay live behind a branch: each of the three conditions alone keeps them from it."""
+"""When main's later runs may stay live behind a branch: each of the three conditions alone keeps them from
+it.
+"""
 
 import pytest
 
-from jobs.protocol import convergence
-from jobs.tables.ledger import LedgerRow
+from slackwater.jobs.protocol import convergence
+from slackwater.jobs.tables.ledger import LedgerRow
 from tests.jobs.tables.ledger_rows import run_row
 
 MADE = {"config_hash": "config", "code_hash": "code"}
@@ -13,7 +15,14 @@ def run(run_id: str, state: str | None, **changes: object) -> LedgerRow:
     return run_row(run_id, **{**MADE, "state_hash": state, **changes})
 
 
-def why_not(*, own: list[LedgerRow], there: LedgerRow, later: list[LedgerRow], again: str | None = None, **options: bool) -> str | None:
+def why_not(
+    *,
+    own: list[LedgerRow],
+    there: LedgerRow,
+    later: list[LedgerRow],
+    again: str | None = None,
+    **options: bool,
+) -> str | None:
     return convergence.why_not(own, there, later, lambda row: again, **options)
 
 
@@ -44,7 +53,10 @@ def test_other_code_or_settings_anywhere_are_none_unless_waived(changed: dict[st
 
 def test_rows_that_were_read_again_are_none_also_where_the_code_is_waived() -> None:
     for waived in (False, True):
-        assert why_not(own=OWN, there=THERE, later=LATER, again="run 4 has read it", whatever_the_code=waived) == "run 4 has read it"
+        assert (
+            why_not(own=OWN, there=THERE, later=LATER, again="run 4 has read it", whatever_the_code=waived)
+            == "run 4 has read it"
+        )
 
 
 def test_the_source_is_asked_only_when_all_else_is_equal() -> None:

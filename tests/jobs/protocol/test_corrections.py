@@ -1,5 +1,5 @@
-"""Corrections against the rules, in memory: over random lineages, `published` is what the panes of the live runs say, and its changes are
-exactly the differences.
+"""Corrections against the rules, in memory: over random lineages, `published` is what the panes of the live
+runs say, and its changes are exactly the differences.
 """
 
 from datetime import datetime, timedelta
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.protocol.corrections import BEFORE, RUN, Identity, Publication
-from jobs.tables.schemas import Shape, table_schemas
+from slackwater.jobs.protocol.corrections import BEFORE, RUN, Identity, Publication
+from slackwater.jobs.tables.schemas import Shape, table_schemas
 from tests.jobs.protocol.lineages import KEYS, RESULTS, TIMES, History, Row, histories, panes
 from tests.jobs.protocol.published_model import PaneRow, Published, comparable, history_of
 from tests.jobs.protocol.tables_of_panes import corrections_of, fold, in_any_order, pane_values, published_of
@@ -37,12 +37,19 @@ class InMemory:
     def step(self, row: Row, before: tuple[int, ...]) -> None:
         if row.kind == "run":
             log = moved = self.log([row.seq])
-            seen = self.published if self.history.identity is not Identity.RUN else self.published.schema.empty_table()
+            seen = (
+                self.published
+                if self.history.identity is not Identity.RUN
+                else self.published.schema.empty_table()
+            )
         else:
             log, moved, seen = self.log(row.live), self.log(sorted({*row.live} ^ {*before})), self.published
         cause = {"publish": "restatement", "restore": "restore"}.get(row.kind)
         changes = self.publication.changes(log, moved, seen, cause).to_pylist()
-        rows = [{**change, "seq": row.seq, "run_id": f"r{change.pop('__before') or row.seq}", "at": None} for change in changes]
+        rows = [
+            {**change, "seq": row.seq, "run_id": f"r{change.pop('__before') or row.seq}", "at": None}
+            for change in changes
+        ]
         if self.history.identity is not Identity.RUN:
             rows = [{**values, "run_id": f"r{row.seq}"} for values in rows]
         corrections = pa.Table.from_pylist(rows, schema=SCHEMAS["corrections"])
@@ -55,15 +62,23 @@ class InMemory:
         """Panes of runs, as read from the table."""
         names = [name for name, _ in RESULTS]
         empty = dict.fromkeys(SCHEMAS["panes"].names)
-        rows = [{**empty, "run_id": f"r{seq}", **pane_values(pane, names)} for seq in seqs for pane in self.history.panes(seq)]
+        rows = [
+            {**empty, "run_id": f"r{seq}", **pane_values(pane, names)}
+            for seq in seqs
+            for pane in self.history.panes(seq)
+        ]
         order = [position for position, seq in enumerate(seqs) for _ in self.history.panes(seq)]
-        return pa.Table.from_pylist(rows, schema=SCHEMAS["panes"]).append_column(RUN, pa.array(order, pa.int64()))
+        return pa.Table.from_pylist(rows, schema=SCHEMAS["panes"]).append_column(
+            RUN, pa.array(order, pa.int64())
+        )
 
 
 @pytest.mark.parametrize("identity", [Identity.WINDOW, Identity.FIRING])
 @settings(max_examples=12)
 @given(st.data())
-def test_published_is_what_the_live_panes_say_through_restatements_and_restores(identity: Identity, data: st.DataObject) -> None:
+def test_published_is_what_the_live_panes_say_through_restatements_and_restores(
+    identity: Identity, data: st.DataObject
+) -> None:
     history = data.draw(histories(identity))
     ours = InMemory(history)
     published, corrections = history_of(history.changes(), purging=identity is Identity.FIRING)
@@ -85,12 +100,17 @@ def test_panes_of_windows_that_nobody_has_published_are_inserted_alike_without_a
     publication, log = ours.publication, ours.log([1])
     short = publication.inserts(log.select(publication.of_inserts), None)
     whole = publication.changes(log, log, SCHEMAS["published"].empty_table(), None)
-    kinds = [(name, SCHEMAS["corrections"].field(name).type if name != BEFORE else pa.int64()) for name in short.column_names]
+    kinds = [
+        (name, SCHEMAS["corrections"].field(name).type if name != BEFORE else pa.int64())
+        for name in short.column_names
+    ]
     assert in_any_order(short.cast(pa.schema(kinds)).to_pylist()) == in_any_order(
         whole.select(short.column_names).cast(pa.schema(kinds)).to_pylist()
     )
     corrections = pa.Table.from_pylist(ours.corrections, schema=SCHEMAS["corrections"])
-    assert in_any_order(publication.fresh(corrections).to_pylist()) == in_any_order(ours.published.to_pylist())
+    assert in_any_order(publication.fresh(corrections).to_pylist()) == in_any_order(
+        ours.published.to_pylist()
+    )
 
 
 def without_run(pane: PaneRow) -> tuple[Any, ...]:
@@ -99,7 +119,9 @@ def without_run(pane: PaneRow) -> tuple[Any, ...]:
 
 @settings(max_examples=12)
 @given(histories(Identity.RUN))
-def test_rows_of_process_functions_are_those_of_the_live_runs_each_as_often_as_it_was_emitted(history: History) -> None:
+def test_rows_of_process_functions_are_those_of_the_live_runs_each_as_often_as_it_was_emitted(
+    history: History,
+) -> None:
     ours = InMemory(history)
     found = published_of(ours.published)
     wanted = [pane for seq in history.main for pane in history.panes(seq)]
@@ -116,8 +138,16 @@ def test_equal_rows_of_process_functions_are_not_withdrawn_to_come_back(history:
     ours = InMemory(history)
     for row in history.rows:
         here = [change for change in ours.corrections if change["seq"] == row.seq]
-        old = {repr((c["k"], c["timestamp"], comparable(tuple(c["old"].values())))) for c in here if c["op"] == "withdraw"}
-        new = {repr((c["k"], c["timestamp"], comparable(tuple(c["new"].values())))) for c in here if c["op"] == "insert"}
+        old = {
+            repr((c["k"], c["timestamp"], comparable(tuple(c["old"].values()))))
+            for c in here
+            if c["op"] == "withdraw"
+        }
+        new = {
+            repr((c["k"], c["timestamp"], comparable(tuple(c["new"].values()))))
+            for c in here
+            if c["op"] == "insert"
+        }
         assert not old & new
 
 
@@ -134,7 +164,9 @@ def test_two_runs_of_a_branch_that_emit_at_one_timestamp_are_told_apart() -> Non
     history.add("publish", "main", branch)
     history.add("restore", "main", live, to=1)
     ours = InMemory(history)
-    facts = [(c["seq"], c["op"], c["ordinal"], c["run_id"], (c["old"] or c["new"])["n"]) for c in ours.corrections]
+    facts = [
+        (c["seq"], c["op"], c["ordinal"], c["run_id"], (c["old"] or c["new"])["n"]) for c in ours.corrections
+    ]
     assert sorted(facts) == [
         (1, "insert", 0, "r1", 1),
         (5, "insert", 0, "r5", 2),
@@ -171,4 +203,9 @@ def test_a_firing_without_rows_withdraws_as_late_as_it_is(
         place = log.schema.get_field_index(name)
         log = log.set_column(place, log.schema.field(name), pa.array([value], log.schema.field(name).type))
     [change] = Publication(SHAPE, Identity.WINDOW).changes(log, log, ours.published, None).to_pylist()
-    assert (change["op"], change["kind"], change["cause"], change["old"]["n"]) == ("withdraw", "withdrawn", cause, 1)
+    assert (change["op"], change["kind"], change["cause"], change["old"]["n"]) == (
+        "withdraw",
+        "withdrawn",
+        cause,
+        1,
+    )

@@ -1,4 +1,6 @@
-"""Which settings may change between two runs: each declaration has its rule, and a refusal names the exact difference and the ways out."""
+"""Which settings may change between two runs: each declaration has its rule, and a refusal names the exact
+difference and the ways out.
+"""
 
 from dataclasses import fields, replace
 from datetime import timedelta
@@ -6,10 +8,16 @@ from typing import Any
 
 import pytest
 
-from jobs.examples.departures import departures
-from jobs.pipelines import Pipeline, count, expect, max_
-from jobs.protocol.evolution import RULES, SettingsChanged, check_lasting, check_settings, differences
-from windowing import (
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.pipelines import Pipeline, agg, expect
+from slackwater.jobs.protocol.evolution import (
+    RULES,
+    SettingsChanged,
+    check_lasting,
+    check_settings,
+    differences,
+)
+from slackwater.windowing import (
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -28,7 +36,9 @@ class Own(EventTimeTrigger):
     """A trigger of a user's own."""
 
 
-def strategy(bound: timedelta = HOUR, idle: timedelta = HOUR / 2, interval: timedelta = HOUR / 12) -> WatermarkStrategy:
+def strategy(
+    bound: timedelta = HOUR, idle: timedelta = HOUR / 2, interval: timedelta = HOUR / 12
+) -> WatermarkStrategy:
     return WatermarkStrategy.bounded_out_of_orderness(bound).with_idleness(idle).with_interval(interval)
 
 
@@ -80,7 +90,9 @@ def test_what_does_not_touch_state_is_free(settings: dict[str, Any]) -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_what_changes_what_a_run_makes_of_its_elements_is_converted_and_told(settings: dict[str, Any], wanted: list[str]) -> None:
+def test_what_changes_what_a_run_makes_of_its_elements_is_converted_and_told(
+    settings: dict[str, Any], wanted: list[str]
+) -> None:
     assert converted(departures, changed(**settings)) == wanted
 
 
@@ -92,11 +104,18 @@ def test_what_changes_what_a_run_makes_of_its_elements_is_converted_and_told(set
         ({"window": TumblingEventTimeWindows.of(HOUR * 2)}, "window.size_ms: 3600000 → 7200000"),
         (
             {"window": EventTimeSessionWindows.with_gap(HOUR)},
-            "window: TumblingEventTimeWindows(offset_ms=0, size_ms=3600000) → EventTimeSessionWindows(gap_ms=3600000)",
+            "window: TumblingEventTimeWindows(offset_ms=0, size_ms=3600000) → "
+            "EventTimeSessionWindows(gap_ms=3600000)",
         ),
         ({"trigger": CountTrigger.of(3)}, "trigger: none → CountTrigger(max_count=3)"),
-        ({"select": {**departures.select, "flights": count("dep_delay")}}, "select.flights.column: none → dep_delay"),
-        ({"select": {**departures.select, "mean_dep_delay": max_("dep_delay")}}, "select.mean_dep_delay.kind: mean → max"),
+        (
+            {"select": {**departures.select, "flights": agg.count("dep_delay")}},
+            "select.flights.column: none → dep_delay",
+        ),
+        (
+            {"select": {**departures.select, "mean_dep_delay": agg.max("dep_delay")}},
+            "select.mean_dep_delay.kind: mean → max",
+        ),
         ({"source": replace(departures.source, order_by=None)}, "source.order_by: row → none"),
         ({"order_mode": "heap"}, "order_mode: rocksdb → heap"),
         (
@@ -106,12 +125,18 @@ def test_what_changes_what_a_run_makes_of_its_elements_is_converted_and_told(set
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_what_parked_state_cannot_follow_is_refused_with_the_difference_and_the_ways_out(settings: dict[str, Any], wanted: str) -> None:
+def test_what_parked_state_cannot_follow_is_refused_with_the_difference_and_the_ways_out(
+    settings: dict[str, Any], wanted: str
+) -> None:
     with pytest.raises(SettingsChanged) as refused:
         check_settings(changed(**settings), departures.describe(), 7, MIDNIGHT)
     text = str(refused.value)
     assert f"\n  {wanted}\n" in text
-    assert "run 7" in text and "Undo the change" in text and "slackwater backfill departures --from 2013-01-01T00:00:00Z" in text
+    assert (
+        "run 7" in text
+        and "Undo the change" in text
+        and "slackwater backfill departures --from 2013-01-01T00:00:00Z" in text
+    )
     assert refused.value.exit_code == 2
 
 
@@ -119,14 +144,24 @@ def test_what_parked_state_cannot_follow_is_refused_with_the_difference_and_the_
     ("before", "after", "wanted"),
     [
         ({}, {"trigger": PURGING}, "trigger: none → PurgingTrigger(trigger=EventTimeTrigger())"),
-        ({"trigger": PURGING}, {"trigger": EventTimeTrigger()}, "trigger: PurgingTrigger(trigger=EventTimeTrigger()) → EventTimeTrigger()"),
-        ({"trigger": ProcessingTimeoutTrigger.of(PURGING, HOUR)}, {"trigger": None}, "trigger: ProcessingTimeoutTrigger("),
+        (
+            {"trigger": PURGING},
+            {"trigger": EventTimeTrigger()},
+            "trigger: PurgingTrigger(trigger=EventTimeTrigger()) → EventTimeTrigger()",
+        ),
+        (
+            {"trigger": ProcessingTimeoutTrigger.of(PURGING, HOUR)},
+            {"trigger": None},
+            "trigger: ProcessingTimeoutTrigger(",
+        ),
         ({"trigger": Own()}, {}, "trigger: Own() → none"),
         ({}, {"max_parallelism": 64}, "max_parallelism: 128 → 64"),
     ],
     ids=["purges", "purged", "purged by a nested trigger", "may have purged", "key groups"],
 )
-def test_what_tells_published_rows_apart_lasts_as_long_as_the_lineage(before: dict[str, Any], after: dict[str, Any], wanted: str) -> None:
+def test_what_tells_published_rows_apart_lasts_as_long_as_the_lineage(
+    before: dict[str, Any], after: dict[str, Any], wanted: str
+) -> None:
     for check in (
         lambda: check_lasting(changed(**after), changed(**before).describe(), 7),
         lambda: check_settings(changed(**after), changed(**before).describe(), 7, MIDNIGHT),
@@ -138,9 +173,16 @@ def test_what_tells_published_rows_apart_lasts_as_long_as_the_lineage(before: di
 
 
 def test_a_restatement_from_the_start_may_change_all_else() -> None:
-    after = changed(window=TumblingEventTimeWindows.of(HOUR * 2), trigger=CountTrigger.of(3), order_mode="heap", allowed_lateness=HOUR)
+    after = changed(
+        window=TumblingEventTimeWindows.of(HOUR * 2),
+        trigger=CountTrigger.of(3),
+        order_mode="heap",
+        allowed_lateness=HOUR,
+    )
     check_lasting(after, departures.describe(), 7)
-    check_lasting(changed(trigger=PurgingTrigger.of(CountTrigger.of(3))), changed(trigger=PURGING).describe(), 7)
+    check_lasting(
+        changed(trigger=PurgingTrigger.of(CountTrigger.of(3))), changed(trigger=PURGING).describe(), 7
+    )
 
 
 def test_the_restatement_that_is_named_begins_where_the_lineage_does() -> None:
@@ -159,7 +201,10 @@ def test_the_interval_changes_where_a_tick_of_both_lengths_ends() -> None:
     after = changed(watermarks=strategy(interval=HOUR / 4))
     assert converted(departures, after, MIDNIGHT + 900_000) == ["watermarks.interval_ms: 300000 → 900000"]
     for moment in (300_000, 1_000):
-        with pytest.raises(SettingsChanged, match=r"2013-01-01T00:0.*no such moment:\n  watermarks.interval_ms: 300000 → 900000"):
+        with pytest.raises(
+            SettingsChanged,
+            match=r"2013-01-01T00:0.*no such moment:\n  watermarks.interval_ms: 300000 → 900000",
+        ):
             check_settings(after, departures.describe(), 7, MIDNIGHT + moment)
 
 

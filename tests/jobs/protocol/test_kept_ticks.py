@@ -1,4 +1,6 @@
-"""A try that does not end well keeps its watermark pass; the next one at the same rows by the same rules makes none and gives the same."""
+"""A try that does not end well keeps its watermark pass; the next one at the same rows by the same rules
+makes none and gives the same.
+"""
 
 import json
 import logging
@@ -16,26 +18,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.fs import PyFileSystem
 
-from jobs.engines.inputs import InputFile, PinnedSource
-from jobs.engines.progress import Progress, one_a_tick, tick_maxima, timeline_from, timeline_of
-from jobs.engines.rows import Judge
-from jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
-from jobs.pipelines import DeltaSource, Pipeline, count, expect
-from jobs.protocol import kept_ticks, validation
-from jobs.protocol.catch_up import SliceRejected
-from jobs.protocol.kept_ticks import FILE, KeptTicks
-from jobs.protocol.publish import Publisher
-from jobs.protocol.redrive import Redrive
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.run import Runner, StageOfSlice
-from jobs.protocol.verify import Verifier
-from jobs.tables.attempts import Attempt
-from jobs.tables.delta import Folder
-from jobs.tables.inspection import Inspection
-from jobs.tables.overrides import honoured_by
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.engines.inputs import InputFile, PinnedSource
+from slackwater.jobs.engines.progress import Progress, one_a_tick, tick_maxima, timeline_from, timeline_of
+from slackwater.jobs.engines.rows import Judge
+from slackwater.jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
+from slackwater.jobs.protocol import kept_ticks, validation
+from slackwater.jobs.protocol.catch_up import SliceRejected
+from slackwater.jobs.protocol.kept_ticks import FILE, KeptTicks
+from slackwater.jobs.protocol.publish import Publisher
+from slackwater.jobs.protocol.redrive import Redrive
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.run import Runner, StageOfSlice
+from slackwater.jobs.protocol.verify import Verifier
+from slackwater.jobs.tables.attempts import Attempt
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.inspection import Inspection
+from slackwater.jobs.tables.overrides import honoured_by
+from slackwater.jobs.tables.warehouse import Tables
+from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 from tests.jobs.protocol.restating import DAILY, HOUR, START, TIME, Event, World, every_hour, ms
-from windowing import TumblingEventTimeWindows, WatermarkStrategy
 
 
 class Broken(Exception):
@@ -88,7 +90,11 @@ class Trying(World):
 
     def facts(self) -> list[tuple[Any, ...]]:
         """What of each run depends on its watermarks."""
-        return [(row.state_hash, row.output_hash, row.watermark_out, row.rows_late) for row in self.ledger.rows() if row.kind == "run"]
+        return [
+            (row.state_hash, row.output_hash, row.watermark_out, row.rows_late)
+            for row in self.ledger.rows()
+            if row.kind == "run"
+        ]
 
 
 LATE = Event(3.25, 20.2, 100)
@@ -109,7 +115,9 @@ def as_without_a_failure(world: World, folder: Path, last: float = 24) -> bool:
     return fresh.facts() == world.facts() and fresh.left() == world.left()
 
 
-def test_what_a_failed_try_has_found_serves_the_next_one(world: Trying, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_failed_try_has_found_serves_the_next_one(
+    world: Trying, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     world.fail(lambda: world.run(24))
     world.fail(lambda: world.run(24))
     assert world.transport.passes == 1, "nor does the next one that fails need a pass"
@@ -126,7 +134,9 @@ def test_what_a_failed_try_has_found_serves_the_next_one(world: Trying, tmp_path
 def test_a_later_slice_is_tried_again_on_its_parent_without_a_pass(world: Trying, tmp_path: Path) -> None:
     world.append([*every_hour(24, 48), replace(LATE, row=200)])
     world.run(24)
-    world.append([Event(23.75, 23.9, 300)])  # read by the next run, as if it had arrived when its slice starts
+    world.append(
+        [Event(23.75, 23.9, 300)]
+    )  # read by the next run, as if it had arrived when its slice starts
     world.fail(lambda: world.run(48))
     assert world.passes_of(lambda: world.run(48)) == 0
     fresh = World(tmp_path / "f")
@@ -146,7 +156,9 @@ def strict(world: Trying, monkeypatch: pytest.MonkeyPatch) -> Trying:
     return world
 
 
-def test_a_rejected_slice_runs_without_a_pass_once_the_expectation_is_mended(strict: Trying, tmp_path: Path) -> None:
+def test_a_rejected_slice_runs_without_a_pass_once_the_expectation_is_mended(
+    strict: Trying, tmp_path: Path
+) -> None:
     world = strict
     with pytest.raises(SliceRejected):
         world.run(24)
@@ -163,9 +175,9 @@ def test_a_rejected_slice_that_is_accepted_needs_it_no_more(strict: Trying) -> N
         world.run(24)
     assert world.kept.is_file()
     [rejected] = world.tables.attempts.standing()
-    Publisher("daily", world.tables, RollForward.of(DAILY, world.tables, world.runner().prepare().shape)).publish(
-        rejected.run_id, "it is so"
-    )
+    Publisher(
+        "daily", world.tables, RollForward.of(DAILY, world.tables, world.runner().prepare().shape)
+    ).publish(rejected.run_id, "it is so")
     assert world.main.verdict == "accepted: it is so" and not world.kept.exists()
 
 
@@ -249,20 +261,26 @@ def test_a_redriven_row_makes_it_anew(tmp_path: Path) -> None:
     rolling = RollForward.of(DAILY, tables, world.runner().prepare().shape)
     [late] = world.live("late_events")
     assert late["row"] == LATE.row
-    done = Redrive(world.warehouse, DAILY, rolling, InProcess).run(Inspection("daily", tables).late(None).rows, "a reason")
+    done = Redrive(world.warehouse, DAILY, rolling, InProcess).run(
+        Inspection("daily", tables).late(None).rows, "a reason"
+    )
     assert done.new == 1
     assert world.passes_of(restate) == 1
     [row] = world.ledger.live_runs(world.main)
     assert (honoured_by(row), row.rows_late) == (1, 0)
 
 
-def test_a_file_that_cannot_be_written_changes_nothing(world: Trying, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_cannot_be_written_changes_nothing(
+    world: Trying, caplog: pytest.LogCaptureFixture
+) -> None:
     world.runner().prepare()
     world.kept.mkdir()
     world.transport.failures = 1
     with pytest.raises(Broken):
         world.run(24)
-    assert [record.message[:20] for record in caplog.records if record.levelno == logging.WARNING] == ["ticks are not kept: "]
+    assert [record.message[:20] for record in caplog.records if record.levelno == logging.WARNING] == [
+        "ticks are not kept: "
+    ]
     assert [row.outcome for row in world.tables.attempts.standing()] == ["failed"]
     assert world.passes_of(lambda: world.run(24)) == 1
 
@@ -274,7 +292,9 @@ def test_it_is_kept_on_object_stores_too(world: Trying, monkeypatch: pytest.Monk
     assert not world.kept.exists()
 
 
-def test_a_try_that_fails_before_its_pass_keeps_nothing(world: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_try_that_fails_before_its_pass_keeps_nothing(
+    world: Trying, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(self: StageOfSlice) -> None:
         raise Broken
 
@@ -291,7 +311,7 @@ def test_verify_makes_its_own_pass(world: Trying, monkeypatch: pytest.MonkeyPatc
     world.kept.write_bytes(content)
     runner = world.runner()
     verifier = Verifier(world.warehouse, DAILY, runner.code_hash, runner.engine, lambda: world.transport)
-    monkeypatch.setattr("jobs.protocol.verify.config_hash", lambda pipeline: runner.config_hash)
+    monkeypatch.setattr("slackwater.jobs.protocol.verify.config_hash", lambda pipeline: runner.config_hash)
     assert world.passes_of(lambda: verifier.verify(world.main.seq)) == 1
 
 
@@ -299,7 +319,9 @@ def test_slices_that_are_only_staged_use_it_and_their_commit_removes_it(world: T
     world.fail(lambda: world.run(24, publish=False))
     assert world.passes_of(lambda: world.run(24, publish=False)) == 0
     assert world.kept.is_file()
-    Publisher("daily", world.tables, RollForward.of(DAILY, world.tables, world.runner().prepare().shape)).publish()
+    Publisher(
+        "daily", world.tables, RollForward.of(DAILY, world.tables, world.runner().prepare().shape)
+    ).publish()
     assert world.main.attempt == 2 and not world.kept.exists()
 
 
@@ -310,7 +332,7 @@ PARTITIONED = Pipeline(
     watermarks=WatermarkStrategy.bounded_out_of_orderness(MINUTE).with_interval(2 * MINUTE),
     key_by="k",
     window=TumblingEventTimeWindows.of(HOUR),
-    select={"n": count()},
+    select={"n": agg.count()},
     start=START,
 )
 
@@ -325,21 +347,36 @@ class NoPass(InProcess):
 def test_what_is_kept_gives_the_timeline_and_the_progress_of_the_pass(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Two slices, cut anywhere; rows of several source partitions, some of which fall idle, in several files; rows that arrived in the
-    first slice and appear in the second; unusable ones."""
+    """Two slices, cut anywhere; rows of several source partitions, some of which fall idle, in several files;
+    rows that arrived in the first slice and appear in the second; unusable ones."""
     folder = tmp_path_factory.mktemp("ticks")
     pipeline = PARTITIONED
     if data.draw(st.booleans()):
-        pipeline = replace(pipeline, watermarks=pipeline.watermarks.with_idleness(data.draw(st.integers(1, 9)) * MINUTE))
-    row = st.tuples(st.integers(0, 1199), st.integers(-5, 600), st.sampled_from(["a", "b", "", None]), st.sampled_from("kkkkn"))
+        pipeline = replace(
+            pipeline, watermarks=pipeline.watermarks.with_idleness(data.draw(st.integers(1, 9)) * MINUTE)
+        )
+    row = st.tuples(
+        st.integers(0, 1199),
+        st.integers(-5, 600),
+        st.sampled_from(["a", "b", "", None]),
+        st.sampled_from("kkkkn"),
+    )
     files = []
-    for number, rows in enumerate(data.draw(st.lists(st.lists(row, min_size=1, max_size=30), min_size=1, max_size=3))):
+    for number, rows in enumerate(
+        data.draw(st.lists(st.lists(row, min_size=1, max_size=30), min_size=1, max_size=3))
+    ):
         moments, delays, partitions, keys = zip(*rows, strict=True)
         seconds = [timedelta(seconds=moment) for moment in moments]
         table = pa.table(
             {
                 "a": pa.array([START + second for second in seconds], TIME),
-                "e": pa.array([START + second - timedelta(seconds=delay) for second, delay in zip(seconds, delays, strict=True)], TIME),
+                "e": pa.array(
+                    [
+                        START + second - timedelta(seconds=delay)
+                        for second, delay in zip(seconds, delays, strict=True)
+                    ],
+                    TIME,
+                ),
                 "p": pa.array(partitions, pa.string()),
                 "k": pa.array([None if key == "n" else key for key in keys], pa.string()),
             }
@@ -351,18 +388,29 @@ def test_what_is_kept_gives_the_timeline_and_the_progress_of_the_pass(
     attempt = Attempt(run_id="r", parent_seq=None, slice_start=START, slice_end=START, at=START)
     before, cut = Progress.none(), data.draw(st.integers(1, 1199)) / 3600
     for from_ms, to_ms in ((ms(0), ms(cut)), (ms(cut), ms(1 / 3))):
-        unread = tuple(replace(file, may_hold_unread=file.may_hold_unread and from_ms > ms(0)) for file in files)
+        unread = tuple(
+            replace(file, may_hold_unread=file.may_hold_unread and from_ms > ms(0)) for file in files
+        )
         scan = SliceScan(source, unread, tuple(table.column_names), "a", from_ms, to_ms, ms(0))
         judge = Judge.of(pipeline, scan)
         timeline, after = timeline_of(InProcess(), scan, judge, before)
         first = KeptTicks(tables, attempt)
         assert timeline_of(InProcess(), scan, judge, before, first)[0] == timeline
         first.keep()
-        known_timeline, known_after = timeline_of(NoPass(), scan, judge, before, KeptTicks(tables, replace(attempt, attempt=2)))
+        known_timeline, known_after = timeline_of(
+            NoPass(), scan, judge, before, KeptTicks(tables, replace(attempt, attempt=2))
+        )
         assert known_timeline == timeline
-        assert (known_after.names, known_after.per_partition, known_after.watermark) == (after.names, after.per_partition, after.watermark)
+        assert (known_after.names, known_after.per_partition, known_after.watermark) == (
+            after.names,
+            after.per_partition,
+            after.watermark,
+        )
         maxima = one_a_tick(tick_maxima(InProcess(), scan, judge), pipeline.watermarks)
-        ticks = [(name, last // 120_000) for name, _, last in zip(*(column.to_pylist() for column in maxima.columns), strict=True)]
+        ticks = [
+            (name, last // 120_000)
+            for name, _, last in zip(*(column.to_pylist() for column in maxima.columns), strict=True)
+        ]
         assert ticks == sorted(set(ticks)), "one row a tick"
         assert timeline_from([maxima, maxima], pipeline.watermarks, from_ms, to_ms, before)[0] == timeline
         before = after

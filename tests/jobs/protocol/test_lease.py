@@ -1,4 +1,6 @@
-"""Claims while their holder is at work: renewed whatever goes wrong once, and one upkeep of a pipeline's tables at a time."""
+"""Claims while their holder is at work: renewed whatever goes wrong once, and one upkeep of a pipeline's
+tables at a time.
+"""
 
 import threading
 from contextlib import nullcontext
@@ -8,12 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.protocol.lease import LeaseHeld, only_upkeep, renewed
-from jobs.tables import schemas
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.delta import Folder
-from jobs.tables.errors import WarehouseNotWritable
-from jobs.tables.owners import this_process
+from slackwater.jobs.protocol.lease import LeaseHeld, only_upkeep, renewed
+from slackwater.jobs.tables import schemas
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.errors import WarehouseNotWritable
+from slackwater.jobs.tables.owners import this_process
 from tests.jobs.tables.ledger_rows import clock, day
 
 
@@ -26,7 +28,9 @@ def wanted() -> Attempt:
     return Attempt(run_id="a", parent_seq=None, slice_start=day(0), slice_end=day(1), at=clock())
 
 
-def test_a_renewal_that_fails_once_is_tried_again(attempts: AttemptsWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renewal_that_fails_once_is_tried_again(
+    attempts: AttemptsWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claimed = attempts.claim(wanted(), clock)
     assert claimed is not None
     failures, is_renewed = iter([WarehouseNotWritable("503"), OSError("connection reset")]), threading.Event()
@@ -46,7 +50,9 @@ def test_a_second_upkeep_gives_up_and_says_who_is_at_work(attempts: AttemptsWrit
     with only_upkeep("p", attempts, clock):
         with pytest.raises(LeaseHeld, match=this_process()), only_upkeep("p", attempts, clock):
             raise AssertionError
-        assert attempts.claim(wanted(), clock, lambda holder: not holder.is_upkeep) is not None, "a run is in nobody's way"
+        assert attempts.claim(wanted(), clock, lambda holder: not holder.is_upkeep) is not None, (
+            "a run is in nobody's way"
+        )
     with only_upkeep("p", attempts, clock):
         pass
 

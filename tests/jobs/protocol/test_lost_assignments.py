@@ -1,4 +1,6 @@
-"""A run whose windows have lost or doubled what they took is rejected, whichever engine has done it, and nothing of it is published."""
+"""A run whose windows have lost or doubled what they took is rejected, whichever engine has done it, and
+nothing of it is published.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -6,14 +8,14 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.columnar.fixed_lives import Pieces
-from jobs.engines.columnar.fixed_merge import FixedMerge
-from jobs.engines.operator import OperatorEngine
-from jobs.protocol.catch_up import SliceRejected
-from jobs.tables.inspection import Inspection
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.columnar.fixed_lives import Pieces
+from slackwater.jobs.engines.columnar.fixed_merge import FixedMerge
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.protocol.catch_up import SliceRejected
+from slackwater.jobs.tables.inspection import Inspection
+from slackwater.windowing.runtime.window_log import WindowLog
 from tests.jobs.protocol.restating import DAILY, World, every_hour
-from windowing.runtime.window_log import WindowLog
 
 
 @pytest.fixture
@@ -32,7 +34,9 @@ def rejected(world: World) -> str:
         world.run(48)
     assert world.left() == before
     [attempt] = Inspection("daily", world.tables).open_attempts()
-    checks = [row for row in world.tables["validations"].read().to_pylist() if row["run_id"] == attempt["run_id"]]
+    checks = [
+        row for row in world.tables["validations"].read().to_pylist() if row["run_id"] == attempt["run_id"]
+    ]
     [check] = [row for row in checks if row["expectation"] == "assignments are conserved"]
     assert not check["passed"]
     return str(check["observed"])
@@ -45,7 +49,8 @@ def test_rows_lost_on_the_way_to_their_windows_of_columns(world: World) -> None:
         pieces = real(merge, part)
         first = slice(1, None)
         return Pieces(
-            *(column[first] for column in pieces[:-1]), [[column[first] for column in columns] for columns in pieces.accumulators]
+            *(column[first] for column in pieces[:-1]),
+            [[column[first] for column in columns] for columns in pieces.accumulators],
         )
 
     world.engine = ColumnarEngine()

@@ -1,4 +1,6 @@
-"""Several upkeeps of one pipeline that really start together: one works and the others end with 5; without the claim no row changes."""
+"""Several upkeeps of one pipeline that really start together: one works and the others end with 5; without
+the claim no row changes.
+"""
 
 import os
 import time
@@ -8,10 +10,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from jobs.examples.departures import departures
-from jobs.protocol.lease import LeaseHeld
-from jobs.protocol.maintain import Maintenance
-from jobs.tables.parts import Parts
+from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.protocol.lease import LeaseHeld
+from slackwater.jobs.protocol.maintain import Maintenance
+from slackwater.jobs.tables.parts import Parts
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger_rows import day
@@ -21,12 +23,17 @@ RUNS = 12
 
 @pytest.fixture
 def many_files(tmp_path: Path) -> Path:
-    """A warehouse in which every run has left a file or two in each table: first firings, and late ones of the run before."""
+    """A warehouse in which every run has left a file or two in each table: first firings, and late ones of
+    the run before.
+    """
     rolling = roll_forward(tmp_path)
     rolling.tables.ensure()
     for number in range(RUNS):
         late = [pane(2, "late", n=number, start=day(number - 1))] if number else []
-        commit_run(rolling.tables, [pane(1, n=number, start=day(number)), pane(1, key="b", n=number, start=day(number)), *late])
+        commit_run(
+            rolling.tables,
+            [pane(1, n=number, start=day(number)), pane(1, key="b", n=number, start=day(number)), *late],
+        )
         rolling.finish()
     return tmp_path
 
@@ -34,11 +41,16 @@ def many_files(tmp_path: Path) -> Path:
 def facts(root: Path) -> dict[str, list[Any]]:
     """The rows of every table, in any order; of attempts only those at slices."""
     tables = roll_forward(root).tables
-    return {name: sorted(map(str, DeltaTable(folder.uri).to_pyarrow_table().to_pylist())) for name, folder in tables.folders.items()}
+    return {
+        name: sorted(map(str, DeltaTable(folder.uri).to_pyarrow_table().to_pylist()))
+        for name, folder in tables.folders.items()
+    }
 
 
 def maintain(root: Path, meet: str | None) -> str:
-    """Upkeep by one process; with `meet` those that race wait for each other between writing a merged file and the commit."""
+    """Upkeep by one process; with `meet` those that race wait for each other between writing a merged file
+    and the commit.
+    """
     if meet is not None:
         _wait_before_commits(Path(meet))
     rolling = roll_forward(root)
@@ -70,9 +82,13 @@ def _meet(place: Path) -> None:
         time.sleep(0.01)
 
 
-def test_two_upkeeps_at_once_change_no_row_even_without_the_claim(many_files: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_two_upkeeps_at_once_change_no_row_even_without_the_claim(
+    many_files: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     before = facts(many_files)
-    outcomes = race(tmp_path_factory.mktemp("race"), maintain, many_files, str(tmp_path_factory.mktemp("meet")))
+    outcomes = race(
+        tmp_path_factory.mktemp("race"), maintain, many_files, str(tmp_path_factory.mktemp("meet"))
+    )
     assert facts(many_files) == before
     assert sum("somebody else was writing" in outcome for outcome in outcomes) >= 1, outcomes
     tables = roll_forward(many_files).tables
@@ -84,7 +100,9 @@ def test_of_two_upkeeps_that_start_together_one_works_and_the_other_says_who(
 ) -> None:
     before = facts(many_files)
     outcomes = sorted(race(tmp_path_factory.mktemp("race"), maintain, many_files, None))
-    assert outcomes[0] == "done" and outcomes[1].startswith("exit 5: departures: upkeep of its tables is at work already: ")
+    assert outcomes[0] == "done" and outcomes[1].startswith(
+        "exit 5: departures: upkeep of its tables is at work already: "
+    )
     assert {name: rows for name, rows in facts(many_files).items() if name != "attempts"} == {
         name: rows for name, rows in before.items() if name != "attempts"
     }

@@ -1,6 +1,8 @@
-"""How each ending of a run is told to the task that follows: a manifest, or none where another try may end otherwise.
+"""How each ending of a run is told to the task that follows: a manifest, or none where another try may end
+otherwise.
 
-The runs are real, on two days of the example, in this process; only endings that need another machine or a fault are raised by hand.
+The runs are real, on two days of the example, in this process; only endings that need another machine or a
+fault are raised by hand.
 """
 
 from collections.abc import Callable
@@ -9,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.args import Manifest, ManifestError, read_manifest
-from jobs.engines.transport import InProcess
-from jobs.errors import LostRaceError, PermanentError, RetryableError, SlackwaterError, UsageError
-from jobs.examples import find_example
-from jobs.protocol.catch_up import CatchUp, Request, publisher, runner_for
-from jobs.protocol.outcome import report_to
-from jobs.protocol.run import Runner, wall_clock
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.args import Manifest, ManifestError, read_manifest
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.errors import LostRaceError, PermanentError, RetryableError, SlackwaterError, UsageError
+from slackwater.jobs.examples import find_example
+from slackwater.jobs.protocol.catch_up import CatchUp, Request, publisher, runner_for
+from slackwater.jobs.protocol.outcome import report_to
+from slackwater.jobs.protocol.run import Runner, wall_clock
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.warehouse import Warehouse
 from tests.jobs.tables.ledger_rows import day
 
 # Great Expectations imports modules of Python's that are on their way out.
@@ -25,9 +27,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:module 'sre_:DeprecationWarning"
 
 # The example, and a twin of which at least one hour has less than the flights that it expects.
 TWIN = """
-import jobs.examples.departures as example
+import slackwater.jobs.examples.departures as example
 from dataclasses import replace
-from jobs.pipelines import expect
+from slackwater.jobs.pipelines import expect
 
 expected = expect.between("flights", min={least}, severity="{severity}")
 departures_twin = replace(example.departures, name="departures_twin", expect=[expected])
@@ -37,7 +39,9 @@ UP_TO = {number: int(day(number).timestamp() * 1000) for number in range(1, 100)
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with what arrived on the first two days. No test writes more than the tables of a pipeline of its own into it."""
+    """A warehouse with what arrived on the first two days. No test writes more than the tables of a pipeline
+    of its own into it.
+    """
     folder = tmp_path_factory.mktemp("warehouse")
     find_example("departures").load(str(folder), day(0), day(2))
     return folder
@@ -52,7 +56,11 @@ def warehouse(source: Path, tmp_path: Path) -> Path:
 def ended(warehouse: Path, to_ms: int, pipeline: str = "departures", file: Path | None = None) -> Manifest:
     """What `run PIPELINE --to … --no-publish --manifest …` leaves."""
     request = Request(pipeline, to_ms, publish=False)
-    work = CatchUp(request, lambda: runner_for(request, str(warehouse), str(file) if file else None, InProcess), lines=lambda line: None)
+    work = CatchUp(
+        request,
+        lambda: runner_for(request, str(warehouse), str(file) if file else None, InProcess),
+        lines=lambda line: None,
+    )
     report_to(warehouse / "manifest.json", work)
     return read_manifest(warehouse / "manifest.json")
 
@@ -65,18 +73,37 @@ def twin(warehouse: Path, least: int, severity: str) -> Path:
 
 def test_staged_slices_are_named_in_order_and_the_last_one_publishes_them_all(warehouse: Path) -> None:
     staged = ended(warehouse, UP_TO[2])
-    assert (staged.outcome, staged.exit_code, staged.verdict, staged.message) == ("staged", 0, "passed", "2 slices staged")
+    assert (staged.outcome, staged.exit_code, staged.verdict, staged.message) == (
+        "staged",
+        0,
+        "passed",
+        "2 slices staged",
+    )
     assert staged.slices == tuple((day(number).isoformat(), day(number + 1).isoformat()) for number in (0, 1))
     assert staged.run_id == staged.run_ids[-1]
-    assert tuple(row.run_id for row in publisher("departures", str(warehouse), None).publish(staged.run_id)) == staged.run_ids
+    assert (
+        tuple(row.run_id for row in publisher("departures", str(warehouse), None).publish(staged.run_id))
+        == staged.run_ids
+    )
     covered = ended(warehouse, UP_TO[2])
-    assert (covered.outcome, covered.exit_code, covered.run_id, covered.run_ids, covered.verdict) == ("nothing", 0, None, (), None)
+    assert (covered.outcome, covered.exit_code, covered.run_id, covered.run_ids, covered.verdict) == (
+        "nothing",
+        0,
+        None,
+        (),
+        None,
+    )
     assert covered.message == "nothing to do: the lineage covers everything up to 2013-01-03T00:00:00Z"
 
 
 def test_a_warning_is_staged_with_what_was_observed(warehouse: Path) -> None:
     staged = ended(warehouse, UP_TO[1], "departures_twin", twin(warehouse, 20, "warn"))
-    assert (staged.outcome, staged.exit_code, staged.verdict, staged.message) == ("staged", 0, "warned", "1 slice staged")
+    assert (staged.outcome, staged.exit_code, staged.verdict, staged.message) == (
+        "staged",
+        0,
+        "warned",
+        "1 slice staged",
+    )
     (failure,) = staged.failures
     assert (failure.run_id, failure.column_name, failure.severity) == (staged.run_id, "flights", "warn")
     assert failure.unexpected and failure.checked and failure.unexpected < failure.checked
@@ -98,7 +125,9 @@ def test_a_rejected_slice_is_told_with_its_values_and_ends_the_run(warehouse: Pa
         ("departures", UP_TO[1], "missing.py", "there is no such file"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_next_step(warehouse: Path, pipeline: str, to_ms: int, file: str | None, said: str) -> None:
+def test_what_cannot_be_is_refused_with_the_next_step(
+    warehouse: Path, pipeline: str, to_ms: int, file: str | None, said: str
+) -> None:
     refused = ended(warehouse, to_ms, pipeline, warehouse / file if file else None)
     assert (refused.outcome, refused.exit_code, refused.run_id, refused.verdict) == ("refused", 2, None, None)
     assert said in refused.message
@@ -133,15 +162,23 @@ def failing(error: Exception) -> Callable[[], Runner]:
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
-    [(PermanentError("no Java was found"), "failed"), (UsageError("a gap"), "refused"), (LostRaceError("the head has moved"), "lost")],
+    [
+        (PermanentError("no Java was found"), "failed"),
+        (UsageError("a gap"), "refused"),
+        (LostRaceError("the head has moved"), "lost"),
+    ],
 )
-def test_an_end_that_another_try_would_meet_again_is_told(tmp_path: Path, error: SlackwaterError, outcome: str) -> None:
+def test_an_end_that_another_try_would_meet_again_is_told(
+    tmp_path: Path, error: SlackwaterError, outcome: str
+) -> None:
     report_to(tmp_path / "m.json", CatchUp(Request("departures", UP_TO[1]), failing(error)))
     told = read_manifest(tmp_path / "m.json")
     assert (told.outcome, told.exit_code, told.message) == (outcome, error.exit_code, error.message)
 
 
-@pytest.mark.parametrize("error", [RetryableError("not settled"), RuntimeError("the JVM is gone"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [RetryableError("not settled"), RuntimeError("the JVM is gone"), KeyboardInterrupt()]
+)
 def test_an_end_that_another_try_may_not_meet_leaves_no_manifest(tmp_path: Path, error: Exception) -> None:
     file = tmp_path / "m.json"
     file.write_text("of an earlier try")
@@ -155,7 +192,9 @@ def test_a_slice_that_has_not_settled_is_tried_again(warehouse: Path) -> None:
     ended(warehouse, UP_TO[1])
     soon = int((wall_clock() + timedelta(hours=1)).timestamp() * 1000)
     request = Request("departures", soon, from_ms=UP_TO[2], publish=False, start_ms=UP_TO[2])
-    work = CatchUp(request, lambda: runner_for(request, str(warehouse), None, InProcess), lines=lambda line: None)
+    work = CatchUp(
+        request, lambda: runner_for(request, str(warehouse), None, InProcess), lines=lambda line: None
+    )
     with pytest.raises(RetryableError, match="settles at"):
         report_to(warehouse / "manifest.json", work)
     assert not (warehouse / "manifest.json").exists()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.protocol.corrections import Identity
+from slackwater.jobs.protocol.corrections import Identity
 from tests.jobs.protocol.lineages import History, panes
 from tests.jobs.protocol.published_model import PaneRow, Published, comparable, newest_firings
 from tests.jobs.protocol.rolling import pane, roll_forward, write
@@ -113,7 +113,9 @@ def test_published_is_the_same_by_any_path_on_disk(identity: Identity, data: st.
 BEGUN_AGAIN: Slices = ((pane(1, n=23), pane(2, "late", n=24)), (pane(1, "late", n=1),))
 
 
-@pytest.mark.parametrize(("identity", "left"), [(Identity.WINDOW, [(1, 1)]), (Identity.FIRING, [(1, 1), (2, 24)])])
+@pytest.mark.parametrize(
+    ("identity", "left"), [(Identity.WINDOW, [(1, 1)]), (Identity.FIRING, [(1, 1), (2, 24)])]
+)
 @pytest.mark.parametrize("first", [None, 0, 1])
 def test_a_window_that_began_again_is_what_its_last_run_says_whether_that_was_run_or_published(
     identity: Identity, left: list[tuple[int, int]], first: int | None

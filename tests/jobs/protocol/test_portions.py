@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.protocol.portions import Portion, portions
+from slackwater.jobs.protocol.portions import Portion, portions
 
 LAST = (1 << 15) - 1
 FILES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, LAST), st.integers(0, LAST)), max_size=5)
@@ -16,7 +16,9 @@ FILES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, LAST), st.intege
 def actions(*files: tuple[int | None, int | None, int | None]) -> pa.Table:
     """(rows, least, greatest key group) of each file."""
     names = ("num_records", "min.key_group", "max.key_group")
-    return pa.table({name: pa.array([file[place] for file in files], pa.int64()) for place, name in enumerate(names)})
+    return pa.table(
+        {name: pa.array([file[place] for file in files], pa.int64()) for place, name in enumerate(names)}
+    )
 
 
 @given(FILES, FILES, st.integers(1, 500))
@@ -35,7 +37,10 @@ def test_they_are_all_key_groups_each_once_and_not_more_than_rows_need(
 
 def test_rows_that_are_spread_evenly_are_cut_evenly() -> None:
     assert portions([actions((300, 0, 127))], 100) == [Portion(None, 42), Portion(43, 85), Portion(86, None)]
-    assert portions([actions((100, 0, 63)), actions((100, 64, 127))], 100) == [Portion(None, 63), Portion(64, None)]
+    assert portions([actions((100, 0, 63)), actions((100, 64, 127))], 100) == [
+        Portion(None, 63),
+        Portion(64, None),
+    ]
 
 
 def test_a_key_group_is_never_cut() -> None:

@@ -1,19 +1,21 @@
-"""Two publishers of one chain of staged slices: what one has made live stays so, and what it has left can still be published."""
+"""Two publishers of one chain of staged slices: what one has made live stays so, and what it has left can
+still be published.
+"""
 
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from jobs.errors import LostRaceError
-from jobs.protocol.corrections import Identity, Publication
-from jobs.protocol.publish import Publisher
-from jobs.protocol.roll_forward import RollForward
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.schemas import Shape
-from jobs.tables.staging import pack
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.errors import LostRaceError
+from slackwater.jobs.protocol.corrections import Identity, Publication
+from slackwater.jobs.protocol.publish import Publisher
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.jobs.tables.staging import pack
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.tables.ledger_rows import day, run_row
 
 SHAPE = Shape((("k", pa.string()),), (("n", pa.int64()),), (), ())
@@ -29,7 +31,12 @@ def tables(tmp_path: Path) -> Tables:
         row: LedgerRow = run_row(run_id, day_number=number, verdict="passed")
         ledger_row = pack(row, parent, {})
         attempt = Attempt(
-            run_id=run_id, parent_seq=None, slice_start=row.slice_start, slice_end=row.slice_end, at=day(9), ledger_row=ledger_row
+            run_id=run_id,
+            parent_seq=None,
+            slice_start=row.slice_start,
+            slice_end=row.slice_end,
+            at=day(9),
+            ledger_row=ledger_row,
         )
         attempts.record(attempt, day(9), outcome="staged", verdict="passed")
         parent = row

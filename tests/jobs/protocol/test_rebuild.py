@@ -1,4 +1,6 @@
-"""Doubled rows are noticed, never carried on, and removed by a rebuild, which also corrects `published` by the panes of the live runs."""
+"""Doubled rows are noticed, never carried on, and removed by a rebuild, which also corrects `published` by
+the panes of the live runs.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +12,11 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.protocol.corrections import Identity
-from jobs.protocol.rebuild import NotACopy, Rebuild, Rebuilt
-from jobs.protocol.roll_forward import APPLICATION, RollForward
-from jobs.protocol.uniqueness import UNIQUE_TABLES, DoubledRows
-from jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.protocol.corrections import Identity
+from slackwater.jobs.protocol.rebuild import NotACopy, Rebuild, Rebuilt
+from slackwater.jobs.protocol.roll_forward import APPLICATION, RollForward
+from slackwater.jobs.protocol.uniqueness import UNIQUE_TABLES, DoubledRows
+from slackwater.jobs.tables.upkeep import TableUpkeep
 from tests.jobs.protocol.doubling import double
 from tests.jobs.protocol.lineages import HOUR, histories
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, write
@@ -28,7 +30,9 @@ def rebuild(rolling: RollForward) -> Rebuilt:
 def facts(rolling: RollForward) -> dict[str, list[str]]:
     """The rows of the three tables, in any order; without the versions of tables, which upkeep moves."""
     rows = {name: rolling.tables[name].read().to_pylist() for name in UNIQUE_TABLES}
-    return {name: sorted(str({**row, "table_versions": None}) for row in rows[name]) for name in UNIQUE_TABLES}
+    return {
+        name: sorted(str({**row, "table_versions": None}) for row in rows[name]) for name in UNIQUE_TABLES
+    }
 
 
 @pytest.fixture
@@ -43,10 +47,19 @@ def rolling(tmp_path: Path) -> RollForward:
 
 
 def commit_day(rolling: RollForward, number: int) -> None:
-    """A run of one day, which also changes a window of the day before and brings another one there: days have several files."""
+    """A run of one day, which also changes a window of the day before and brings another one there: days have
+    several files.
+    """
     before = day(number - 1)
-    late = [pane(2, "late", n=10 + number, start=before), pane(1, "late", key="b", n=number, start=before)] if number else []
-    commit_run(rolling.tables, [pane(1, n=number, start=day(number)), pane(1, n=number, start=day(number) + HOUR), *late])
+    late = (
+        [pane(2, "late", n=10 + number, start=before), pane(1, "late", key="b", n=number, start=before)]
+        if number
+        else []
+    )
+    commit_run(
+        rolling.tables,
+        [pane(1, n=number, start=day(number)), pane(1, n=number, start=day(number) + HOUR), *late],
+    )
 
 
 def go_on(rolling: RollForward) -> None:
@@ -68,14 +81,18 @@ class TestADoubledTable:
             go_on(rolling)
         assert DeltaTable(rolling.tables["published"].uri).version() == before
 
-    def test_is_found_by_reading_it_where_its_copies_have_become_one_file(self, rolling: RollForward, table: str) -> None:
+    def test_is_found_by_reading_it_where_its_copies_have_become_one_file(
+        self, rolling: RollForward, table: str
+    ) -> None:
         surplus = double(rolling.tables[table])
         TableUpkeep(rolling.tables[table]).compact()
         assert rolling.uniqueness.surplus() == {table: surplus}
         with pytest.raises(DoubledRows):
             rolling.uniqueness.require()
 
-    def test_is_right_again_after_a_rebuild_and_goes_on_as_if_nothing_had_been(self, rolling: RollForward, table: str) -> None:
+    def test_is_right_again_after_a_rebuild_and_goes_on_as_if_nothing_had_been(
+        self, rolling: RollForward, table: str
+    ) -> None:
         before = facts(rolling)
         surplus = double(rolling.tables[table])
         assert rebuild(rolling).doubled == {table: surplus}
@@ -109,14 +126,18 @@ IDENTITIES = st.sampled_from([Identity.WINDOW, Identity.FIRING, Identity.RUN])
 
 @settings(max_examples=4)
 @given(IDENTITIES, st.data())
-def test_over_random_lineages_no_right_table_is_refused_and_every_double_is_mended(identity: Identity, data: st.DataObject) -> None:
+def test_over_random_lineages_no_right_table_is_refused_and_every_double_is_mended(
+    identity: Identity, data: st.DataObject
+) -> None:
     check_lineage(identity, data)
 
 
 @pytest.mark.slow
 @settings(max_examples=24)
 @given(IDENTITIES, st.data())
-def test_over_many_more_lineages_no_right_table_is_refused_and_every_double_is_mended(identity: Identity, data: st.DataObject) -> None:
+def test_over_many_more_lineages_no_right_table_is_refused_and_every_double_is_mended(
+    identity: Identity, data: st.DataObject
+) -> None:
     check_lineage(identity, data)
 
 
@@ -133,7 +154,9 @@ def check_lineage(identity: Identity, data: st.DataObject) -> None:
         before = facts(rolling)
         nothing = rebuild(rolling)
         assert (nothing.doubled, nothing.is_published_anew, nothing.row) == ({}, False, None)
-        surplus = {name: double(rolling.tables[name]) for name in data.draw(st.sets(st.sampled_from(UNIQUE_TABLES)))}
+        surplus = {
+            name: double(rolling.tables[name]) for name in data.draw(st.sets(st.sampled_from(UNIQUE_TABLES)))
+        }
         assert rebuild(rolling).doubled == {name: count for name, count in surplus.items() if count}
         assert facts(rolling) == before
         for row in past.rows[cut:]:
@@ -142,7 +165,9 @@ def check_lineage(identity: Identity, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("what", ["a row is deleted", "a row is changed", "a row is of nowhere"])
-def test_published_that_somebody_has_written_into_is_as_its_corrections_say(rolling: RollForward, what: str) -> None:
+def test_published_that_somebody_has_written_into_is_as_its_corrections_say(
+    rolling: RollForward, what: str
+) -> None:
     before, published = facts(rolling), rolling.tables["published"]
     if what == "a row is deleted":
         DeltaTable(published.uri).delete("n = 3")
@@ -156,25 +181,40 @@ def test_published_that_somebody_has_written_into_is_as_its_corrections_say(roll
 
 
 def results(rolling: RollForward) -> list[tuple[str, str, int]]:
-    return sorted((row["k"], str(row["window_start"]), row["n"]) for row in rolling.tables["published"].read().to_pylist())
+    return sorted(
+        (row["k"], str(row["window_start"]), row["n"])
+        for row in rolling.tables["published"].read().to_pylist()
+    )
 
 
-def test_where_corrections_are_lost_the_panes_say_what_is_published_and_a_row_of_the_ledger_says_so(rolling: RollForward) -> None:
+def test_where_corrections_are_lost_the_panes_say_what_is_published_and_a_row_of_the_ledger_says_so(
+    rolling: RollForward,
+) -> None:
     before = results(rolling)
     for name in ("corrections", "published"):
         DeltaTable(rolling.tables[name].uri).delete("k = 'b'")
     done = rebuild(rolling)
-    assert done.row is not None and (done.row.seq, done.row.kind, done.row.live) == (5, "publish", rolling.tables.ledger.row(4).live)
+    assert done.row is not None and (done.row.seq, done.row.kind, done.row.live) == (
+        5,
+        "publish",
+        rolling.tables.ledger.row(4).live,
+    )
     assert results(rolling) == before
     corrected = rolling.tables["corrections"].read(where=pc.field("seq") == 5).to_pylist()
-    assert {(row["op"], row["cause"]) for row in corrected} == {("insert", "restatement")} and len(corrected) == 3
+    assert {(row["op"], row["cause"]) for row in corrected} == {("insert", "restatement")} and len(
+        corrected
+    ) == 3
     go_on(rolling)
 
 
 def test_of_two_rows_that_differ_none_is_removed(rolling: RollForward) -> None:
     runs = rolling.tables["runs"]
     row = runs.read(where=pc.field("seq") == 2)
-    runs.append(row.set_column(row.schema.get_field_index("rows_read"), "rows_read", pc.add(row.column("rows_read"), 1)))
+    runs.append(
+        row.set_column(
+            row.schema.get_field_index("rows_read"), "rows_read", pc.add(row.column("rows_read"), 1)
+        )
+    )
     before = facts(rolling)
     with pytest.raises(NotACopy):
         rebuild(rolling)

@@ -1,4 +1,6 @@
-"""A redriven row is taken in by the next restatement and by every later one, as if it had arrived when its window was open."""
+"""A redriven row is taken in by the next restatement and by every later one, as if it had arrived when its
+window was open.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,19 +12,20 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from jobs.engines.columnar import ColumnarEngine
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.replay import Engine
-from jobs.engines.transport import InProcess
-from jobs.protocol.redrive import Redrive, Redriven
-from jobs.protocol.roll_forward import RollForward
-from jobs.tables.inspection import Inspection
-from jobs.tables.overrides import OverridesReader, honoured_by
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.replay import Engine
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol.redrive import Redrive, Redriven
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.tables.inspection import Inspection
+from slackwater.jobs.tables.overrides import OverridesReader, honoured_by
 from tests.jobs.protocol.restating import HOUR, Event, World, every_hour, moment, multiset
 
 MS = timedelta(milliseconds=1)
-# Windows of two hours, three hours of lateness, a bound of one: [2, 4) closes when the watermark reaches 7 h − 1 ms, that is when a row
-# of 8 h has been seen. That one arrives at 8:30 exactly, where a tick ends before it: the watermark reaches 7 h at the next, 8:40.
+# Windows of two hours, three hours of lateness, a bound of one: [2, 4) closes when the watermark reaches 7 h
+# − 1 ms, that is when a row of 8 h has been seen. That one arrives at 8:30 exactly, where a tick ends before
+# it: the watermark reaches 7 h at the next, 8:40.
 LATE = Event(3.25, 30.2, 100)
 REDRIVEN_TO = 8.5
 
@@ -54,7 +57,11 @@ def restate(world: World, done: Redriven) -> None:
 def waiting(world: World, seq: int) -> list[str]:
     """What the checks of a run say of rows that it leaves to a restatement."""
     checks = Inspection(world.pipeline.name, world.tables).checks(seq)
-    return [check["observed"] for check in checks if check["expectation"] == "redriven rows wait for a restatement"]
+    return [
+        check["observed"]
+        for check in checks
+        if check["expectation"] == "redriven rows wait for a restatement"
+    ]
 
 
 def as_if_it_had_arrived(
@@ -71,7 +78,11 @@ def test_a_late_row_arrives_in_the_last_tick_that_would_have_taken_it(world: Wor
     [late] = world.live("late_events")
     assert late["row"] == LATE.row
     [override] = redrive(world).overrides
-    assert (override.true_arrival, override.arrival_time, override.reason) == (moment(30.2), moment(REDRIVEN_TO), "a reason")
+    assert (override.true_arrival, override.arrival_time, override.reason) == (
+        moment(30.2),
+        moment(REDRIVEN_TO),
+        "a reason",
+    )
     [stored] = OverridesReader(world.tables["overrides"]).rows()
     assert replace(stored, at=override.at) == override
     done = redrive(world)
@@ -91,7 +102,9 @@ def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: Wor
     redrive(world)
     world.append(every_hour(72, 96))
     world.run(96)
-    assert multiset(world.live("late_events")) == before["late"], "main goes on without it until the range is restated"
+    assert multiset(world.live("late_events")) == before["late"], (
+        "main goes on without it until the range is restated"
+    )
     assert {honoured_by(row) for row in world.ledger.live_runs(world.main)} == {0}
     assert waiting(world, 4) == ["1 rows, from 2013-01-01T08:30:00Z on"]
     wanted = as_if_it_had_arrived(world, tmp_path / "p", [(LATE, REDRIVEN_TO)], every_hour(0, 96), 96)
@@ -105,7 +118,9 @@ def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: Wor
     world.append(every_hour(96, 120))
     world.run(120)
     assert waiting(world, world.main.seq) == []
-    assert world.left() == as_if_it_had_arrived(world, tmp_path / "q", [(LATE, REDRIVEN_TO)], every_hour(0, 120), 120)
+    assert world.left() == as_if_it_had_arrived(
+        world, tmp_path / "q", [(LATE, REDRIVEN_TO)], every_hour(0, 120), 120
+    )
 
 
 @pytest.mark.slow
@@ -116,7 +131,9 @@ def test_rows_are_redriven_behind_a_restatement_that_main_has_resumed(world: Wor
     world.run(120)
     redrive(world, key="a")
     world.backfill(REDRIVEN_TO, 31)
-    assert [honoured_by(row) for row in world.ledger.live_runs(world.main)] == [1, 1, 0, 0, 0], "main's later runs have stayed"
+    assert [honoured_by(row) for row in world.ledger.live_runs(world.main)] == [1, 1, 0, 0, 0], (
+        "main's later runs have stayed"
+    )
     [override] = redrive(world, key="b").overrides
     assert override.arrival_time == moment(80.5)
     world.backfill(80.5, 103)
@@ -132,7 +149,7 @@ def test_a_restatement_that_begins_behind_the_new_arrival_loses_no_row(world: Wo
 
 
 def test_runs_of_before_repeat_without_it_and_runs_of_after_with_it(world: World) -> None:
-    from jobs.protocol.verify import Verifier
+    from slackwater.jobs.protocol.verify import Verifier
 
     redrive(world)
     world.backfill(REDRIVEN_TO, 31)
@@ -148,7 +165,9 @@ def test_a_lateness_that_takes_the_row_where_it_is_needs_no_redrive(world: World
     world.declare(allowed_lateness=40 * HOUR)
     done = redrive(world)
     assert (done.overrides, done.taken) == ((), 1)
-    assert done.to_restate == (moment(0), moment(30.2) + MS), "the snapshot of the first day has collected its window"
+    assert done.to_restate == (moment(0), moment(30.2) + MS), (
+        "the snapshot of the first day has collected its window"
+    )
     restate(world, done)
     assert world.live("late_events") == []
 
@@ -159,7 +178,9 @@ def test_under_a_raised_lateness_the_range_begins_where_the_window_is_not_collec
     world.declare(allowed_lateness=26 * HOUR)  # takes neither row: [2, 4) closes at 30 h, on the second day
     done = redrive(world)
     assert {override.arrival_time for override in done.overrides} == {moment(31.5)} and done.taken == 1
-    assert done.to_restate == (moment(0), moment(90) + MS), "which the snapshot of the first day has collected by three hours"
+    assert done.to_restate == (moment(0), moment(90) + MS), (
+        "which the snapshot of the first day has collected by three hours"
+    )
     restate(world, done)
     [window] = [row for row in world.published() if row["window_start"] == moment(2)]
     assert (window["n"], window["total"]) == (4, 13) and world.live("late_events") == []
@@ -176,7 +197,9 @@ def test_where_the_watermarks_are_gone_the_row_moves_to_the_start_of_that_slice(
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a", "b"])), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a", "b"])), min_size=1, max_size=5
+    ),
     st.sampled_from([6, 10, 24]),
 )
 def test_any_late_rows_are_all_taken_in_as_of_their_new_arrival(
@@ -186,7 +209,10 @@ def test_any_late_rows_are_all_taken_in_as_of_their_new_arrival(
     world = World(folder / "w")
     regular = every_hour(0, 72)
     # No two arrive at once: an override is told by the arrival that its row had.
-    delayed = [Event(at + 0.25, at + 0.25 + delay + number / 64, 200 + number, key) for number, (at, delay, key) in enumerate(rows)]
+    delayed = [
+        Event(at + 0.25, at + 0.25 + delay + number / 64, 200 + number, key)
+        for number, (at, delay, key) in enumerate(rows)
+    ]
     world.append(regular)
     world.append(delayed)
     world.run(72, slice_=slice_ * HOUR)
@@ -196,7 +222,11 @@ def test_any_late_rows_are_all_taken_in_as_of_their_new_arrival(
     if not late:
         return
     new = {override.true_arrival: override.arrival_time for override in done.overrides}
-    moved = [(event, (new[moment(event.arrival or 0)] - moment(0)) / HOUR) for event in delayed if event.row in late]
+    moved = [
+        (event, (new[moment(event.arrival or 0)] - moment(0)) / HOUR)
+        for event in delayed
+        if event.row in late
+    ]
     world.backfill(min(arrival for _, arrival in moved), 72)
     others = [*regular, *(event for event in delayed if event.row not in late)]
     assert world.left() == as_if_it_had_arrived(world, folder / "p", moved, others, 72)
@@ -206,18 +236,25 @@ def test_any_late_rows_are_all_taken_in_as_of_their_new_arrival(
 @pytest.mark.slow
 @settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
 @given(
-    st.lists(st.tuples(st.integers(0, 60), st.integers(5, 40), st.sampled_from(["a", "b"])), min_size=3, max_size=8),
+    st.lists(
+        st.tuples(st.integers(0, 60), st.integers(5, 40), st.sampled_from(["a", "b"])), min_size=3, max_size=8
+    ),
     st.sampled_from([6, 10, 24]),
     st.lists(st.sampled_from([0, 3, 10, 26, 60]), min_size=3, max_size=3),
     st.sampled_from([ColumnarEngine(), OperatorEngine()]),
 )
 def test_the_printed_range_takes_every_late_row_in_whatever_became_of_the_lateness(
-    tmp_path_factory: Any, rows: list[tuple[int, int, str]], slice_: int, latenesses: list[int], engine: Engine
+    tmp_path_factory: Any,
+    rows: list[tuple[int, int, str]],
+    slice_: int,
+    latenesses: list[int],
+    engine: Engine,
 ) -> None:
     world = World(tmp_path_factory.mktemp("redrive") / "w", engine=engine)
     world.append([replace(event, x=0) for event in every_hour(0, 96)])
     delayed = [
-        Event(at + 0.25, at + 0.25 + delay + number / 64, 200 + number, key, 2**number) for number, (at, delay, key) in enumerate(rows)
+        Event(at + 0.25, at + 0.25 + delay + number / 64, 200 + number, key, 2**number)
+        for number, (at, delay, key) in enumerate(rows)
     ]
     world.append(delayed)
     for until, lateness in zip((36, 72), latenesses, strict=False):
@@ -231,7 +268,9 @@ def test_the_printed_range_takes_every_late_row_in_whatever_became_of_the_latene
         restate(world, done)
     late = {row["row"] for row in world.live("late_events")}
     assert not late & redriven, "others may be late where today's lateness is less than it was"
-    firings: dict[tuple[str, Any], int] = {(row["k"], row["window_start"]): row["total"] for row in world.published()}
+    firings: dict[tuple[str, Any], int] = {
+        (row["k"], row["window_start"]): row["total"] for row in world.published()
+    }
     accepted = [event for event in delayed if (event.arrival or 0) < 72 and event.row not in late]
     for event in accepted:  # each has a bit of its own
         assert firings[(event.key, moment(event.event // 2 * 2))] & event.x, event

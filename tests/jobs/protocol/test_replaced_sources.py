@@ -1,5 +1,5 @@
-"""A source that was dropped and made again is never taken for the old one: it is refused, restated from, or declared the same after a
-check of its rows."""
+"""A source that was dropped and made again is never taken for the old one: it is refused, restated from, or
+declared the same after a check of its rows."""
 
 import json
 import shutil
@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.engines.inputs import SourceReplaced
-from jobs.engines.operator import OperatorEngine
-from jobs.engines.transport import InProcess
-from jobs.protocol.adoption import Adopted, Adoption, OnlyCounted, OtherRows
-from jobs.protocol.recorded import CannotRepeat
-from jobs.protocol.roll_forward import RollForward
-from jobs.protocol.verify import Verifier
+from slackwater.jobs.engines.inputs import SourceReplaced
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol.adoption import Adopted, Adoption, OnlyCounted, OtherRows
+from slackwater.jobs.protocol.recorded import CannotRepeat
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.verify import Verifier
 from tests.jobs.protocol.restating import SCHEMA, Event, World, every_hour, perfect
 
 EVENTS = every_hour(0, 48)
@@ -68,7 +68,9 @@ RELOADS = {
 
 class TestRefusal:
     @pytest.mark.parametrize("kind", RELOADS)
-    def test_a_source_that_was_made_again_is_refused_whatever_its_version(self, world: World, kind: str) -> None:
+    def test_a_source_that_was_made_again_is_refused_whatever_its_version(
+        self, world: World, kind: str
+    ) -> None:
         before, left = world.main, values_of(world)
         rows, later = RELOADS[kind]
         reload(world, *thirds(rows), later)
@@ -76,7 +78,10 @@ class TestRefusal:
         with pytest.raises(SourceReplaced, match="dropped and made again") as refused:
             world.run(72)
         assert refused.value.exit_code == 2
-        for way in ("backfill daily --from 2013-01-01T00:00:00Z --to 2013-01-03T00:00:00Z`", "`slackwater state adopt daily`"):
+        for way in (
+            "backfill daily --from 2013-01-01T00:00:00Z --to 2013-01-03T00:00:00Z`",
+            "`slackwater state adopt daily`",
+        ):
             assert way in str(refused.value)
         assert (world.main, values_of(world)) == (before, left)
 
@@ -101,14 +106,18 @@ class TestRefusal:
 
 class TestRestatement:
     @pytest.mark.parametrize("kind", RELOADS)
-    def test_everything_is_restated_from_the_new_table_and_runs_go_on(self, world: World, tmp_path: Path, kind: str) -> None:
+    def test_everything_is_restated_from_the_new_table_and_runs_go_on(
+        self, world: World, tmp_path: Path, kind: str
+    ) -> None:
         rows, later = RELOADS[kind]
         reload(world, *thirds(rows), later)
         world.backfill(0, 48)
         world.run(72)
         assert world.left() == perfect(world, tmp_path / "other")
 
-    def test_no_run_that_read_the_old_table_stays_behind_the_branch(self, world: World, tmp_path: Path) -> None:
+    def test_no_run_that_read_the_old_table_stays_behind_the_branch(
+        self, world: World, tmp_path: Path
+    ) -> None:
         reload(world, *thirds([*EVENTS[:24], *(replace(event, x=7) for event in EVENTS[24:])]))
         world.backfill(0, 24)
         assert any("has read another table as events" in sentence for sentence in world.said)
@@ -121,20 +130,29 @@ class TestRestatement:
 
 
 class TestAdoption:
-    def test_as_many_rows_as_were_read_have_to_be_accepted_where_the_old_table_is_gone(self, world: World, tmp_path: Path) -> None:
+    def test_as_many_rows_as_were_read_have_to_be_accepted_where_the_old_table_is_gone(
+        self, world: World, tmp_path: Path
+    ) -> None:
         reload(world, *thirds(EVENTS), every_hour(48, 72))
-        with pytest.raises(OnlyCounted, match=r"48 in all.*whether the values are the same can't be known.*--accept REASON") as refused:
+        with pytest.raises(
+            OnlyCounted, match=r"48 in all.*whether the values are the same can't be known.*--accept REASON"
+        ) as refused:
             adopt(world)
         assert refused.value.exit_code == 4 and world.main.kind == "run"
         adopted = adopt(world, "copied by hand")
         assert adopted is not None and (adopted.rows, adopted.by_values) == (48, False)
-        assert (world.main.kind, world.main.verdict) == ("adopt", "adopted: numbers of rows compared; accepted: copied by hand")
+        assert (world.main.kind, world.main.verdict) == (
+            "adopt",
+            "adopted: numbers of rows compared; accepted: copied by hand",
+        )
         world.run(72)
         assert world.left() == perfect(world, tmp_path / "other")
         assert adopt(world) is None
 
     @pytest.mark.parametrize("kind", ["half of the rows", "one row more", "a row in another slice"])
-    def test_other_numbers_of_rows_are_not_adopted_whatever_is_accepted(self, world: World, kind: str) -> None:
+    def test_other_numbers_of_rows_are_not_adopted_whatever_is_accepted(
+        self, world: World, kind: str
+    ) -> None:
         rows = {
             "half of the rows": EVENTS[::2],
             "one row more": [*EVENTS, Event(3, 3.5, 99)],
@@ -142,7 +160,9 @@ class TestAdoption:
         }[kind]
         before = world.main
         reload(world, *thirds(rows))
-        with pytest.raises(OtherRows, match=r"2013-01-01.*Nothing was changed.*slackwater backfill daily --from 2013-01-01"):
+        with pytest.raises(
+            OtherRows, match=r"2013-01-01.*Nothing was changed.*slackwater backfill daily --from 2013-01-01"
+        ):
             adopt(world, "it will do")
         assert world.main == before
 
@@ -173,7 +193,9 @@ class TestAdoption:
         world.run(73)
         assert [row.rows_folded for row in world.ledger.rows() if row.kind == "run"][2:] == [1, 0]
 
-    def test_values_are_compared_where_the_old_table_can_still_be_read(self, world: World, tmp_path: Path) -> None:
+    def test_values_are_compared_where_the_old_table_can_still_be_read(
+        self, world: World, tmp_path: Path
+    ) -> None:
         replaced_in_place(world, [*EVENTS, *every_hour(48, 72)])
         adopted = adopt(world)
         assert adopted is not None and (adopted.rows, adopted.by_values) == (48, True)
@@ -182,7 +204,9 @@ class TestAdoption:
 
     def test_other_values_are_not_adopted_where_the_old_table_can_still_be_read(self, world: World) -> None:
         replaced_in_place(world, [*EVENTS[:30], replace(EVENTS[30], x=9), *EVENTS[31:]])
-        with pytest.raises(OtherRows, match=r"differ in \[2013-01-02T00:00:00Z, 2013-01-03T00:00:00Z\)\. Nothing"):
+        with pytest.raises(
+            OtherRows, match=r"differ in \[2013-01-02T00:00:00Z, 2013-01-03T00:00:00Z\)\. Nothing"
+        ):
             adopt(world, "it will do")
 
     def test_a_range_is_restated_behind_adopted_runs(self, world: World, tmp_path: Path) -> None:
@@ -197,9 +221,17 @@ class TestAdoption:
 def replaced_in_place(world: World, events: Sequence[Event]) -> None:
     """As Spark's REPLACE TABLE does it: a version behind the old ones, with another id."""
     table = pa.Table.from_pylist([event.values() for event in events], schema=SCHEMA)
-    write_deltalake(world.source, table, mode="overwrite", schema_mode="overwrite", configuration={"delta.appendOnly": "false"})
+    write_deltalake(
+        world.source,
+        table,
+        mode="overwrite",
+        schema_mode="overwrite",
+        configuration={"delta.appendOnly": "false"},
+    )
     log = Path(world.source) / "_delta_log" / f"{DeltaTable(world.source).version():020d}.json"
-    first = json.loads(next(line for line in (log.parent / f"{0:020d}.json").read_text().splitlines() if "metaData" in line))
+    first = json.loads(
+        next(line for line in (log.parent / f"{0:020d}.json").read_text().splitlines() if "metaData" in line)
+    )
     lines = [line for line in log.read_text().splitlines() if "metaData" not in line]
     first["metaData"]["id"] = "made-again"
     log.write_text("\n".join([*lines, json.dumps(first)]) + "\n")

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.engines.inputs import to_ms
-from jobs.errors import UsageError
-from jobs.protocol.closed import LineageClosed
-from jobs.protocol.restatement import NothingToRestate, at, behind, next_slice, restate, slices_of
-from jobs.protocol.slices import Slice
-from jobs.tables.ledger import LedgerRow
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.protocol.closed import LineageClosed
+from slackwater.jobs.protocol.restatement import NothingToRestate, at, behind, next_slice, restate, slices_of
+from slackwater.jobs.protocol.slices import Slice
+from slackwater.jobs.tables.ledger import LedgerRow
 from tests.jobs.tables.ledger_rows import day, run_row
 
 HOUR = 3_600_000
@@ -26,7 +26,9 @@ def kept(row: LedgerRow) -> bool:
     return True
 
 
-def restated(first: float, last: float, has_snapshot: Callable[[LedgerRow], bool] = kept) -> tuple[float, float, int | None, str]:
+def restated(
+    first: float, last: float, has_snapshot: Callable[[LedgerRow], bool] = kept
+) -> tuple[float, float, int | None, str]:
     found = restate("p", LIVE, hours(first), hours(last), has_snapshot)
     owner = None if found.owner is None else found.owner.seq
     return (found.from_ms - START) / HOUR, (found.to_ms - START) / HOUR, owner, " ".join(found.moved)
@@ -70,7 +72,8 @@ def test_a_snapshot_that_is_gone_is_gone_round_and_that_is_said() -> None:
     found = restated(72, 96, lambda row: row.seq == 1)
     assert found[:3] == (24, 96, 1)
     assert found[3] == (
-        "from 2013-01-04T00:00:00Z moved to 2013-01-02T00:00:00Z, the last boundary with a snapshot; that of run 3 was removed by retention"
+        "from 2013-01-04T00:00:00Z moved to 2013-01-02T00:00:00Z, the last boundary with a snapshot; that of "
+        "run 3 was removed by retention"
     )
     assert restated(72, 96, lambda row: False)[:3] == (0, 96, None)
 
@@ -79,11 +82,17 @@ def test_a_snapshot_that_is_gone_is_gone_round_and_that_is_said() -> None:
     ("asked", "error", "told"),
     [
         ((48, 48), UsageError, "is not before"),
-        ((96, 100), NothingToRestate, r"ends at 2013-01-05T00:00:00Z.*slackwater run p --to 2013-01-05T04:00:00Z"),
+        (
+            (96, 100),
+            NothingToRestate,
+            r"ends at 2013-01-05T00:00:00Z.*slackwater run p --to 2013-01-05T04:00:00Z",
+        ),
         ((-10, 0), NothingToRestate, "the lineage begins at 2013-01-01T00:00:00Z"),
     ],
 )
-def test_a_range_without_a_slice_that_was_run_is_refused(asked: tuple[float, float], error: type[UsageError], told: str) -> None:
+def test_a_range_without_a_slice_that_was_run_is_refused(
+    asked: tuple[float, float], error: type[UsageError], told: str
+) -> None:
     with pytest.raises(error, match=told):
         restated(*asked)
 
@@ -92,10 +101,14 @@ def test_a_lineage_without_runs_or_one_that_was_closed_can_not_be_restated() -> 
     with pytest.raises(NothingToRestate, match="has no runs yet"):
         restate("p", [], hours(0), hours(24), kept)
     with pytest.raises(LineageClosed, match="closed by row 5"):
-        restate("p", [*LIVE, replace(run_row("c", day_number=3), kind="close", seq=5)], hours(0), hours(24), kept)
+        restate(
+            "p", [*LIVE, replace(run_row("c", day_number=3), kind="close", seq=5)], hours(0), hours(24), kept
+        )
 
 
-def cuts(first: float, last: float, length: float | None, everything: bool = False) -> list[tuple[float, float]]:
+def cuts(
+    first: float, last: float, length: float | None, everything: bool = False
+) -> list[tuple[float, float]]:
     wanted = restate("p", LIVE, hours(first), hours(last), kept)
     if everything:
         wanted = replace(wanted, to_ms=hours(96))
@@ -115,7 +128,9 @@ def test_behind_the_range_own_cuts_go_on_to_where_main_ends() -> None:
     assert next_slice(wanted, LIVE, hours(48), 40 * HOUR, START) == Slice(hours(48), hours(80))
     assert next_slice(wanted, LIVE, hours(80), 40 * HOUR, START) == Slice(hours(80), hours(96))
     assert next_slice(wanted, LIVE, hours(96), 40 * HOUR, START) is None
-    assert next_slice(wanted, LIVE, hours(80), None, START) == Slice(hours(80), hours(96)), "from within a slice to its end"
+    assert next_slice(wanted, LIVE, hours(80), None, START) == Slice(hours(80), hours(96)), (
+        "from within a slice to its end"
+    )
 
 
 def test_mains_runs_behind_a_boundary_and_the_one_that_ends_there() -> None:

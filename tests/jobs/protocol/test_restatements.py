@@ -1,12 +1,14 @@
-"""What a publish or a restore does to `published`, by hand: rows of the old lineage alone go, older ones come back, nothing else moves."""
+"""What a publish or a restore does to `published`, by hand: rows of the old lineage alone go, older ones come
+back, nothing else moves.
+"""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs.protocol.corrections import Identity
-from jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.corrections import Identity
+from slackwater.jobs.protocol.roll_forward import RollForward
 from tests.jobs.protocol.lineages import History
 from tests.jobs.protocol.published_model import PaneRow
 from tests.jobs.protocol.rolling import pane, roll_forward, write
@@ -37,7 +39,9 @@ class Past:
         for panes in runs:
             live = self.history.run("fix", live, panes)
             self._write()
-        self.history.add("publish", "main", live + later if resume else live, resume_from=later[0] if resume else None)
+        self.history.add(
+            "publish", "main", live + later if resume else live, resume_from=later[0] if resume else None
+        )
         self._write()
 
     def restore(self, to: int) -> None:
@@ -55,10 +59,20 @@ def past(rolling: RollForward) -> Past:
 
 def changes(rolling: RollForward, since: int) -> list[tuple[Any, ...]]:
     """(seq, day, op, cause, kind, firing, revision, old n, new n) of every correction after `since`."""
-    rows = rolling.tables["corrections"].read().sort_by([("seq", "ascending"), ("window_start", "ascending")]).to_pylist()
+    rows = (
+        rolling.tables["corrections"]
+        .read()
+        .sort_by([("seq", "ascending"), ("window_start", "ascending")])
+        .to_pylist()
+    )
     names = ("op", "cause", "kind", "firing", "revision")
     return [
-        (row["seq"], row["window_start"].day, *(row[name] for name in names), *(row[side] and row[side]["n"] for side in ("old", "new")))
+        (
+            row["seq"],
+            row["window_start"].day,
+            *(row[name] for name in names),
+            *(row[side] and row[side]["n"] for side in ("old", "new")),
+        )
         for row in rows
         if row["seq"] > since
     ]
@@ -84,7 +98,9 @@ def test_a_window_that_only_the_old_lineage_had_is_withdrawn(rolling: RollForwar
     assert standing(rolling) == [(1, 1, 1), (3, 1, 30)]
 
 
-def test_a_window_that_was_refired_only_in_the_old_lineage_is_again_what_it_was_before(rolling: RollForward, past: Past) -> None:
+def test_a_window_that_was_refired_only_in_the_old_lineage_is_again_what_it_was_before(
+    rolling: RollForward, past: Past
+) -> None:
     past.main(on(1, n=10))
     past.main(on(1, 2, "late", n=11))
     past.main(on(1, 3, "late", n=12))
@@ -94,7 +110,9 @@ def test_a_window_that_was_refired_only_in_the_old_lineage_is_again_what_it_was_
     assert standing(rolling) == [(1, 1, 10)]
 
 
-def test_a_firing_of_a_run_that_stays_live_behind_the_branch_stays_the_newest(rolling: RollForward, past: Past) -> None:
+def test_a_firing_of_a_run_that_stays_live_behind_the_branch_stays_the_newest(
+    rolling: RollForward, past: Past
+) -> None:
     past.main(on(1, n=10))
     past.main(on(1, 2, "late", n=11), on(2, n=20))
     past.main(on(1, 3, "late", n=12))
@@ -113,7 +131,9 @@ def test_a_restatement_that_changes_nothing_makes_no_correction(rolling: RollFor
     assert rolling.pending() == []
 
 
-def test_a_restore_undoes_what_came_after_and_undoing_that_brings_it_back(rolling: RollForward, past: Past) -> None:
+def test_a_restore_undoes_what_came_after_and_undoing_that_brings_it_back(
+    rolling: RollForward, past: Past
+) -> None:
     past.main(on(1, n=10))
     past.main(on(1, 2, "late", n=11), on(2, n=20))
     past.restore(1)

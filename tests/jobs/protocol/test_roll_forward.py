@@ -1,4 +1,5 @@
-"""The roll-forward against the rules: `published` is the newest firing of each identity, corrections are its exact changes.
+"""The roll-forward against the rules: `published` is the newest firing of each identity, corrections are its
+exact changes.
 
 Each step of it happens once, whoever dies or races.
 """
@@ -14,14 +15,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.protocol.corrections import Identity, Publication
-from jobs.protocol.roll_forward import RollForward
-from jobs.tables.ledger import LedgerWriter
-from jobs.tables.schemas import Shape
-from jobs.tables.warehouse import APPLICATION, Tables
+from slackwater.jobs.protocol.corrections import Identity, Publication
+from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.tables.ledger import LedgerWriter
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.jobs.tables.warehouse import APPLICATION, Tables
 from tests.jobs.open_files import FEWEST, with_few_open_files
 from tests.jobs.protocol.lineages import HOUR, LATE_EVENING, histories
-from tests.jobs.protocol.published_model import Correction, PaneRow, Published, comparable, history, history_of
+from tests.jobs.protocol.published_model import (
+    Correction,
+    PaneRow,
+    Published,
+    comparable,
+    history,
+    history_of,
+)
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, write
 from tests.jobs.protocol.tables_of_panes import corrections_of, fold, in_any_order, published_of
 from tests.jobs.racing import race
@@ -39,8 +47,8 @@ def found_corrections(tables: Tables) -> list[Correction]:
 @settings(max_examples=8)
 @given(st.sampled_from([Identity.WINDOW, Identity.WINDOW, Identity.FIRING, Identity.RUN]), st.data())
 def test_published_and_corrections_are_what_the_rules_say(identity: Identity, data: st.DataObject) -> None:
-    """Over random lineages with restatements and restores, rolled forward after any ledger row, several at once or not, whole or
-    in portions."""
+    """Over random lineages with restatements and restores, rolled forward after any ledger row, several at
+    once or not, whole or in portions."""
     past = data.draw(histories(identity, most=3))
     with TemporaryDirectory() as root:
         rolling = replace(roll_forward(root, identity), portion_rows=data.draw(st.sampled_from([1, 1 << 20])))
@@ -50,10 +58,14 @@ def test_published_and_corrections_are_what_the_rules_say(identity: Identity, da
                 rolling.finish()
         rolling.finish()
         found = found_published(rolling.tables)
-        assert in_any_order(fold(rolling.tables["corrections"].read().to_pylist(), identity)) == in_any_order(found)
+        assert in_any_order(fold(rolling.tables["corrections"].read().to_pylist(), identity)) == in_any_order(
+            found
+        )
         if identity is Identity.RUN:
             wanted = [pane for seq in past.main for pane in past.panes(seq)]
-            assert in_any_order(map(without_ordinal, (row.pane for row in found))) == in_any_order(map(without_ordinal, wanted))
+            assert in_any_order(map(without_ordinal, (row.pane for row in found))) == in_any_order(
+                map(without_ordinal, wanted)
+            )
         else:
             published, corrections = history_of(past.changes(), purging=identity is Identity.FIRING)
             assert in_any_order(found) == in_any_order(published.values())
@@ -71,7 +83,12 @@ def rolling(tmp_path: Path) -> RollForward:
 
 def changes(rolling: RollForward) -> list[tuple[Any, ...]]:
     """(seq, op, cause, kind, firing, revision, old n, new n) of every correction, in seq order."""
-    rows = rolling.tables["corrections"].read().sort_by([("seq", "ascending"), ("ordinal", "ascending")]).to_pylist()
+    rows = (
+        rolling.tables["corrections"]
+        .read()
+        .sort_by([("seq", "ascending"), ("ordinal", "ascending")])
+        .to_pylist()
+    )
     return [
         (
             row["seq"],
@@ -88,7 +105,12 @@ def changes(rolling: RollForward) -> list[tuple[Any, ...]]:
 
 class TestByHand:
     def test_a_window_appears_changes_and_is_absorbed(self, rolling: RollForward) -> None:
-        for panes in ([pane(1, n=5)], [pane(2, "late", n=6), pane(3, "late", n=7)], [], [pane(4, "withdrawn")]):
+        for panes in (
+            [pane(1, n=5)],
+            [pane(2, "late", n=6), pane(3, "late", n=7)],
+            [],
+            [pane(4, "withdrawn")],
+        ):
             commit_run(rolling.tables, panes)
             rolling.finish()
         assert changes(rolling) == [
@@ -104,7 +126,9 @@ class TestByHand:
         rolling.finish()
         assert changes(rolling)[-1] == (3, "insert", "late", "late", 3, 1, None, 9)
 
-    def test_a_window_that_fires_and_is_withdrawn_in_one_run_leaves_no_trace(self, rolling: RollForward) -> None:
+    def test_a_window_that_fires_and_is_withdrawn_in_one_run_leaves_no_trace(
+        self, rolling: RollForward
+    ) -> None:
         commit_run(rolling.tables, [pane(1), pane(2, "withdrawn")])
         rolling.finish()
         assert changes(rolling) == []
@@ -125,23 +149,38 @@ class TestByHand:
             commit_run(rolling.tables, [pane(1, n=5)])
         rolling.finish()
         assert [change[0] for change in changes(rolling)] == [1]
-        assert rolling.tables["published"].read(["run_seq", "revision"]).to_pylist() == [{"run_seq": 1, "revision": 1}]
+        assert rolling.tables["published"].read(["run_seq", "revision"]).to_pylist() == [
+            {"run_seq": 1, "revision": 1}
+        ]
 
     def test_a_correction_that_is_none_but_for_kind_or_firing_is_one(self, rolling: RollForward) -> None:
         for panes in ([pane(1, "early")], [pane(2, "early")], [pane(2, "on_time")]):
             commit_run(rolling.tables, panes)
         rolling.finish()
-        assert [(change[1], change[5]) for change in changes(rolling)] == [("insert", 1), ("update", 2), ("update", 3)]
+        assert [(change[1], change[5]) for change in changes(rolling)] == [
+            ("insert", 1),
+            ("update", 2),
+            ("update", 3),
+        ]
 
-    def test_firings_of_the_global_window_stand_side_by_side_though_the_trigger_accumulates(self, rolling: RollForward) -> None:
+    def test_firings_of_the_global_window_stand_side_by_side_though_the_trigger_accumulates(
+        self, rolling: RollForward
+    ) -> None:
         for firing in (1, 2):
             commit_run(rolling.tables, [pane(firing, "count", n=firing, start=None)])
         rolling.finish()
         assert [change[1:3] for change in changes(rolling)] == [("insert", "first")] * 2
-        rows = rolling.tables["published"].read(["firing", "n", "revision", "window_date"]).sort_by("firing").to_pylist()
+        rows = (
+            rolling.tables["published"]
+            .read(["firing", "n", "revision", "window_date"])
+            .sort_by("firing")
+            .to_pylist()
+        )
         assert rows == [{"firing": n, "n": n, "revision": 1, "window_date": None} for n in (1, 2)]
 
-    def test_corrections_say_which_run_made_them_and_when_it_was_committed(self, rolling: RollForward) -> None:
+    def test_corrections_say_which_run_made_them_and_when_it_was_committed(
+        self, rolling: RollForward
+    ) -> None:
         commit_run(rolling.tables, [pane(1)])
         rolling.finish()
         [row] = rolling.tables["corrections"].read(["seq", "run_id", "at", "key_group"]).to_pylist()
@@ -158,7 +197,9 @@ class TestByHand:
         staged = rolling.tables["panes"].schema.empty_table()
         commit_run(rolling.tables, [pane(1)])
         rows = rolling.tables["panes"].read().to_pylist()
-        staged = pa.Table.from_pylist([{**rows[0], "run_id": "rejected", "firing": 2, "n": 99}], schema=staged.schema)
+        staged = pa.Table.from_pylist(
+            [{**rows[0], "run_id": "rejected", "firing": 2, "n": 99}], schema=staged.schema
+        )
         rolling.tables["panes"].append(staged)
         rolling.finish()
         assert rolling.tables["published"].read(["n"]).to_pylist() == [{"n": 1}]
@@ -172,7 +213,21 @@ class TestByHand:
         assert len(before) == 1 and before <= set(rolling.tables["published"].open().file_uris())
 
     @pytest.mark.parametrize(
-        "name", ["new_", "before", "log", "newest", "touched", "latest", "names", "seq_", "run", "standing", "published", "SELECT"]
+        "name",
+        [
+            "new_",
+            "before",
+            "log",
+            "newest",
+            "touched",
+            "latest",
+            "names",
+            "seq_",
+            "run",
+            "standing",
+            "published",
+            "SELECT",
+        ],
     )
     def test_a_result_may_have_any_name(self, tmp_path: Path, name: str) -> None:
         shape = Shape(keys=(("k", pa.string()),), results=((name, pa.int64()),), parts=(), source=())
@@ -187,10 +242,15 @@ class TestByHand:
             }
             row |= {"window_start": day(0), "window_end": day(1), "ordinal": 0, "kind": "late", name: firing}
             rolling.tables["panes"].append(pa.Table.from_pylist([row], schema=rolling.tables["panes"].schema))
-            LedgerWriter(rolling.tables["runs"]).commit("main", firing - 1 or None, [run_row(f"r{firing}")], clock)
+            LedgerWriter(rolling.tables["runs"]).commit(
+                "main", firing - 1 or None, [run_row(f"r{firing}")], clock
+            )
             rolling.finish()
         assert rolling.tables["published"].read([name, "revision"]).to_pylist() == [{name: 2, "revision": 2}]
-        assert [row["old"] for row in rolling.tables["corrections"].read().sort_by("seq").to_pylist()] == [None, {name: 1}]
+        assert [row["old"] for row in rolling.tables["corrections"].read().sort_by("seq").to_pylist()] == [
+            None,
+            {name: 1},
+        ]
 
 
 @dataclass(frozen=True)
@@ -215,7 +275,11 @@ class Watched(Publication):
 def many(firing: int, kind: str = "on_time", windows: int = 4) -> list[PaneRow]:
     """Panes of 40 keys, each in a key group of its own, in windows of one day."""
     starts = [LATE_EVENING - number * HOUR for number in range(windows)]
-    return [PaneRow(group, (f"k{group}", 1, at, at + HOUR), firing, 0, kind, (firing, 0.5)) for group in range(40) for at in starts]
+    return [
+        PaneRow(group, (f"k{group}", 1, at, at + HOUR), firing, 0, kind, (firing, 0.5))
+        for group in range(40)
+        for at in starts
+    ]
 
 
 class TestManyRows:
@@ -228,7 +292,10 @@ class TestManyRows:
         assert max(watched.seen) <= 2 * 50
         assert sum(watched.seen) >= 3 * 160  # inserts, changes and apply have all been watched
         assert [change[1:6] for change in changes(rolling)].count(("update", "late", "late", 2, 2)) == 160
-        assert set(rolling.tables["published"].read(["n", "revision"]).to_pylist()[0].items()) == {("n", 2), ("revision", 2)}
+        assert set(rolling.tables["published"].read(["n", "revision"]).to_pylist()[0].items()) == {
+            ("n", 2),
+            ("revision", 2),
+        }
 
     def test_portions_make_no_more_files(self, rolling: RollForward) -> None:
         rolling = replace(rolling, portion_rows=50)
@@ -238,8 +305,13 @@ class TestManyRows:
         assert rolling.tables["corrections"].files().actions.num_rows == 3
         assert rolling.tables["published"].files().actions.num_rows == 1
 
-    def test_files_of_a_day_that_hold_no_window_that_changes_are_left_alone(self, rolling: RollForward) -> None:
-        early = [replace(row, window=(*row.window[:2], LATE_EVENING - 20 * HOUR, LATE_EVENING - 19 * HOUR)) for row in many(1, windows=1)]
+    def test_files_of_a_day_that_hold_no_window_that_changes_are_left_alone(
+        self, rolling: RollForward
+    ) -> None:
+        early = [
+            replace(row, window=(*row.window[:2], LATE_EVENING - 20 * HOUR, LATE_EVENING - 19 * HOUR))
+            for row in many(1, windows=1)
+        ]
         commit_run(rolling.tables, early)
         rolling.finish()
         [before] = rolling.tables["published"].open().file_uris()
@@ -247,37 +319,57 @@ class TestManyRows:
         commit_run(rolling.tables, many(2, "late", windows=1))
         rolling.finish()
         assert before in rolling.tables["published"].open().file_uris()
-        assert sorted(row["n"] for row in rolling.tables["published"].read(["n"]).to_pylist()) == [1] * 40 + [2] * 40
+        assert (
+            sorted(row["n"] for row in rolling.tables["published"].read(["n"]).to_pylist())
+            == [1] * 40 + [2] * 40
+        )
 
-    def test_late_elements_write_the_rows_of_one_run_again_however_many_came_before(self, rolling: RollForward) -> None:
+    def test_late_elements_write_the_rows_of_one_run_again_however_many_came_before(
+        self, rolling: RollForward
+    ) -> None:
         """Each run fires windows of its own hour, and again those of the hour before."""
         hours = [LATE_EVENING - (8 - number) * HOUR for number in range(8)]
         written = []
         for number, start in enumerate(hours):
             late = [pane(2, "late", n=2, key=key, start=hours[number - 1]) for key in "ab"] if number else []
             commit_run(rolling.tables, [*(pane(1, key=key, start=start) for key in "ab"), *late])
-            before = set(rolling.tables["published"].files().actions.column("path").to_pylist()) if number else set()
+            before = (
+                set(rolling.tables["published"].files().actions.column("path").to_pylist())
+                if number
+                else set()
+            )
             rolling.finish()
             files = rolling.tables["published"].files().actions.select(["path", "num_records"]).to_pylist()
             written.append(sum(file["num_records"] for file in files if file["path"] not in before))
         assert written == [2, *[4] * 7]
-        assert sorted(row["n"] for row in rolling.tables["published"].read(["n"]).to_pylist()) == [1] * 2 + [2] * 14
+        assert (
+            sorted(row["n"] for row in rolling.tables["published"].read(["n"]).to_pylist())
+            == [1] * 2 + [2] * 14
+        )
 
-    def test_a_run_of_nothing_but_inserts_is_written_from_one_pass(self, rolling: RollForward, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_run_of_nothing_but_inserts_is_written_from_one_pass(
+        self, rolling: RollForward, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         commit_run(rolling.tables, many(1))
         monkeypatch.setattr(Publication, "apply", None)
         rolling.finish()
         assert rolling.tables["published"].read().num_rows == 160
 
-    def test_more_days_than_files_may_be_open_are_rolled_forward(self, rolling: RollForward, tmp_path: Path) -> None:
+    def test_more_days_than_files_may_be_open_are_rolled_forward(
+        self, rolling: RollForward, tmp_path: Path
+    ) -> None:
         """A first run that inserts and a second that changes each of them, both in several portions."""
         starts = [LATE_EVENING + timedelta(days=number) for number in range(2 * FEWEST)]
         for firing, kind in ((1, "on_time"), (2, "late")):
-            panes = [pane(firing, kind, n=firing, key=key, start=start) for start in starts for key in ("a", "b")]
+            panes = [
+                pane(firing, kind, n=firing, key=key, start=start) for start in starts for key in ("a", "b")
+            ]
             commit_run(rolling.tables, panes)
             assert with_few_open_files(seqs_rolled_forward, str(tmp_path), len(starts)) == [firing]
         rows = rolling.tables["published"].read(["k", "window_start", "n", "revision"]).to_pylist()
-        assert {(row["k"], row["window_start"]) for row in rows} == {(key, start) for start in starts for key in ("a", "b")}
+        assert {(row["k"], row["window_start"]) for row in rows} == {
+            (key, start) for start in starts for key in ("a", "b")
+        }
         assert {(row["n"], row["revision"]) for row in rows} == {(2, 2)} and len(rows) == 2 * len(starts)
 
 
@@ -285,7 +377,11 @@ def seqs_rolled_forward(root: str, portion_rows: int) -> list[int]:
     return [row.seq for row in replace(roll_forward(root), portion_rows=portion_rows).finish()]
 
 
-THREE_RUNS = [[pane(1), pane(1, key="b")], [pane(2, "late", n=2)], [pane(3, "late", n=3), pane(2, "withdrawn", key="b")]]
+THREE_RUNS = [
+    [pane(1), pane(1, key="b")],
+    [pane(2, "late", n=2)],
+    [pane(3, "late", n=3), pane(2, "withdrawn", key="b")],
+]
 
 
 def versions(rolling: RollForward) -> list[int]:
@@ -296,7 +392,9 @@ def check_three_runs(rolling: RollForward) -> None:
     published, corrections = history(THREE_RUNS, purging=False)
     assert in_any_order(found_published(rolling.tables)) == in_any_order(published.values())
     assert in_any_order(found_corrections(rolling.tables)) == in_any_order(corrections)
-    assert [rolling.tables[name].open().transaction_version(APPLICATION) for name in ("corrections", "published")] == [3, 3]
+    assert [
+        rolling.tables[name].open().transaction_version(APPLICATION) for name in ("corrections", "published")
+    ] == [3, 3]
     assert versions(rolling) == [3, 3]  # one commit for each run, after the one that made the table
 
 

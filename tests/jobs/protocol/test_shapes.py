@@ -1,4 +1,6 @@
-"""A pipeline's own columns follow from its declarations and the source's types, and are plain whatever the source has."""
+"""A pipeline's own columns follow from its declarations and the source's types, and are plain whatever the
+source has.
+"""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.pipelines import DeltaSource, Pipeline, count, expect, max_, mean, sum
-from jobs.pipelines.columns import SCALARS
-from jobs.pipelines.errors import PipelineError
-from jobs.protocol.shapes import check_parkable, shape_of
-from jobs.tables.schemas import TIME, table_schemas
-from jobs.tables.warehouse import Warehouse
-from windowing import (
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
+from slackwater.jobs.pipelines.columns import SCALARS
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol.shapes import check_parkable, shape_of
+from slackwater.jobs.tables.schemas import TIME, table_schemas
+from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.windowing import (
     CountEvictor,
     CountTrigger,
     EventTimeSessionWindows,
@@ -27,7 +29,14 @@ from windowing import (
 )
 
 SOURCE = pa.schema(
-    [("e", TIME), ("a", TIME), ("origin", pa.string()), ("delay", pa.int32()), ("local", pa.timestamp("us")), ("x", pa.float32())]
+    [
+        ("e", TIME),
+        ("a", TIME),
+        ("origin", pa.string()),
+        ("delay", pa.int32()),
+        ("local", pa.timestamp("us")),
+        ("x", pa.float32()),
+    ]
 )
 
 
@@ -38,7 +47,12 @@ def declared(**changes: Any) -> Pipeline:
         "watermarks": WatermarkStrategy.monotonous(),
         "key_by": "origin",
         "window": TumblingEventTimeWindows.of(timedelta(hours=1)),
-        "select": {"n": count(), "total": sum("delay"), "mean_x": mean("x"), "last": max_("local")},
+        "select": {
+            "n": agg.count(),
+            "total": agg.sum("delay"),
+            "mean_x": agg.mean("x"),
+            "last": agg.max("local"),
+        },
         "start": "2013-01-01",
     }
     return Pipeline(**{**values, **changes})
@@ -47,7 +61,12 @@ def declared(**changes: Any) -> Pipeline:
 def test_keys_results_and_parts_have_the_types_of_the_source() -> None:
     shape = shape_of(declared(), SOURCE)
     assert shape.keys == (("origin", pa.string()),)
-    assert shape.results == (("n", pa.int64()), ("total", pa.int64()), ("mean_x", pa.float64()), ("last", TIME))
+    assert shape.results == (
+        ("n", pa.int64()),
+        ("total", pa.int64()),
+        ("mean_x", pa.float64()),
+        ("last", TIME),
+    )
     assert shape.parts == (
         ("n__count", pa.int64()),
         ("total__sum", pa.decimal128(38, 0)),
@@ -70,7 +89,7 @@ def test_times_without_a_zone_do_not_make_a_table_that_some_readers_lack(tmp_pat
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"select": {"n": sum("origin")}}, r"select\['n'\] = sum\('origin'\): the column is string"),
+        ({"select": {"n": agg.sum("origin")}}, r"select\['n'\] = sum\('origin'\): the column is string"),
         ({"expect": [expect.between("n", min="1")]}, "expect 1 <= n: column 'n' is int64"),
         ({"expect": [expect.in_set("origin", [1])]}, "column 'origin' is string"),
     ],
@@ -84,7 +103,11 @@ class Listing(WindowFunction):
     """A function for declarations; nothing here runs it."""
 
 
-OWN: dict[str, Any] = {"select": {}, "process": Listing(), "output": "origin string, n long, prices array<decimal(5,2)>"}
+OWN: dict[str, Any] = {
+    "select": {},
+    "process": Listing(),
+    "output": "origin string, n long, prices array<decimal(5,2)>",
+}
 
 
 def test_a_function_has_the_columns_that_it_declares_and_no_accumulators() -> None:
@@ -92,7 +115,17 @@ def test_a_function_has_the_columns_that_it_declares_and_no_accumulators() -> No
     assert shape.results == (("n", pa.int64()), ("prices", pa.list_(pa.decimal128(5, 2))))
     assert (shape.parts, shape.sides) == ((), (("odd", (("at_gate", TIME),)),))
     side = table_schemas(shape)["side_odd"]
-    assert side.names == ["run_id", "key_group", "origin", "window_start", "window_end", "firing", "ordinal", "timestamp", "at_gate"]
+    assert side.names == [
+        "run_id",
+        "key_group",
+        "origin",
+        "window_start",
+        "window_end",
+        "firing",
+        "ordinal",
+        "timestamp",
+        "at_gate",
+    ]
 
 
 def test_an_evictor_keeps_elements_instead_of_accumulators() -> None:
@@ -107,7 +140,9 @@ def test_every_type_that_may_be_declared_is_a_column() -> None:
 
 def test_a_column_that_cannot_be_a_field_of_an_element_must_be_left_out() -> None:
     source = SOURCE.append(pa.field("dep delay", pa.int32()))
-    with pytest.raises(PipelineError, match=r"'dep delay'; name the columns that its code reads with columns="):
+    with pytest.raises(
+        PipelineError, match=r"'dep delay'; name the columns that its code reads with columns="
+    ):
         shape_of(declared(**OWN), source)
     assert shape_of(declared(**OWN, columns=["delay"]), source).result_names == ("n", "prices")
     assert shape_of(declared(), source).result_names[0] == "n"
@@ -124,8 +159,14 @@ class Ticks(GlobalWindows):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"window": Ticks.create()}, "window: Tick has no columns in the tables; an assigner gives TimeWindow or GlobalWindow"),
-        ({"watermarks": WatermarkStrategy.monotonous().with_interval(timedelta(0))}, "watermarks must be periodic"),
+        (
+            {"window": Ticks.create()},
+            "window: Tick has no columns in the tables; an assigner gives TimeWindow or GlobalWindow",
+        ),
+        (
+            {"watermarks": WatermarkStrategy.monotonous().with_interval(timedelta(0))},
+            "watermarks must be periodic",
+        ),
         ({"watermarks": WatermarkStrategy.punctuated(max)}, "watermarks must be periodic"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Which slices a command runs: they continue the lineage without gap or overlap, and what is refused names a command that is not."""
+"""Which slices a command runs: they continue the lineage without gap or overlap, and what is refused names a
+command that is not.
+"""
 
 import re
 from itertools import pairwise
@@ -7,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from jobs.commands.options import Time
-from jobs.errors import UsageError
-from jobs.protocol.slices import GapOrOverlap, Lineage, Slice, TooManySlices, catch_up, choose, iso
+from slackwater.jobs.commands.options import Time
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.protocol.slices import GapOrOverlap, Lineage, Slice, TooManySlices, catch_up, choose, iso
 
 DAY = 86_400_000
 START = 1_356_998_400_000  # 2013-01-01T00:00:00Z
@@ -22,7 +24,14 @@ def days(*ends: float) -> list[Slice]:
 def chosen(end: float | None, from_: float | None, to: float, most: int | None = 40) -> list[Slice]:
     """What is chosen for a pipeline of daily slices, in days after its start."""
     lineage = Lineage(START, None if end is None else START + int(end * DAY))
-    return choose("flights", lineage, None if from_ is None else START + int(from_ * DAY), START + int(to * DAY), DAY, most)
+    return choose(
+        "flights",
+        lineage,
+        None if from_ is None else START + int(from_ * DAY),
+        START + int(to * DAY),
+        DAY,
+        most,
+    )
 
 
 class TestCatchingUp:
@@ -56,7 +65,9 @@ class TestCatchingUp:
             choose("flights", Lineage(START, None), None, START + 365 * DAY, 1, 40)
 
     @given(st.integers(-(10**6), 10**6), st.integers(0, 400), st.integers(-50, 500), st.integers(1, 60))
-    def test_slices_are_contiguous_and_cut_at_whole_lengths(self, start: int, reached: int, to: int, length: int) -> None:
+    def test_slices_are_contiguous_and_cut_at_whole_lengths(
+        self, start: int, reached: int, to: int, length: int
+    ) -> None:
         slices = catch_up(start, start + reached, start + to, length)
         assert [slice_.from_ms for slice_ in slices[:1]] == [start + reached][: len(slices)]
         assert [slice_.to_ms for slice_ in slices[-1:]] == [start + to][: len(slices)]
@@ -65,7 +76,9 @@ class TestCatchingUp:
         assert all(0 < slice_.to_ms - slice_.from_ms <= length for slice_ in slices)
         assert bool(slices) == (to > reached)
         if slices:
-            assert choose("p", Lineage(start, start + reached), None, start + to, length, len(slices)) == slices
+            assert (
+                choose("p", Lineage(start, start + reached), None, start + to, length, len(slices)) == slices
+            )
             with pytest.raises(TooManySlices, match=f"takes {len(slices)} slices"):
                 choose("p", Lineage(start, start + reached), None, start + to, length, len(slices) - 1)
 
@@ -83,27 +96,45 @@ class TestOneSlice:
     @pytest.mark.parametrize(
         ("end", "from_", "to", "told"),
         [
-            (2, 3, 4, "the lineage ends at 2013-01-03T00:00:00Z; 2013-01-04T00:00:00Z would leave a gap. Catch up with"),
+            (
+                2,
+                3,
+                4,
+                "the lineage ends at 2013-01-03T00:00:00Z; 2013-01-04T00:00:00Z would leave a gap. Catch up "
+                "with",
+            ),
             (2, 1, 3, "overlaps what the lineage has, which ends at 2013-01-03T00:00:00Z. Continue it with"),
             (2, -1, 3, "overlaps what the lineage has"),
             (2, -1, 1, "the lineage begins at 2013-01-01T00:00:00Z; nothing before that can be run here"),
             (2, -2, -1, "nothing before that can be run here"),
-            (None, 1, 2, "has no runs yet and its lineage begins at 2013-01-01T00:00:00Z, not at 2013-01-02T00:00:00Z. Run"),
+            (
+                None,
+                1,
+                2,
+                "has no runs yet and its lineage begins at 2013-01-01T00:00:00Z, not at "
+                "2013-01-02T00:00:00Z. Run",
+            ),
             (None, -2, -1, "has no runs yet"),
         ],
     )
-    def test_a_gap_or_an_overlap_is_refused(self, end: int | None, from_: float, to: float, told: str) -> None:
+    def test_a_gap_or_an_overlap_is_refused(
+        self, end: int | None, from_: float, to: float, told: str
+    ) -> None:
         with pytest.raises(GapOrOverlap, match=re.escape(told)):
             chosen(end, from_, to)
 
     @pytest.mark.parametrize(("from_", "to"), [(3, 3), (3, 2)])
     def test_one_that_ends_before_it_begins_is_refused(self, from_: float, to: float) -> None:
-        with pytest.raises(UsageError, match=r"--from 2013-01-04T00:00:00Z is not before --to .*half-open, \[from, to\)"):
+        with pytest.raises(
+            UsageError, match=r"--from 2013-01-04T00:00:00Z is not before --to .*half-open, \[from, to\)"
+        ):
             chosen(2, from_, to)
 
 
 @given(st.integers(-5, 5) | st.none(), st.none() | st.integers(-8, 8), st.integers(-8, 8), st.integers(1, 3))
-def test_the_command_that_a_refusal_names_is_not_refused(end: int | None, from_: int | None, to: int, most: int) -> None:
+def test_the_command_that_a_refusal_names_is_not_refused(
+    end: int | None, from_: int | None, to: int, most: int
+) -> None:
     assume(end is None or end > 0)
     try:
         chosen(end, from_, to, most)
@@ -111,11 +142,22 @@ def test_the_command_that_a_refusal_names_is_not_refused(end: int | None, from_:
         commands = re.findall(r"`slackwater run flights ([^`]*)`", str(refused))
         assert len(commands) == 1
         words = commands[0].split()
-        told = {name: Time().convert(value, None, None) for name, value in pairwise(words) if name in ("--from", "--to", "--start")}
+        told = {
+            name: Time().convert(value, None, None)
+            for name, value in pairwise(words)
+            if name in ("--from", "--to", "--start")
+        }
         start, reached = told.get("--start", START), None if end is None else START + end * DAY
         if "--warehouse" in words or "--start" in words:
             reached = None
-        choose("flights", Lineage(start, reached), told.get("--from"), told["--to"], DAY, None if "--all" in words else 10**6)
+        choose(
+            "flights",
+            Lineage(start, reached),
+            told.get("--from"),
+            told["--to"],
+            DAY,
+            None if "--all" in words else 10**6,
+        )
 
 
 @pytest.mark.parametrize(

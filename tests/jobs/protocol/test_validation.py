@@ -1,4 +1,6 @@
-"""Validation against verdicts by hand: each kind of expectation over values, nulls, NaN and withdrawn panes, by Great Expectations."""
+"""Validation against verdicts by hand: each kind of expectation over values, nulls, NaN and withdrawn panes,
+by Great Expectations.
+"""
 
 import json
 import math
@@ -14,10 +16,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.pipelines import Expectation, expect
-from jobs.pipelines.errors import PipelineError
-from jobs.protocol import validation
-from jobs.protocol.validation import Check, check_assignments, check_collected, check_conservation, check_panes, check_types, verdict
+from slackwater.jobs.pipelines import Expectation, expect
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol import validation
+from slackwater.jobs.protocol.validation import (
+    Check,
+    check_assignments,
+    check_collected,
+    check_conservation,
+    check_panes,
+    check_types,
+    verdict,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -36,10 +46,37 @@ SCHEMA = pa.schema(
 )
 PANES = [
     ("on_time", "EWR", 3, 0.5, Decimal("1.5"), date(2013, 1, 1), NEW_YEAR, True),
-    ("late", "JFK", 0, math.nan, Decimal("-1.5"), date(2012, 12, 31), datetime(2012, 12, 31, 23, tzinfo=UTC), False),
+    (
+        "late",
+        "JFK",
+        0,
+        math.nan,
+        Decimal("-1.5"),
+        date(2012, 12, 31),
+        datetime(2012, 12, 31, 23, tzinfo=UTC),
+        False,
+    ),
     ("late", None, None, None, None, None, None, None),
-    ("early", "XXX", 7, -math.inf, Decimal("0.1"), date(2013, 1, 2), datetime(2013, 1, 1, 4, tzinfo=UTC), True),
-    ("withdrawn", "ZZZ", -99, 999.0, Decimal("-99"), date(1900, 1, 1), datetime(1900, 1, 1, tzinfo=UTC), False),
+    (
+        "early",
+        "XXX",
+        7,
+        -math.inf,
+        Decimal("0.1"),
+        date(2013, 1, 2),
+        datetime(2013, 1, 1, 4, tzinfo=UTC),
+        True,
+    ),
+    (
+        "withdrawn",
+        "ZZZ",
+        -99,
+        999.0,
+        Decimal("-99"),
+        date(1900, 1, 1),
+        datetime(1900, 1, 1, tzinfo=UTC),
+        False,
+    ),
 ]
 
 
@@ -47,7 +84,8 @@ def panes(rows: Sequence[tuple[Any, ...]] = PANES) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-# (expectation, whether it passes, how many of how many values break it, what was observed, a few that broke it)
+# (expectation, whether it passes, how many of how many values break it, what was observed, a few that broke
+# it)
 JUDGED: list[tuple[Expectation, bool, int, int, str, list[Any] | None]] = [
     (expect.between("n", min=0), True, 0, 3, "0 … 7", None),
     (expect.between("n", min=1), False, 1, 3, "0 … 7", [0]),
@@ -65,8 +103,10 @@ JUDGED: list[tuple[Expectation, bool, int, int, str, list[Any] | None]] = [
     (expect.between("price", Decimal("-1.5"), 10**9), True, 0, 3, f"-1.5{'0' * 29} … 1.5{'0' * 29}", None),
     (expect.between("price", Decimal("-1.4")), False, 1, 3, f"-1.5{'0' * 29} … 1.5{'0' * 29}", [f"-1.5{'0' * 29}"]),
     (expect.between("day", date(2013, 1, 1)), False, 1, 3, "2012-12-31 … 2013-01-02", ["2012-12-31"]),
-    (expect.between("last", NEW_YEAR), False, 1, 3, "2012-12-31 23:00:00+00 … 2013-01-01 04:00:00+00", ["2012-12-31 23:00:00+00"]),
-    (expect.between("last", NEW_YEAR.replace(tzinfo=None)), False, 1, 3, "2012-12-31 23:00:00+00 … 2013-01-01 04:00:00+00",
+    (expect.between("last", NEW_YEAR), False, 1, 3, "2012-12-31 23:00:00+00 … 2013-01-01 "
+                                                    "04:00:00+00", ["2012-12-31 23:00:00+00"]),
+    (expect.between("last", NEW_YEAR.replace(tzinfo=None)), False, 1, 3, "2012-12-31 23:00:00+00 … "
+                                                                         "2013-01-01 04:00:00+00",
      ["2012-12-31 23:00:00+00"]),
     (expect.in_set("open", [True]), False, 1, 3, "false … true", [False]),
 ]  # fmt: skip
@@ -75,19 +115,31 @@ JUDGED: list[tuple[Expectation, bool, int, int, str, list[Any] | None]] = [
 def test_every_expectation_is_judged_by_its_values() -> None:
     found = check_panes([item for item, *_ in JUDGED], panes())
     assert found == [
-        Check(item.title, item.column, item.severity, passed, observed, unexpected, checked, None if sample is None else json.dumps(sample))
+        Check(
+            item.title,
+            item.column,
+            item.severity,
+            passed,
+            observed,
+            unexpected,
+            checked,
+            None if sample is None else json.dumps(sample),
+        )
         for item, passed, unexpected, checked, observed, sample in JUDGED
     ]
 
 
 def test_a_bound_without_a_zone_is_utc_wherever_the_machine_stands() -> None:
     probe = (
-        "from datetime import datetime; from jobs.pipelines import expect; from jobs.protocol.validation import _metrics; "
+        "from datetime import datetime; from slackwater.jobs.pipelines import expect; from "
+        "slackwater.jobs.protocol.validation import _metrics; "
         "from tests.jobs.protocol.test_validation import panes; "
         "print(_metrics([expect.between('last', datetime(2013, 1, 1))], panes())['unexpected_0'])"
     )
     environment = {**os.environ, "TZ": "America/New_York"}
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+    )
     assert done.stdout == "1\n"
 
 
@@ -95,7 +147,9 @@ def test_a_bound_without_a_zone_is_utc_wherever_the_machine_stands() -> None:
 def test_over_no_panes_every_expectation_passes(rows: list[tuple[Any, ...]]) -> None:
     expectations = [expect.between("n", min=1), expect.in_set("origin", ["EWR"]), expect.not_null("mean")]
     found = check_panes(expectations, panes(rows))
-    assert [(check.passed, check.observed, check.unexpected, check.checked) for check in found] == [(True, "no values", 0, 0)] * 3
+    assert [(check.passed, check.observed, check.unexpected, check.checked) for check in found] == [
+        (True, "no values", 0, 0)
+    ] * 3
 
 
 def test_a_sample_is_the_first_few_in_order() -> None:
@@ -109,7 +163,11 @@ def test_great_expectations_gives_the_verdict(monkeypatch: pytest.MonkeyPatch) -
     import great_expectations as gx
 
     real = gx.expectations.ExpectColumnMaxToBeBetween
-    monkeypatch.setattr(gx.expectations, "ExpectColumnMaxToBeBetween", lambda column, **_: real(column=column, min_value=1, max_value=99))
+    monkeypatch.setattr(
+        gx.expectations,
+        "ExpectColumnMaxToBeBetween",
+        lambda column, **_: real(column=column, min_value=1, max_value=99),
+    )
     found = check_panes([expect.between("n", min=1), expect.between("n", min=0)], panes())
     assert [check.passed for check in found] == [True, False]
 
@@ -124,7 +182,13 @@ def check(severity: str, passed: bool) -> Check:
 
 @pytest.mark.parametrize(
     ("broken", "expected"),
-    [([], "passed"), (["warn"], "warned"), (["reject"], "failed"), (["warn", "reject"], "failed"), (["reject", "warn", "warn"], "failed")],
+    [
+        ([], "passed"),
+        (["warn"], "warned"),
+        (["reject"], "failed"),
+        (["warn", "reject"], "failed"),
+        (["reject", "warn", "warn"], "failed"),
+    ],
 )
 def test_the_verdict_is_that_of_the_worst_broken_check(broken: list[str], expected: str) -> None:
     held = [check("reject", passed=True), check("warn", passed=True)]
@@ -132,13 +196,23 @@ def test_the_verdict_is_that_of_the_worst_broken_check(broken: list[str], expect
     assert expected in (validation.PASSED, validation.WARNED, validation.FAILED)
 
 
-COUNTS = {"rows_read": 15, "rows_filtered": 1, "rows_accepted": 2, "rows_late": 3, "rows_unassigned": 4, "rows_quarantined": 5}
+COUNTS = {
+    "rows_read": 15,
+    "rows_filtered": 1,
+    "rows_accepted": 2,
+    "rows_late": 3,
+    "rows_unassigned": 4,
+    "rows_quarantined": 5,
+}
 
 
 def test_rows_that_are_all_accounted_for_are_conserved() -> None:
     check = check_conservation({**COUNTS, "rows_folded": 99, "assignments_missed": 99})
     assert (check.passed, check.severity, check.unexpected, check.checked) == (True, "reject", 0, 15)
-    assert check.observed == "15 read, 15 accounted for: 1 filtered, 2 accepted, 3 late, 4 unassigned, 5 quarantined"
+    assert (
+        check.observed
+        == "15 read, 15 accounted for: 1 filtered, 2 accepted, 3 late, 4 unassigned, 5 quarantined"
+    )
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -149,19 +223,30 @@ def test_a_single_row_too_many_or_too_few_is_seen(count: str, more: int) -> None
     assert verdict([check]) == "failed"
 
 
-ASSIGNMENTS = {"assignments_before": 20, "assignments_made": 7, "assignments_open": 11, "assignments_cleaned": 14}
+ASSIGNMENTS = {
+    "assignments_before": 20,
+    "assignments_made": 7,
+    "assignments_open": 11,
+    "assignments_cleaned": 14,
+}
 
 
 def test_assignments_that_are_all_accounted_for_are_conserved() -> None:
     check = check_assignments({"assignments_missed": 2, "elements_never_fired": 3}, ASSIGNMENTS)
     assert (check.passed, check.severity, check.unexpected, check.checked) == (True, "reject", 0, 27)
-    assert check.observed == "20 before, 7 made, 2 missed, 11 open, 14 cleaned up, of which 3 were never in a firing"
+    assert (
+        check.observed
+        == "20 before, 7 made, 2 missed, 11 open, 14 cleaned up, of which 3 were never in a firing"
+    )
 
 
 @pytest.mark.parametrize("count", ASSIGNMENTS)
 @pytest.mark.parametrize("more", [1, -1])
 def test_a_single_assignment_too_many_or_too_few_is_seen(count: str, more: int) -> None:
-    check = check_assignments({"assignments_missed": 2, "elements_never_fired": 0}, {**ASSIGNMENTS, count: ASSIGNMENTS[count] + more})
+    check = check_assignments(
+        {"assignments_missed": 2, "elements_never_fired": 0},
+        {**ASSIGNMENTS, count: ASSIGNMENTS[count] + more},
+    )
     assert (check.passed, check.unexpected) == (False, 1)
 
 
@@ -179,11 +264,16 @@ def test_windows_up_to_the_mark_may_not_fire(earliest: int | None, passed: bool)
         (expect.in_set("n", [True]), "which takes numbers, not True"),
         (expect.in_set("open", [1]), "column 'open' is bool, which takes True and False, not 1"),
         (expect.between("day", NEW_YEAR), "column 'day' is date32.*takes datetime.date, not datetime"),
-        (expect.between("last", "2013-01-01"), "column 'last' is timestamp.*takes datetime.datetime .UTC where it has no zone., not '2013"),
+        (
+            expect.between("last", "2013-01-01"),
+            "column 'last' is timestamp.*takes datetime.datetime .UTC where it has no zone., not '2013",
+        ),
         (expect.between("price", max="1"), "column 'price' is decimal128.*takes numbers, not '1'"),
     ],
 )
-def test_a_bound_that_its_column_cannot_be_compared_with_is_refused(expectation: Expectation, told: str) -> None:
+def test_a_bound_that_its_column_cannot_be_compared_with_is_refused(
+    expectation: Expectation, told: str
+) -> None:
     with pytest.raises(PipelineError, match=told):
         check_types([expect.not_null("n"), expectation], {field.name: field.type for field in SCHEMA})
     with pytest.raises(PipelineError, match=told):
@@ -191,12 +281,16 @@ def test_a_bound_that_its_column_cannot_be_compared_with_is_refused(expectation:
 
 
 def test_great_expectations_and_spark_are_not_imported_at_once(tmp_path: Path) -> None:
-    """Both import pyspark, whose modules a second thread finds half done: here the one takes long, and the other has to wait."""
-    (tmp_path / "great_expectations.py").write_text("import sys, time; time.sleep(1); alone = 'pyspark' not in sys.modules")
+    """Both import pyspark, whose modules a second thread finds half done: here the one takes long, and the
+    other has to wait.
+    """
+    (tmp_path / "great_expectations.py").write_text(
+        "import sys, time; time.sleep(1); alone = 'pyspark' not in sys.modules"
+    )
     script = """
 import threading, time
-from jobs.protocol.validation import load_judge
-from jobs.runtime.session import session
+from slackwater.jobs.protocol.validation import load_judge
+from slackwater.jobs.runtime.session import session
 
 judge = threading.Thread(target=load_judge)
 judge.start()
@@ -208,6 +302,13 @@ except Exception as error:
 import great_expectations
 print(great_expectations.alone)
 """
-    settings = {"PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": f"{tmp_path}:{ROOT}", "SLACKWATER_MASTER": "none"}
-    done = subprocess.run([sys.executable, "-c", script], env=settings, cwd=ROOT, capture_output=True, text=True, check=True)
+    settings = {
+        "PATH": str(tmp_path),
+        "HOME": str(tmp_path),
+        "PYTHONPATH": f"{tmp_path}:{ROOT}",
+        "SLACKWATER_MASTER": "none",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=settings, cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split()[-1] == "True", done.stdout + done.stderr

@@ -10,11 +10,11 @@ import pytest
 PROBE = """
 import json, sys, time
 from concurrent.futures import ThreadPoolExecutor
-from jobs.runtime.heap import give_back, keep_heap
+from slackwater.jobs.runtime.heap import give_back, keep_heap
 if sys.argv[1] == "kept":
     keep_heap()
 import numpy as np, psutil, pyarrow as pa
-from jobs.tables.sql import query
+from slackwater.jobs.tables.sql import query
 
 def resident_mb():
     return psutil.Process().memory_info().rss >> 20
@@ -60,7 +60,7 @@ def test_what_a_thread_has_freed_stays_for_the_next_where_the_heap_can_be_told()
 
 
 def test_it_is_harmless_where_the_library_has_no_such_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jobs.runtime import heap
+    from slackwater.jobs.runtime import heap
 
     monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "mimalloc")
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())

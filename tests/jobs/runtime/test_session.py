@@ -1,4 +1,6 @@
-"""One session for plain Python, pytest, spark-submit and a cluster; silent, and deaf to what a user's shell has set."""
+"""One session for plain Python, pytest, spark-submit and a cluster; silent, and deaf to what a user's shell
+has set.
+"""
 
 import json
 import os
@@ -10,20 +12,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.runtime.jars import spark_home
-from jobs.runtime.packaging import submit_settings
-from jobs.runtime.session import session
-from jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS
+from slackwater.jobs.runtime.jars import spark_home
+from slackwater.jobs.runtime.packaging import submit_settings
+from slackwater.jobs.runtime.session import session
+from slackwater.jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROUND_TRIP = """
 import json, sys
-from jobs.runtime.session import session
+from slackwater.jobs.runtime.session import session
 
 def where(batches):
-    import jobs, windowing, pyarrow
+    import pyarrow
+    from slackwater import jobs, windowing
     for batch in batches:
         yield pyarrow.RecordBatch.from_pydict({"jobs": [jobs.__file__], "windowing": [windowing.__file__]})
 
@@ -42,10 +45,10 @@ OUT_OF_MEMORY = """
 import sys, threading, time
 from pathlib import Path
 import pyarrow as pa
-from jobs.command_line import finish
-from jobs.engines.inputs import PinnedSource
-from jobs.engines.transport import OnSpark, SliceScan
-from jobs.runtime.session import session
+from slackwater.jobs.command_line import finish
+from slackwater.jobs.engines.inputs import PinnedSource
+from slackwater.jobs.engines.transport import OnSpark, SliceScan
+from slackwater.jobs.runtime.session import session
 
 def task(batches):
     begun.touch()
@@ -88,25 +91,36 @@ def test_a_second_call_gives_the_same_session_with_what_it_asks_for(spark: "Spar
         spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
-def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_uses(spark: "SparkSession") -> None:
+def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_uses(
+    spark: "SparkSession",
+) -> None:
     def where(batches):
         import os
         import sys
 
         import pyarrow
 
-        import jobs
+        from slackwater import jobs
 
         for _ in batches:
             heap = " ".join(os.environ.get(name, "") for name in ("MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"))
             pool = pyarrow.default_memory_pool().backend_name
-            yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable], "jobs": [jobs.__file__], "heap": [heap], "pool": [pool]})
+            yield pyarrow.RecordBatch.from_pydict(
+                {"python": [sys.executable], "jobs": [jobs.__file__], "heap": [heap], "pool": [pool]}
+            )
 
-    import jobs
+    from slackwater import jobs
 
-    found = spark.range(0, 1, 1, 1).mapInArrow(where, "python string, jobs string, heap string, pool string").first()
+    found = (
+        spark.range(0, 1, 1, 1)
+        .mapInArrow(where, "python string, jobs string, heap string, pool string")
+        .first()
+    )
     assert (found.python, found.jobs) == (sys.executable, jobs.__file__)
-    assert found.heap == f"{SETTINGS['spark.executorEnv.MALLOC_TRIM_THRESHOLD_']} {SETTINGS['spark.executorEnv.GLIBC_TUNABLES']}"
+    assert (
+        found.heap
+        == f"{SETTINGS['spark.executorEnv.MALLOC_TRIM_THRESHOLD_']} {SETTINGS['spark.executorEnv.GLIBC_TUNABLES']}"
+    )
     assert found.pool == SETTINGS["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"]
 
 
@@ -133,7 +147,10 @@ def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path)
     said = json.loads(done.stdout)
     assert (said["rows"], said["zone"], said["master"]) == (1000, "UTC", "local[2]")
     assert done.stderr == ""
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.py", "table"]  # no spark-warehouse, no metastore
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "job.py",
+        "table",
+    ]  # no spark-warehouse, no metastore
 
 
 @pytest.mark.slow
@@ -141,7 +158,13 @@ def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path)
 def test_a_driver_without_memory_ends_the_command_which_may_be_repeated(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(OUT_OF_MEMORY)
-    done = subprocess.run([sys.executable, script, tmp_path / "begun"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "begun"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "Terminating due to java.lang.OutOfMemoryError" in done.stdout + done.stderr
     assert "slackwater: the Java process of Spark's driver has gone" in done.stderr
     assert done.returncode == 3
@@ -153,11 +176,30 @@ def test_spark_submit_runs_the_same_job_and_what_it_was_told_wins(tmp_path: Path
     script = tmp_path / "job.py"
     script.write_text(ROUND_TRIP)
     settings = submit_settings()
-    told = {**settings.conf, "spark.databricks.delta.snapshotPartitions": "3", "spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
+    told = {
+        **settings.conf,
+        "spark.databricks.delta.snapshotPartitions": "3",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+    }
     options = [option for name, value in told.items() for option in ("--conf", f"{name}={value}")]
     done = subprocess.run(
-        [settings.spark_binary, "--master", "local[1]", "--jars", settings.jars, *options, script, tmp_path / "table", "local[2]"],
-        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "SPARK_LOCAL_IP": "127.0.0.1", **settings.env_vars},
+        [
+            settings.spark_binary,
+            "--master",
+            "local[1]",
+            "--jars",
+            settings.jars,
+            *options,
+            script,
+            tmp_path / "table",
+            "local[2]",
+        ],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ["HOME"],
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            **settings.env_vars,
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -172,14 +214,26 @@ def test_spark_submit_runs_the_same_job_and_what_it_was_told_wins(tmp_path: Path
 @pytest.mark.spark
 @pytest.mark.parametrize("submitted", [False, True])
 def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, submitted: bool) -> None:
-    """Spark's own small cluster: a driver, a master, a worker and an executor in a process and a folder of its own."""
+    """Spark's own small cluster: a driver, a master, a worker and an executor in a process and a folder of
+    its own.
+    """
     script = tmp_path / "job.py"
     script.write_text(ROUND_TRIP)
     cluster = "local-cluster[1,1,1024]"
-    submit = [sys.executable, "-m", "jobs.spark_submit", "--master", cluster, "--conf", f"spark.sql.warehouse.dir={tmp_path / 'warehouse'}"]
+    submit = [
+        sys.executable,
+        "-m",
+        "slackwater.jobs.spark_submit",
+        "--master",
+        cluster,
+        "--conf",
+        f"spark.sql.warehouse.dir={tmp_path / 'warehouse'}",
+    ]
     try:
         done = subprocess.run(
-            [*submit, script, tmp_path / "table"] if submitted else [sys.executable, script, tmp_path / "table", cluster],
+            [*submit, script, tmp_path / "table"]
+            if submitted
+            else [sys.executable, script, tmp_path / "table", cluster],
             env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "SPARK_LOCAL_IP": "127.0.0.1"},
             cwd=tmp_path,
             capture_output=True,
@@ -187,9 +241,11 @@ def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, submi
             check=False,
         )
     finally:
-        shutil.rmtree(spark_home() / "work", ignore_errors=True)  # this kind of cluster can put its folders nowhere else
+        shutil.rmtree(
+            spark_home() / "work", ignore_errors=True
+        )  # this kind of cluster can put its folders nowhere else
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     assert (said["rows"], said["master"]) == (1000, cluster)
-    assert ".zip/jobs/" in said["jobs"]
-    assert ".zip/windowing/" in said["windowing"]
+    assert ".zip/slackwater/jobs/" in said["jobs"]
+    assert ".zip/slackwater/windowing/" in said["windowing"]

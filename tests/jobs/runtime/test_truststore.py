@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime.java import find_java
-from jobs.runtime.truststore import PASSWORD, java_options, keystore, system_certificates
+from slackwater.jobs.runtime.java import find_java
+from slackwater.jobs.runtime.truststore import PASSWORD, java_options, keystore, system_certificates
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +24,14 @@ def test_java_reads_every_certificate_of_the_machine(certificates: list[bytes], 
     store.write_bytes(keystore(certificates))
     keytool = find_java().resolve().parent / "keytool"
     listed = subprocess.run(
-        [keytool, "-list", "-keystore", store, "-storepass", PASSWORD, "-storetype", "JKS"], capture_output=True, text=True, check=True
+        [keytool, "-list", "-keystore", store, "-storepass", PASSWORD, "-storetype", "JKS"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    fingerprints = {found.replace(":", "").lower() for found in re.findall(r"SHA-256\): ([0-9A-F:]+)", listed)}
+    fingerprints = {
+        found.replace(":", "").lower() for found in re.findall(r"SHA-256\): ([0-9A-F:]+)", listed)
+    }
     assert fingerprints == {hashlib.sha256(certificate).hexdigest() for certificate in certificates}
 
 
@@ -36,11 +41,18 @@ def test_one_flipped_byte_is_noticed_by_java(certificates: list[bytes], tmp_path
     written[-30] ^= 1
     store.write_bytes(written)
     keytool = find_java().resolve().parent / "keytool"
-    done = subprocess.run([keytool, "-list", "-keystore", store, "-storepass", PASSWORD], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [keytool, "-list", "-keystore", store, "-storepass", PASSWORD],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode != 0
 
 
-def test_a_bundle_that_the_user_names_is_honoured(certificates: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_that_the_user_names_is_honoured(
+    certificates: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bundle = tmp_path / "own.pem"
     bundle.write_text(ssl.DER_cert_to_PEM_cert(certificates[0]))
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))

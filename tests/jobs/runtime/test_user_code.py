@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.pipelines import registry
-from jobs.runtime.user_code import ship
+from slackwater.jobs.pipelines import registry
+from slackwater.jobs.runtime.user_code import ship
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FILE = """
 from dataclasses import replace
 
-from jobs.examples.departures import departures
+from slackwater.jobs.examples.departures import departures
 
 mine = replace(departures, name="mine")
 
@@ -36,13 +36,17 @@ def greeter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]
     monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path / "cache"))
     path = list(sys.path)
     registry.load(str(tmp_path / "pipelines.py"))
-    [module] = [module for module in registry.loaded_by_value() if Path(str(module.__file__)).parent == tmp_path]
+    [module] = [
+        module for module in registry.loaded_by_value() if Path(str(module.__file__)).parent == tmp_path
+    ]
     yield module.Greeter()
     sys.path[:] = path
     del sys.modules[module.__name__]
 
 
-def test_a_class_of_a_users_file_and_a_module_beside_it_run_in_a_task(spark: "SparkSession", greeter: object) -> None:
+def test_a_class_of_a_users_file_and_a_module_beside_it_run_in_a_task(
+    spark: "SparkSession", greeter: object
+) -> None:
     def run(batches):
         import pyarrow
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import versions as module
-from jobs.runtime.packaging import package_zip
-from jobs.runtime.versions import DifferentVersions, check_versions, checked, versions
+from slackwater.jobs.runtime import versions as module
+from slackwater.jobs.runtime.packaging import package_zip
+from slackwater.jobs.runtime.versions import DifferentVersions, check_versions, checked, versions
 
 
 def doubled(items: Iterator[int]) -> Iterator[int]:
@@ -25,7 +25,9 @@ def printed_by(program: str, path: Path) -> str:
     """By an interpreter that finds our packages in `path` alone, as executors do."""
     variables = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{sysconfig.get_path('purelib')}"}
     command = [sys.executable, "-S", "-c", program]
-    return subprocess.run(command, cwd="/", env=variables, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        command, cwd="/", env=variables, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def change(monkeypatch: pytest.MonkeyPatch, **changed: str) -> None:
@@ -35,7 +37,9 @@ def change(monkeypatch: pytest.MonkeyPatch, **changed: str) -> None:
 
 
 def test_what_tasks_compute_with_has_a_version() -> None:
-    assert {name: versions()[name] for name in ("pyarrow", "numpy")} == {name: version(name) for name in ("pyarrow", "numpy")}
+    assert {name: versions()[name] for name in ("pyarrow", "numpy")} == {
+        name: version(name) for name in ("pyarrow", "numpy")
+    }
     assert set(versions()) == {"pyarrow", "numpy", "deltalake", "rocksdict", "slackwater"}
 
 
@@ -43,14 +47,19 @@ def test_with_equal_versions_the_work_is_done() -> None:
     assert list(checked(pickle.dumps(doubled))(iter([1, 2]))) == [2, 4]
 
 
-def test_an_executor_with_other_versions_names_its_own_and_the_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_executor_with_other_versions_names_its_own_and_the_drivers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     of_driver = versions()
     change(monkeypatch, pyarrow="9.0.0", slackwater="other")
     with pytest.raises(
-        DifferentVersions, match=r"pyarrow 9\.0\.0 where the driver has \d+\..*slackwater other where.*PYSPARK_PYTHON"
+        DifferentVersions,
+        match=r"pyarrow 9\.0\.0 where the driver has \d+\..*slackwater other where.*PYSPARK_PYTHON",
     ) as error:
         check_versions(of_driver)
-    assert error.value.differing == {name: (of_driver[name], module.versions()[name]) for name in ("pyarrow", "slackwater")}
+    assert error.value.differing == {
+        name: (of_driver[name], module.versions()[name]) for name in ("pyarrow", "slackwater")
+    }
 
 
 def test_a_package_that_an_executor_lacks_is_left_to_who_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +69,9 @@ def test_a_package_that_an_executor_lacks_is_left_to_who_imports_it(monkeypatch:
     check_versions(of_driver)
 
 
-def test_versions_are_compared_before_a_pickle_of_other_versions_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_compared_before_a_pickle_of_other_versions_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = checked(b"what another numpy has pickled")
     change(monkeypatch, numpy="1.26.4")
     with pytest.raises(DifferentVersions, match="numpy"):
@@ -69,15 +80,18 @@ def test_versions_are_compared_before_a_pickle_of_other_versions_is_loaded(monke
 
 def test_the_archive_that_is_shipped_has_the_version_of_its_files(tmp_path: Path) -> None:
     archive = package_zip(tmp_path)
-    program = """import sys, jobs; from jobs.runtime.versions import versions
+    program = """import sys; from slackwater import jobs; from slackwater.jobs.runtime.versions import versions
 print(jobs.__file__, versions()["slackwater"], "numpy" in sys.modules)"""
-    assert printed_by(program, archive) == f"{archive}/jobs/__init__.py {versions()['slackwater']} False"
+    assert (
+        printed_by(program, archive)
+        == f"{archive}/slackwater/jobs/__init__.py {versions()['slackwater']} False"
+    )
 
 
 def test_code_that_differs_in_one_file_has_another_version(tmp_path: Path) -> None:
     with zipfile.ZipFile(package_zip(tmp_path)) as members:
         members.extractall(tmp_path / "other")
-    with (tmp_path / "other" / "windowing" / "triggers" / "counting.py").open("a") as file:
+    with (tmp_path / "other" / "slackwater" / "windowing" / "triggers" / "counting.py").open("a") as file:
         file.write("# a word\n")
-    program = "from jobs.runtime.versions import versions; print(versions()['slackwater'])"
+    program = "from slackwater.jobs.runtime.versions import versions; print(versions()['slackwater'])"
     assert printed_by(program, tmp_path / "other") not in ("", versions()["slackwater"])

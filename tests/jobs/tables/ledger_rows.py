@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from jobs.tables import schemas
-from jobs.tables.delta import Folder
-from jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables import schemas
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.ledger import LedgerRow
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 

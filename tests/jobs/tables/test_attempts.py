@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.tables import schemas
-from jobs.tables.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
-from jobs.tables.delta import Folder
-from jobs.tables.owners import is_dead, this_process
-from jobs.tables.reading import StoredFiles
+from slackwater.jobs.tables import schemas
+from slackwater.jobs.tables.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.owners import is_dead, this_process
+from slackwater.jobs.tables.reading import StoredFiles
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger_rows import clock, day
 
@@ -30,7 +30,9 @@ def attempts(tmp_path: Path) -> AttemptsWriter:
 
 
 def wanted(run_id: str, day_number: int = 0) -> Attempt:
-    return Attempt(run_id=run_id, parent_seq=None, slice_start=day(day_number), slice_end=day(day_number + 1), at=NOW)
+    return Attempt(
+        run_id=run_id, parent_seq=None, slice_start=day(day_number), slice_end=day(day_number + 1), at=NOW
+    )
 
 
 def claim(attempts: AttemptsWriter, run_id: str, now: datetime = NOW) -> Attempt | None:
@@ -46,7 +48,11 @@ def test_the_newest_row_says_how_an_attempt_stands(attempts: AttemptsWriter) -> 
     claimed = claim(attempts, "a")
     assert claimed is not None
     staged = attempts.record(claimed, NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}")
-    assert attempts.find("a") == staged == replace(claimed, at=NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}")
+    assert (
+        attempts.find("a")
+        == staged
+        == replace(claimed, at=NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}")
+    )
     assert attempts.folder.read().num_rows == 2
 
 
@@ -59,7 +65,11 @@ def test_rows_of_one_moment_are_in_the_order_of_a_runs_life(attempts: AttemptsWr
     }.items():
         for outcome in outcomes:
             attempts.record(wanted(run_id), NOW, outcome=outcome)
-    assert {row.run_id: row.outcome for row in attempts.standing()} == {"a": "committed", "b": "committed", "c": "staged"}
+    assert {row.run_id: row.outcome for row in attempts.standing()} == {
+        "a": "committed",
+        "b": "committed",
+        "c": "staged",
+    }
 
 
 def test_a_clock_that_went_back_takes_no_outcome_back(attempts: AttemptsWriter) -> None:
@@ -95,7 +105,12 @@ class TestTheLease:
     def test_a_claim_says_who_holds_it_and_until_when(self, attempts: AttemptsWriter) -> None:
         claimed = claim(attempts, "a")
         assert claimed is not None
-        assert (claimed.outcome, claimed.owner, claimed.claimed_at, claimed.expires_at) == ("claimed", this_process(), NOW, NOW + LEASE)
+        assert (claimed.outcome, claimed.owner, claimed.claimed_at, claimed.expires_at) == (
+            "claimed",
+            this_process(),
+            NOW,
+            NOW + LEASE,
+        )
         assert attempts.holders(NOW) == [claimed]
 
     def test_while_its_holder_lives_nobody_else_gets_it(self, attempts: AttemptsWriter) -> None:
@@ -138,14 +153,20 @@ class TestTheLease:
         attempts.record(held, NOW + SECOND, expires_at=NOW + SECOND + LEASE)
         assert claim(attempts, "b", NOW + SECOND) is not None
 
-    def test_what_has_ended_lately_is_not_read_again(self, attempts: AttemptsWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A chain of short slices ends many attempts within a lease's time, and each claim looks at the lease."""
+    def test_what_has_ended_lately_is_not_read_again(
+        self, attempts: AttemptsWriter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A chain of short slices ends many attempts within a lease's time, and each claim looks at the
+        lease.
+        """
         ends = ["staged", "rejected", "failed", "lost", "committed"]
         for number, outcome in enumerate(ends):
             held = claim(attempts, f"{outcome} {number}")
             assert held is not None
             attempts.record(held, NOW, outcome=outcome)
-        attempts.record(replace(wanted("elsewhere"), owner="elsewhere.example/1/1"), NOW, expires_at=NOW + LEASE)
+        attempts.record(
+            replace(wanted("elsewhere"), owner="elsewhere.example/1/1"), NOW, expires_at=NOW + LEASE
+        )
         looked_at: list[int] = []
         read = StoredFiles.read
 
@@ -159,12 +180,17 @@ class TestTheLease:
 
     def test_a_file_of_many_attempts_is_looked_into(self, attempts: AttemptsWriter) -> None:
         """As upkeep leaves them: one has ended, of which alone other files tell, too; one has not."""
-        rows = [attempts._arrow(replace(wanted(run_id), owner="elsewhere.example/1/1", expires_at=NOW + LEASE)) for run_id in ("a", "b")]
+        rows = [
+            attempts._arrow(replace(wanted(run_id), owner="elsewhere.example/1/1", expires_at=NOW + LEASE))
+            for run_id in ("a", "b")
+        ]
         attempts.folder.append(pa.concat_tables(rows))
         attempts.record(wanted("a"), NOW + SECOND, outcome="failed")
         assert [holder.run_id for holder in attempts.holders(NOW + SECOND)] == ["b"]
 
-    def test_of_a_dead_process_it_is_taken_over_at_once(self, attempts: AttemptsWriter, tmp_path: Path) -> None:
+    def test_of_a_dead_process_it_is_taken_over_at_once(
+        self, attempts: AttemptsWriter, tmp_path: Path
+    ) -> None:
         [outcome] = race(tmp_path, claim_in_a_process, str(tmp_path), processes=1)
         assert outcome == "claimed"
         standing = attempts.find("contender")
@@ -185,7 +211,9 @@ class TestTheLease:
 
         def meddling_clock() -> datetime:
             for _ in meddled:
-                attempts_in(Path(attempts.folder.uri).parent).record(wanted("other", 1), NOW, outcome="failed")
+                attempts_in(Path(attempts.folder.uri).parent).record(
+                    wanted("other", 1), NOW, outcome="failed"
+                )
             return NOW
 
         assert attempts.claim(wanted("a"), meddling_clock) is not None

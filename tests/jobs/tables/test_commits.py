@@ -7,10 +7,10 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import NativeFile
 
-from jobs.tables import delta
-from jobs.tables.commits import Owner, PendingCommit
-from jobs.tables.delta import Folder, WrittenFile, filesystem, write_file
-from jobs.tables.errors import CommitConflict, CommitUnknown, WarehouseNotWritable
+from slackwater.jobs.tables import delta
+from slackwater.jobs.tables.commits import Owner, PendingCommit
+from slackwater.jobs.tables.delta import Folder, WrittenFile, filesystem, write_file
+from slackwater.jobs.tables.errors import CommitConflict, CommitUnknown, WarehouseNotWritable
 from tests.jobs.lost_answers import WAYS, lost_answers
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -67,7 +67,9 @@ def test_another_s_commit_of_the_same_rows_is_a_conflict(folder: Folder) -> None
     assert values(folder) == [1]
 
 
-def test_an_append_that_meets_another_s_goes_behind_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_that_meets_another_s_goes_behind_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stale = folder.ensure()
     Folder(folder.uri, SCHEMA).append(rows(1))
     handles = [stale]
@@ -90,7 +92,9 @@ def test_a_commit_that_was_not_made_is_told_as_such(folder: Folder, monkeypatch:
     assert values(folder) == []
 
 
-def test_where_the_log_can_not_be_asked_it_is_said_that_the_outcome_is_not_known(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_log_can_not_be_asked_it_is_said_that_the_outcome_is_not_known(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = folder.ensure()
 
     class Unreachable:
@@ -100,7 +104,10 @@ def test_where_the_log_can_not_be_asked_it_is_said_that_the_outcome_is_not_known
     written = [file_of(folder, 1)]
     with lost_answers(WAYS[0], "t"):
         monkeypatch.setattr(delta, "filesystem", lambda uri: Unreachable())
-        with pytest.raises(CommitUnknown, match=r"version 1 failed .*timed out.*can't be read .*connection reset.*Run the same command"):
+        with pytest.raises(
+            CommitUnknown,
+            match=r"version 1 failed .*timed out.*can't be read .*connection reset.*Run the same command",
+        ):
             folder.commit_files(written, expected=table)
     monkeypatch.undo()
     assert values(folder) == [1], "it stood"

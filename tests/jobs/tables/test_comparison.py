@@ -1,16 +1,18 @@
-"""Published rows are compared row by row: by window, by timestamp where there is none, and in order where a window has several."""
+"""Published rows are compared row by row: by window, by timestamp where there is none, and in order where a
+window has several.
+"""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from jobs.tables.comparison import Comparison
-from jobs.tables.schemas import Shape, table_schemas
+from slackwater.jobs.tables.comparison import Comparison
+from slackwater.jobs.tables.schemas import Shape, table_schemas
 
-SCHEMA = table_schemas(Shape(keys=(("k", pa.string()),), results=(("n", pa.int64()), ("x", pa.float64())), parts=(), source=()))[
-    "published"
-]
+SCHEMA = table_schemas(
+    Shape(keys=(("k", pa.string()),), results=(("n", pa.int64()), ("x", pa.float64())), parts=(), source=())
+)["published"]
 
 
 def hour(number: int) -> datetime:
@@ -25,7 +27,9 @@ def row(key: str, start: int | None, n: int | None, x: float | None = None, **mo
 def differences(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     tables = [pa.Table.from_pylist(rows, schema=SCHEMA) for rows in (left, right)]
     found = Comparison(tables[0], tables[1], ("k",), ("n", "x")).differences()
-    return [(item["key"]["k"], item["window_start"], item["there"], item["left"], item["right"]) for item in found]
+    return [
+        (item["key"]["k"], item["window_start"], item["there"], item["left"], item["right"]) for item in found
+    ]
 
 
 def test_equal_rows_in_any_order_and_of_any_run_do_not_differ() -> None:

@@ -1,4 +1,6 @@
-"""A folder is a plain Delta table: made once, read with pruning, changed only from the version that the writer saw."""
+"""A folder is a plain Delta table: made once, read with pruning, changed only from the version that the
+writer saw.
+"""
 
 import json
 import re
@@ -17,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Transaction
 
-from jobs.tables import delta
-from jobs.tables.delta import Folder, WrittenFile, beside, write_file
-from jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
-from jobs.tables.reading import Within
+from slackwater.jobs.tables import delta
+from slackwater.jobs.tables.delta import Folder, WrittenFile, beside, write_file
+from slackwater.jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
+from slackwater.jobs.tables.reading import Within
 
 SCHEMA = pa.schema([("n", pa.int64()), ("day", pa.date32())])
 MONDAY, TUESDAY = date(2013, 1, 7), date(2013, 1, 8)
@@ -77,7 +79,11 @@ def test_an_append_without_expectation_goes_after_whatever_came_before(folder: F
 
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_commit_carries_its_application_transaction(folder: Folder, empty: bool) -> None:
-    folder.append(rows() if empty else rows((1, MONDAY)), expected=folder.ensure(), transaction=Transaction("slackwater", 7))
+    folder.append(
+        rows() if empty else rows((1, MONDAY)),
+        expected=folder.ensure(),
+        transaction=Transaction("slackwater", 7),
+    )
     assert folder.open().transaction_version("slackwater") == 7
     files = [] if empty else [file_of(folder, 2)]
     folder.commit_files(files, folder.files(), folder.open(), Transaction("slackwater", 8))
@@ -114,7 +120,9 @@ class TestOfAHandleThatIsKept:
         monkeypatch.setattr(delta, "DeltaTable", Opened)
         return uris
 
-    def test_a_table_is_opened_once_by_who_uses_it_again_and_again(self, folder: Folder, opened: list[str]) -> None:
+    def test_a_table_is_opened_once_by_who_uses_it_again_and_again(
+        self, folder: Folder, opened: list[str]
+    ) -> None:
         folder.ensured()
         folder.append(rows((1, MONDAY)))
         folder.append(rows((2, MONDAY)), expected=folder.ensure())
@@ -203,7 +211,9 @@ class TestOfAHandleThatIsKept:
             return True
 
         with ThreadPoolExecutor(4) as threads:
-            won = [n for n, has_won in zip(range(1, 5), threads.map(append, range(1, 5)), strict=True) if has_won]
+            won = [
+                n for n, has_won in zip(range(1, 5), threads.map(append, range(1, 5)), strict=True) if has_won
+            ]
         assert len(won) == 1
         assert values(folder) == [(0, MONDAY), (won[0], MONDAY)]
 
@@ -234,12 +244,17 @@ class TestFilesThatWereWrittenBeforehand:
     def test_they_become_part_of_the_table_in_one_commit(self, folder: Folder) -> None:
         version = folder.ensure().version()
         day = str(MONDAY)
-        files = [write_file(folder.uri, f"day={day}/{n}.parquet", pa.table({"n": [n, n + 1]}), {"day": day}) for n in (1, 5)]
+        files = [
+            write_file(folder.uri, f"day={day}/{n}.parquet", pa.table({"n": [n, n + 1]}), {"day": day})
+            for n in (1, 5)
+        ]
         assert values(folder) == []
         folder.commit_files(files)
         assert values(folder) == [(n, MONDAY) for n in (1, 2, 5, 6)]
         assert folder.open().version() == version + 1
-        assert [(file.rows, file.bytes) for file in files] == [(2, (Path(folder.uri) / file.path).stat().st_size) for file in files]
+        assert [(file.rows, file.bytes) for file in files] == [
+            (2, (Path(folder.uri) / file.path).stat().st_size) for file in files
+        ]
 
     def test_they_take_the_place_of_others_in_the_same_commit(self, folder: Folder) -> None:
         folder.append(rows((1, MONDAY), (2, TUESDAY)))
@@ -262,7 +277,10 @@ class TestFilesThatWereWrittenBeforehand:
 
     def test_their_statistics_prune_them(self, folder: Folder) -> None:
         day = str(MONDAY)
-        files = [write_file(folder.uri, f"day={day}/{n}.parquet", pa.table({"n": [n]}), {"day": day}) for n in (1, 2)]
+        files = [
+            write_file(folder.uri, f"day={day}/{n}.parquet", pa.table({"n": [n]}), {"day": day})
+            for n in (1, 2)
+        ]
         folder.commit_files(files)
         (Path(folder.uri) / files[0].path).unlink()
         assert folder.read(["n"], pc.field("n") == 2).to_pylist() == [{"n": 2}]
@@ -276,17 +294,37 @@ class TestFilesThatWereWrittenBeforehand:
             (pa.string(), [None], None, None),
             (pa.date32(), [date(2013, 1, 2), date(1969, 12, 31)], "1969-12-31", "2013-01-02"),
             (pa.date32(), [4_000_000], None, None),  # a year beyond 9999
-            (pa.timestamp("us", tz="UTC"), [0, -1], "1969-12-31T23:59:59.999999Z", "1970-01-01T00:00:00.000000Z"),
-            (pa.timestamp("ms", tz="Asia/Tokyo"), [1_500], "1970-01-01T00:00:01.500000Z", "1970-01-01T00:00:01.500000Z"),
+            (
+                pa.timestamp("us", tz="UTC"),
+                [0, -1],
+                "1969-12-31T23:59:59.999999Z",
+                "1970-01-01T00:00:00.000000Z",
+            ),
+            (
+                pa.timestamp("ms", tz="Asia/Tokyo"),
+                [1_500],
+                "1970-01-01T00:00:01.500000Z",
+                "1970-01-01T00:00:01.500000Z",
+            ),
             (pa.timestamp("us"), [1], "1970-01-01T00:00:00.000001", "1970-01-01T00:00:00.000001"),
             (pa.timestamp("us", tz="UTC"), [2**62], None, None),
         ],
     )
     def test_their_statistics_are_in_the_logs_own_terms(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, stored: list[Any], least: Any, greatest: Any
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        kind: pa.DataType,
+        stored: list[Any],
+        least: Any,
+        greatest: Any,
     ) -> None:
         monkeypatch.setenv("TZ", "America/New_York")
-        column = pa.array(stored) if pa.types.is_string(kind) or isinstance(stored[0], date) else pa.array(stored, storage(kind))
+        column = (
+            pa.array(stored)
+            if pa.types.is_string(kind) or isinstance(stored[0], date)
+            else pa.array(stored, storage(kind))
+        )
         written = write_file(str(tmp_path), "x.parquet", pa.table({"x": column.cast(kind)}), {})
         found = json.loads(written.statistics)
         assert found["numRecords"] == len(stored)
@@ -321,8 +359,14 @@ class TestAWarehouseThatIsWrong:
     def test_a_file_in_the_way_of_the_folder_says_that_it_cannot_be_written(self, tmp_path: Path) -> None:
         (tmp_path / "taken").write_text("not a folder")
         folder = Folder(f"{tmp_path}/taken/p/runs", SCHEMA)
-        for write in (folder.ensure, lambda: folder.append(rows((1, MONDAY))), lambda: write_file(folder.uri, "x.parquet", rows(), {})):
-            with pytest.raises(WarehouseNotWritable, match=re.escape(f"{folder.uri}: can't be written (")) as caught:
+        for write in (
+            folder.ensure,
+            lambda: folder.append(rows((1, MONDAY))),
+            lambda: write_file(folder.uri, "x.parquet", rows(), {}),
+        ):
+            with pytest.raises(
+                WarehouseNotWritable, match=re.escape(f"{folder.uri}: can't be written (")
+            ) as caught:
                 write()
             assert "Not a directory" in str(caught.value) and caught.value.exit_code == 2
             assert "\n" not in str(caught.value)

@@ -1,12 +1,14 @@
-"""How many late rows another lateness would have saved. By hand, from the windows that they missed and the watermark then."""
+"""How many late rows another lateness would have saved. By hand, from the windows that they missed and the
+watermark then.
+"""
 
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from jobs.tables.lateness import Saved
-from jobs.tables.lateness import report as report_of
-from jobs.tables.schemas import TIME, WINDOW
+from slackwater.jobs.tables.lateness import Saved
+from slackwater.jobs.tables.lateness import report as report_of
+from slackwater.jobs.tables.schemas import TIME, WINDOW
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -15,10 +17,15 @@ DAY = 24 * HOUR
 
 
 def late(*rows: tuple[timedelta, list[timedelta]]) -> pa.Table:
-    """Rows that came at a watermark, and the ends of the windows that they missed, all counted from noon; they arrived as much later."""
+    """Rows that came at a watermark, and the ends of the windows that they missed, all counted from noon;
+    they arrived as much later.
+    """
     return pa.table(
         {
-            "windows": pa.array([[{"start": NOON + end - HOUR, "end": NOON + end} for end in ends] for _, ends in rows], pa.list_(WINDOW)),
+            "windows": pa.array(
+                [[{"start": NOON + end - HOUR, "end": NOON + end} for end in ends] for _, ends in rows],
+                pa.list_(WINDOW),
+            ),
             "watermark": pa.array([NOON + watermark for watermark, _ in rows], TIME),
             "arrival_time": pa.array([NOON + 2 * watermark for watermark, _ in rows], TIME),
         }
@@ -30,14 +37,19 @@ def report(rows: pa.Table) -> list[tuple[timedelta, int, float]]:
     return [(saved.lateness, saved.rows, saved.share) for saved in report_of(rows, lambda last: last - DAY)]
 
 
-def test_a_window_takes_rows_as_long_as_its_last_millisecond_and_the_lateness_lie_behind_the_watermark() -> None:
-    # [11:00, 12:00) has its last millisecond at 11:59:59.999. A watermark of just that leaves a lateness of 1 ms to take the row.
+def test_a_window_takes_rows_as_long_as_its_last_millisecond_and_the_lateness_lie_behind_the_watermark() -> (
+    None
+):
+    # [11:00, 12:00) has its last millisecond at 11:59:59.999. A watermark of just that leaves a lateness of 1
+    # ms to take the row.
     assert report(late((-MS, [timedelta(0)]))) == [(MS, 1, 1.0)]
     assert report(late((HOUR - MS, [timedelta(0)])))[-1] == (HOUR + MS, 1, 1.0)
 
 
 def test_the_table_goes_up_in_steps_until_every_row_is_saved() -> None:
-    rows = late((10 * timedelta(minutes=1), [timedelta(0)]), (HOUR, [timedelta(0)]), (5 * HOUR, [timedelta(0)]))
+    rows = late(
+        (10 * timedelta(minutes=1), [timedelta(0)]), (HOUR, [timedelta(0)]), (5 * HOUR, [timedelta(0)])
+    )
     assert report(rows) == [
         (timedelta(minutes=5), 0, 0.0),
         (timedelta(minutes=15), 1, 1 / 3),

@@ -12,11 +12,11 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.errors import LostRaceError
-from jobs.tables import schemas
-from jobs.tables.errors import NewerFormat, NoRuns
-from jobs.tables.ledger import Input, LedgerReader, LedgerRow, LedgerWriter, _bind
-from jobs.tables.spans import Span
+from slackwater.jobs.errors import LostRaceError
+from slackwater.jobs.tables import schemas
+from slackwater.jobs.tables.errors import NewerFormat, NoRuns
+from slackwater.jobs.tables.ledger import Input, LedgerReader, LedgerRow, LedgerWriter, _bind
+from slackwater.jobs.tables.spans import Span
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger_rows import clock, day, ledger_folder, run_row
 
@@ -28,7 +28,12 @@ def ledger(tmp_path: Path) -> LedgerWriter:
 
 def commit(ledger: LedgerWriter, branch: str, *run_ids: str) -> list[LedgerRow]:
     head = ledger.head(branch)
-    return ledger.commit(branch, None if head is None else head.seq, [run_row(run_id, branch=branch) for run_id in run_ids], clock)
+    return ledger.commit(
+        branch,
+        None if head is None else head.seq,
+        [run_row(run_id, branch=branch) for run_id in run_ids],
+        clock,
+    )
 
 
 def test_an_empty_ledger_has_no_head_and_no_rows(ledger: LedgerWriter) -> None:
@@ -44,7 +49,10 @@ def test_an_empty_ledger_has_no_head_and_no_rows(ledger: LedgerWriter) -> None:
 def test_rows_are_bound_in_order_and_each_continues_the_one_before(ledger: LedgerWriter) -> None:
     commit(ledger, "main", "a")
     bound = commit(ledger, "main", "b", "c")
-    assert [(row.seq, row.run_id, row.parent_seq, row.live) for row in bound] == [(2, "b", 1, (Span(1, 2),)), (3, "c", 2, (Span(1, 3),))]
+    assert [(row.seq, row.run_id, row.parent_seq, row.live) for row in bound] == [
+        (2, "b", 1, (Span(1, 2),)),
+        (3, "c", 2, (Span(1, 3),)),
+    ]
     assert all(row.committed_at == clock() for row in bound)
     assert ledger.rows() == [*ledger.rows(until=1), *bound]
     assert ledger.head() == bound[-1]
@@ -57,12 +65,27 @@ def test_several_rows_make_one_commit(ledger: LedgerWriter) -> None:
     assert ledger.folder.open().version() == version + 1
 
 
-def test_seqs_are_unique_over_branches_and_a_span_covers_rows_of_its_own_branch_alone(ledger: LedgerWriter) -> None:
-    for branch, run_id in [("main", "m1"), ("main", "m2"), ("fix", "f1"), ("main", "m3"), ("fix", "f2"), ("fix", "f3"), ("main", "m4")]:
+def test_seqs_are_unique_over_branches_and_a_span_covers_rows_of_its_own_branch_alone(
+    ledger: LedgerWriter,
+) -> None:
+    for branch, run_id in [
+        ("main", "m1"),
+        ("main", "m2"),
+        ("fix", "f1"),
+        ("main", "m3"),
+        ("fix", "f2"),
+        ("fix", "f3"),
+        ("main", "m4"),
+    ]:
         commit(ledger, branch, run_id)
     main, fix = ledger.head("main"), ledger.head("fix")
     assert main is not None and fix is not None
-    assert (main.seq, main.run_id, main.parent_seq, main.live) == (7, "m4", 4, (Span(1, 2), Span(4, 4), Span(7, 7)))
+    assert (main.seq, main.run_id, main.parent_seq, main.live) == (
+        7,
+        "m4",
+        4,
+        (Span(1, 2), Span(4, 4), Span(7, 7)),
+    )
     assert (fix.seq, fix.run_id, fix.parent_seq, fix.live) == (6, "f3", 5, (Span(3, 3), Span(5, 6)))
     assert [row.run_id for row in ledger.live_runs(main)] == ["m1", "m2", "m3", "m4"]
     assert [row.run_id for row in ledger.live_runs(fix)] == ["f1", "f2", "f3"]
@@ -83,9 +106,14 @@ def test_live_spans_are_exactly_the_rows_of_the_branch(commits: list[tuple[str, 
         own = [row for row in rows if row.branch == branch]
         assert [row.parent_seq for row in own] == [None, *(row.seq for row in own)][: len(own)]
         if head is not None:
-            assert [seq for span in head.live for seq in range(span.first_seq, span.last_seq + 1)] == [row.seq for row in own]
+            assert [seq for span in head.live for seq in range(span.first_seq, span.last_seq + 1)] == [
+                row.seq for row in own
+            ]
             assert [row for row in rows if row.is_live_in(head)] == own
-            assert all(before.last_seq + 1 < after.first_seq for before, after in zip(head.live, head.live[1:], strict=False))
+            assert all(
+                before.last_seq + 1 < after.first_seq
+                for before, after in zip(head.live, head.live[1:], strict=False)
+            )
 
 
 def test_live_runs_are_in_slice_order_and_leave_out_rows_that_ran_nothing(ledger: LedgerWriter) -> None:
@@ -116,13 +144,16 @@ class TestWhoCommitsFirst:
         commit(ledger, "main", "a", "b")
         for parent in (None, 1, 3):
             with pytest.raises(
-                LostRaceError, match=f"the head of main is 2, this run started from {parent}.*run the same command again"
+                LostRaceError,
+                match=f"the head of main is 2, this run started from {parent}.*run the same command again",
             ) as lost:
                 ledger.commit("main", parent, [run_row("late")], clock)
             assert (lost.value.head, lost.value.parent) == (2, parent)  # type: ignore[attr-defined]
         assert [row.run_id for row in ledger.rows()] == ["a", "b"]
 
-    def test_a_commit_to_another_branch_in_between_is_not_a_lost_race(self, ledger: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_commit_to_another_branch_in_between_is_not_a_lost_race(
+        self, ledger: LedgerWriter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The other commit lands after the head was looked up and before the append."""
         [first] = commit(ledger, "main", "a")
         meddled: Iterator[None] = iter([None])
@@ -148,7 +179,9 @@ class TestWhoCommitsFirst:
             ledger.commit("main", None, [run_row("second")], meddling_clock)
         assert [row.run_id for row in ledger.rows()] == ["first"]
 
-    def test_of_two_processes_one_wins_and_the_other_changes_nothing(self, ledger: LedgerWriter, tmp_path: Path) -> None:
+    def test_of_two_processes_one_wins_and_the_other_changes_nothing(
+        self, ledger: LedgerWriter, tmp_path: Path
+    ) -> None:
         commit(ledger, "main", "a")
         outcomes = race(tmp_path, commit_from_one, str(tmp_path))
         assert sorted(outcomes) == ["LostRaceError", "seq 2"]
@@ -200,7 +233,9 @@ FULL = run_row(
     slice_start=datetime(2013, 1, 1, 0, 0, 0, 1000, tzinfo=UTC),
     watermark_in=None,
     watermark_out=datetime(2013, 1, 1, 20, 45, 59, 999000, tzinfo=UTC),
-    inputs=(Input(table="sources/departures", table_id="of-the-table", version=3, files=2, rows=800, bytes=12345),),
+    inputs=(
+        Input(table="sources/departures", table_id="of-the-table", version=3, files=2, rows=800, bytes=12345),
+    ),
     files={"panes": ("run_id=r1/a.parquet", "run_id=r1/b.parquet"), "timers": ()},
     rows_read=800,
     verdict="passed",
@@ -231,8 +266,17 @@ class TestANewerFormat:
 
     def test_is_refused_by_every_reader(self, ledger: LedgerWriter) -> None:
         ledger.folder.append(row_table(self.newer()))
-        for read in (ledger.head, ledger.rows, lambda: ledger.row(1), lambda: ledger.by_run_id("r9"), lambda: commit(ledger, "main", "x")):
-            with pytest.raises(NewerFormat, match=r"run 1 was written in format 3 by slackwater 9\.9; this one reads up to 2\. Install"):
+        for read in (
+            ledger.head,
+            ledger.rows,
+            lambda: ledger.row(1),
+            lambda: ledger.by_run_id("r9"),
+            lambda: commit(ledger, "main", "x"),
+        ):
+            with pytest.raises(
+                NewerFormat,
+                match=r"run 1 was written in format 3 by slackwater 9\.9; this one reads up to 2\. Install",
+            ):
                 read()
 
     def test_is_refused_before_its_columns_are_looked_at(self, ledger: LedgerWriter) -> None:
@@ -246,4 +290,6 @@ class TestANewerFormat:
         with pytest.raises(NewerFormat):
             LedgerRow.from_json(self.newer().to_json())
         with pytest.raises(NewerFormat, match="run r9 was written"):
-            LedgerRow.from_json(json.dumps({"seq": 0, "run_id": "r9", "format_version": 99, "version": "9.9"}))
+            LedgerRow.from_json(
+                json.dumps({"seq": 0, "run_id": "r9", "format_version": 99, "version": "9.9"})
+            )

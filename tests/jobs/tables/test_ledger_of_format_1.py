@@ -1,4 +1,6 @@
-"""Ledgers of format 1, whose inputs lack the id of their table: read as they are, and continued once they have the field."""
+"""Ledgers of format 1, whose inputs lack the id of their table: read as they are, and continued once they
+have the field.
+"""
 
 import json
 from dataclasses import replace
@@ -8,20 +10,27 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.tables.delta import Folder
-from jobs.tables.ledger import Input, LedgerRow, LedgerWriter
-from jobs.tables.schemas import ADDED_COLUMNS, INPUT, Shape
-from jobs.tables.spans import Span
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.ledger import Input, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.schemas import ADDED_COLUMNS, INPUT, Shape
+from slackwater.jobs.tables.spans import Span
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.tables.ledger_rows import day, run_row
 
-SHAPE = Shape(keys=(("origin", pa.string()),), results=(("n", pa.int64()),), parts=(("n__count", pa.int64()),), source=())
+SHAPE = Shape(
+    keys=(("origin", pa.string()),),
+    results=(("n", pa.int64()),),
+    parts=(("n__count", pa.int64()),),
+    source=(),
+)
 FULL = run_row(
     "r1",
     seq=1,
     live=(Span(1, 1),),
     watermark_out=datetime(2013, 1, 1, 20, 45, 59, 999000, tzinfo=UTC),
-    inputs=(Input(table="sources/departures", table_id="of-the-table", version=3, files=2, rows=800, bytes=12345),),
+    inputs=(
+        Input(table="sources/departures", table_id="of-the-table", version=3, files=2, rows=800, bytes=12345),
+    ),
     files={"panes": ("run_id=r1/a.parquet", "run_id=r1/b.parquet"), "timers": ()},
     phase_seconds={"replay": 1.25},
     started_at=day(3),
@@ -35,9 +44,13 @@ def written_in_format_1(folder: Folder, rows: list[LedgerRow]) -> None:
     earlier = [replaced for column in folder.schema if (replaced := _earlier(column, fields)) is not None]
     values = [json.loads(row.to_json()) for row in rows]
     for row in values:
-        row["inputs"] = [{name: value for name, value in item.items() if name != "table_id"} for item in row["inputs"]]
+        row["inputs"] = [
+            {name: value for name, value in item.items() if name != "table_id"} for item in row["inputs"]
+        ]
         row |= {
-            name: row[name] and datetime.fromisoformat(row[name]) for name in row if pa.types.is_timestamp(folder.schema.field(name).type)
+            name: row[name] and datetime.fromisoformat(row[name])
+            for name in row
+            if pa.types.is_timestamp(folder.schema.field(name).type)
         }
     Folder(folder.uri, pa.schema(earlier)).append(pa.Table.from_pylist(values, schema=pa.schema(earlier)))
 
@@ -55,7 +68,9 @@ class TestInputsOfFormat1:
         written_in_format_1(tables["runs"], [FULL])
         return tables
 
-    def test_they_are_read_as_of_no_known_table_before_and_after_the_ledger_has_the_field(self, tables: Tables, tmp_path: Path) -> None:
+    def test_they_are_read_as_of_no_known_table_before_and_after_the_ledger_has_the_field(
+        self, tables: Tables, tmp_path: Path
+    ) -> None:
         unknown = replace(FULL.inputs[0], table_id=None)
         assert tables.ledger.row(1).inputs == (unknown,)
         tables.ensure()
@@ -68,11 +83,18 @@ class TestInputsOfFormat1:
         version = tables["runs"].open().version()
         Warehouse(str(tmp_path)).tables("p", SHAPE).ensure()
         assert tables["runs"].open().version() == version == 2
-        for writer in (LedgerWriter(tables["runs"]), LedgerWriter(Warehouse(str(tmp_path)).stored("p")["runs"])):
+        for writer in (
+            LedgerWriter(tables["runs"]),
+            LedgerWriter(Warehouse(str(tmp_path)).stored("p")["runs"]),
+        ):
             head = writer.head()
             assert head is not None
             writer.commit("main", head.seq, [replace(FULL, run_id=f"r{head.seq + 1}")], lambda: day(4))
-        assert [row.inputs[0].table_id for row in tables.ledger.rows()] == [None, "of-the-table", "of-the-table"]
+        assert [row.inputs[0].table_id for row in tables.ledger.rows()] == [
+            None,
+            "of-the-table",
+            "of-the-table",
+        ]
 
     def test_a_staged_row_of_format_1_is_read(self) -> None:
         values = json.loads(FULL.to_json())

@@ -1,4 +1,6 @@
-"""Branches on the ledger: what a fork, a publish, a restore and a drop make live, against lists in plain Python."""
+"""Branches on the ledger: what a fork, a publish, a restore and a drop make live, against lists in plain
+Python.
+"""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,10 +12,18 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.errors import LostRaceError
-from jobs.tables.ledger import MAIN, LedgerRow, LedgerWriter
-from jobs.tables.lineage import BadBranchName, cause_of, check_branch_name, drop_row, fork_row, publish_row, restore_row
-from jobs.tables.spans import Span, seqs_of
+from slackwater.jobs.errors import LostRaceError
+from slackwater.jobs.tables.ledger import MAIN, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.lineage import (
+    BadBranchName,
+    cause_of,
+    check_branch_name,
+    drop_row,
+    fork_row,
+    publish_row,
+    restore_row,
+)
+from slackwater.jobs.tables.spans import Span, seqs_of
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger_rows import START, clock, day, ledger_folder, run_row
 
@@ -28,7 +38,10 @@ def run(ledger: LedgerWriter, branch: str = MAIN, days: int = 1) -> list[LedgerR
     """Run the next slices of a branch, a day each."""
     head = ledger.head(branch)
     first = 0 if head is None else len(seqs_of(head.live))
-    rows = [run_row(f"{branch}-{number}", day_number=number, state_hash=f"state-{number}") for number in range(first, first + days)]
+    rows = [
+        run_row(f"{branch}-{number}", day_number=number, state_hash=f"state-{number}")
+        for number in range(first, first + days)
+    ]
     return ledger.commit(branch, None if head is None else head.seq, rows, clock)
 
 
@@ -52,7 +65,9 @@ def publish(ledger: LedgerWriter, name: str, resume_from: int | None = None) -> 
 
 def restore(ledger: LedgerWriter, seq: int) -> LedgerRow:
     head, to = head_of(ledger), ledger.row(seq)
-    [bound] = ledger.commit(MAIN, head.seq, [restore_row(head, to, ledger.snapshot_owner(to), ledger.start_of(to))], clock)
+    [bound] = ledger.commit(
+        MAIN, head.seq, [restore_row(head, to, ledger.snapshot_owner(to), ledger.start_of(to))], clock
+    )
     return bound
 
 
@@ -69,7 +84,9 @@ def ledger(tmp_path: Path) -> LedgerWriter:
 
 
 class TestByHand:
-    def test_a_restated_day_takes_the_place_of_its_first_run_and_main_resumes_behind_it(self, ledger: LedgerWriter) -> None:
+    def test_a_restated_day_takes_the_place_of_its_first_run_and_main_resumes_behind_it(
+        self, ledger: LedgerWriter
+    ) -> None:
         run(ledger, days=4)
         forked = fork(ledger, "fix", 1)
         assert (forked.seq, forked.parent_seq, forked.live) == (5, 1, (Span(1, 1),))
@@ -77,7 +94,11 @@ class TestByHand:
         [rerun] = run(ledger, "fix")
         assert (rerun.seq, rerun.parent_seq, rerun.live) == (6, 5, (Span(1, 1), Span(6, 6)))
         published = publish(ledger, "fix", resume_from=3)
-        assert (published.seq, published.parent_seq, published.live) == (7, 4, (Span(1, 1), Span(6, 6), Span(3, 4)))
+        assert (published.seq, published.parent_seq, published.live) == (
+            7,
+            4,
+            (Span(1, 1), Span(6, 6), Span(3, 4)),
+        )
         assert published.state_hash == "state-3" and published.rows_read == 0
         assert [row.seq for row in ledger.live_runs(head_of(ledger))] == [1, 6, 3, 4]
         assert ledger.snapshot_owner(published) == ledger.row(4)
@@ -94,7 +115,9 @@ class TestByHand:
             True,
         ]
 
-    def test_a_branch_that_did_not_converge_replaces_all_that_came_after_its_fork(self, ledger: LedgerWriter) -> None:
+    def test_a_branch_that_did_not_converge_replaces_all_that_came_after_its_fork(
+        self, ledger: LedgerWriter
+    ) -> None:
         run(ledger, days=3)
         fork(ledger, "fix", 1)
         run(ledger, "fix", days=2)
@@ -117,7 +140,12 @@ class TestByHand:
         run(ledger, "fix", days=2)
         publish(ledger, "fix")
         restored = restore(ledger, 2)
-        assert (restored.seq, restored.parent_seq, restored.live, restored.slice_end) == (8, 7, (Span(1, 2),), day(2))
+        assert (restored.seq, restored.parent_seq, restored.live, restored.slice_end) == (
+            8,
+            7,
+            (Span(1, 2),),
+            day(2),
+        )
         [later] = run(ledger)
         assert later.live == (Span(1, 2), Span(9, 9)) and later.slice_start == day(2)
         assert restore(ledger, 7).live == (Span(1, 1), Span(5, 6))
@@ -303,7 +331,9 @@ def test_a_row_that_runs_nothing_says_why_it_changes_what_is_published(ledger: L
     [tip] = run(ledger, "redrive-by-name-alone")
     head, branch = head_of(ledger), ledger.branch("redrive-by-name-alone")
     assert branch is not None
-    published = [publish_row(head, branch, tip, (day(1), day(2)), redrives=redrives) for redrives in (False, True)]
+    published = [
+        publish_row(head, branch, tip, (day(1), day(2)), redrives=redrives) for redrives in (False, True)
+    ]
     found = [cause_of(row) for row in (*published, restore(ledger, 1), branch.fork, tip)]
     assert found == ["restatement", "redrive", "restore", None, None]
 

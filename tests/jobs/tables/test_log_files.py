@@ -1,4 +1,6 @@
-"""A log that has lost a file is refused with the name of that file; one that has lost nothing that is needed is read."""
+"""A log that has lost a file is refused with the name of that file; one that has lost nothing that is needed
+is read.
+"""
 
 import re
 from collections.abc import Callable
@@ -7,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.tables.delta import Folder
-from jobs.tables.errors import LogDamaged
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.errors import LogDamaged
 
 SCHEMA = pa.schema([("n", pa.int64())])
 EMPTIED = Path.touch
@@ -63,10 +65,26 @@ WITHOUT_CHECKPOINTS = lose(HINT, checkpoint(9), checkpoint(19))
         ([WITHOUT_CHECKPOINTS, empty(commit(0))], commit(0), "is empty"),
         ([WITHOUT_CHECKPOINTS, lose(commit(3))], commit(3), "is missing"),
         ([WITHOUT_CHECKPOINTS, lose(commit(0))], commit(0), "is missing"),
-        ([lose(checkpoint(19))], HINT, "names a checkpoint of version 19 that is lost; the commits are all there"),
-        ([empty(checkpoint(19))], HINT, "names a checkpoint of version 19 that is lost; the commits are all there"),
-        ([lose(checkpoint(19), checkpoint(9))], HINT, "names a checkpoint of version 19 that is lost; the commits are all there"),
-        ([lose(checkpoint(19), checkpoint(9), commit(0))], checkpoint(19), "is missing or empty, and commits before it are gone"),
+        (
+            [lose(checkpoint(19))],
+            HINT,
+            "names a checkpoint of version 19 that is lost; the commits are all there",
+        ),
+        (
+            [empty(checkpoint(19))],
+            HINT,
+            "names a checkpoint of version 19 that is lost; the commits are all there",
+        ),
+        (
+            [lose(checkpoint(19), checkpoint(9))],
+            HINT,
+            "names a checkpoint of version 19 that is lost; the commits are all there",
+        ),
+        (
+            [lose(checkpoint(19), checkpoint(9), commit(0))],
+            checkpoint(19),
+            "is missing or empty, and commits before it are gone",
+        ),
     ],
 )
 def test_a_file_that_is_lost_is_named(folder: Folder, damages: list[Damage], named: str, told: str) -> None:
@@ -78,7 +96,9 @@ def test_a_file_that_is_lost_is_named(folder: Folder, damages: list[Damage], nam
     assert refused.value.exit_code == 1
 
 
-@pytest.mark.parametrize("damage", [empty(HINT), lose(HINT), empty(commit(19)), lose(*map(commit, range(19))), lose(checkpoint(9))])
+@pytest.mark.parametrize(
+    "damage", [empty(HINT), lose(HINT), empty(commit(19)), lose(*map(commit, range(19))), lose(checkpoint(9))]
+)
 def test_what_nobody_needs_may_be_lost(folder: Folder, damage: Damage) -> None:
     damage(log_of(folder))
     assert sorted(Folder(folder.uri, SCHEMA).read().column("n").to_pylist()) == list(range(1, 23))

@@ -1,4 +1,6 @@
-"""A table of format 1 becomes one without partitions in one commit, whatever races or dies, and its rows are the same before and after."""
+"""A table of format 1 becomes one without partitions in one commit, whatever races or dies, and its rows are
+the same before and after.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -11,9 +13,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.tables import migration
-from jobs.tables.delta import Folder
-from jobs.tables.migration import repartition
+from slackwater.jobs.tables import migration
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.migration import repartition
 from tests.warehouses.earlier import unpacked
 
 TABLES = ("panes", "late_events", "quarantine", "side_records")
@@ -43,10 +45,17 @@ def test_its_rows_stay_as_they_are_for_every_reader_and_one_commit_does_it(peaks
         assert (migrated.version(), migrated.metadata().partition_columns) == (version + 1, [])
         assert migrated.metadata().configuration == {"delta.checkpointInterval": "10"}
     assert rows_of(table) == before
-    assert sorted(map(repr, pl.read_delta(str(table)).to_arrow().cast(folder_of(table).schema).to_pylist())) == before
+    assert (
+        sorted(map(repr, pl.read_delta(str(table)).to_arrow().cast(folder_of(table).schema).to_pylist()))
+        == before
+    )
     with duckdb.connect() as connection:
-        found = connection.sql(f"SELECT * FROM read_parquet({migrated.file_uris()!r}, hive_partitioning=false)").to_arrow_table()
-    assert sorted(map(repr, found.cast(folder_of(table).schema).to_pylist())) == before, "the files have the column themselves"
+        found = connection.sql(
+            f"SELECT * FROM read_parquet({migrated.file_uris()!r}, hive_partitioning=false)"
+        ).to_arrow_table()
+    assert sorted(map(repr, found.cast(folder_of(table).schema).to_pylist())) == before, (
+        "the files have the column themselves"
+    )
 
 
 def test_an_empty_table_loses_its_partitions_too(tmp_path: Path) -> None:
@@ -66,7 +75,9 @@ def test_two_at_once_leave_each_row_once(peaks: Path) -> None:
     assert DeltaTable(str(table)).version() == version + 1
 
 
-def test_one_that_dies_in_the_middle_changes_nothing_and_is_done_again(peaks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_dies_in_the_middle_changes_nothing_and_is_done_again(
+    peaks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = peaks / "panes"
     before, version = rows_of(table), DeltaTable(str(table)).version()
 

@@ -1,4 +1,6 @@
-"""Who holds a claim: dead only if it was a process of this very place, which can be looked up, and runs no more."""
+"""Who holds a claim: dead only if it was a process of this very place, which can be looked up, and runs no
+more.
+"""
 
 import os
 import socket
@@ -8,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.tables import owners
-from jobs.tables.owners import is_dead, owner_of, this_process
+from slackwater.jobs.tables import owners
+from slackwater.jobs.tables.owners import is_dead, owner_of, this_process
 
 
 def started(pid: int) -> str:
@@ -45,7 +47,11 @@ def test_another_process_with_its_number_does_not_stand_in_for_it() -> None:
 
 
 def test_of_another_host_nothing_is_known() -> None:
-    assert not is_dead("elsewhere.example/1/1") and not is_dead("elsewhere.example/boot.1/1/1") and not is_dead("")
+    assert (
+        not is_dead("elsewhere.example/1/1")
+        and not is_dead("elsewhere.example/boot.1/1/1")
+        and not is_dead("")
+    )
 
 
 def test_of_an_owner_that_names_no_place_nothing_is_known() -> None:
@@ -64,7 +70,9 @@ def test_a_process_of_another_container_with_this_host_name_lives() -> None:
     if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine lets nobody make a pid namespace")
     script = f"from {this_process.__module__} import this_process; print(this_process(), flush=True); input()"
-    with subprocess.Popen([*unshare, sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        [*unshare, sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout is not None and other.stdin is not None
         owner = other.stdout.readline().strip()
         assert owner.startswith(f"{socket.gethostname()}/") and "/1/" in owner

@@ -11,9 +11,9 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.tables.delta import encoding
-from jobs.tables.errors import DamagedFile
-from jobs.tables.parquet import (
+from slackwater.jobs.tables.delta import encoding
+from slackwater.jobs.tables.errors import DamagedFile
+from slackwater.jobs.tables.parquet import (
     Damage,
     SealedWriter,
     check_footer,
@@ -31,7 +31,9 @@ ROWS = pa.table(
     {
         "key_group": pa.array(sorted(number % 7 for number in range(COUNT)), pa.int32()),
         "origin": ["JFK", "LGA", "EWR"] * (COUNT // 3),
-        "window_start": pa.array([datetime(2013, 1, 1, tzinfo=UTC) + timedelta(hours=number % 24) for number in range(COUNT)], TIME),
+        "window_start": pa.array(
+            [datetime(2013, 1, 1, tzinfo=UTC) + timedelta(hours=number % 24) for number in range(COUNT)], TIME
+        ),
         "elements": [number * 7 % 11 for number in range(COUNT)],
         "firings": [None if number % 3 else number for number in range(COUNT)],
         "mean": [number * 1.5 for number in range(COUNT)],
@@ -72,7 +74,9 @@ def test_no_flipped_bit_of_a_file_gives_other_rows(folder: pafs.FileSystem, tmp_
     assert noticed > 2000  # headers of pages hold bounds that nobody reads
 
 
-def test_every_flipped_bit_is_noticed_where_a_whole_file_is_read(folder: pafs.FileSystem, tmp_path: Path) -> None:
+def test_every_flipped_bit_is_noticed_where_a_whole_file_is_read(
+    folder: pafs.FileSystem, tmp_path: Path
+) -> None:
     path, size = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
     content = (tmp_path / path).read_bytes()
     assert whole_file(folder, path).to_pybytes() == content
@@ -83,7 +87,9 @@ def test_every_flipped_bit_is_noticed_where_a_whole_file_is_read(folder: pafs.Fi
             whole_file(folder, path)
 
 
-def test_every_flipped_bit_of_a_footer_is_noticed_before_anything_else_is_read(folder: pafs.FileSystem, tmp_path: Path) -> None:
+def test_every_flipped_bit_of_a_footer_is_noticed_before_anything_else_is_read(
+    folder: pafs.FileSystem, tmp_path: Path
+) -> None:
     path, size = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
     content = (tmp_path / path).read_bytes()
     footer = size - 8 - int.from_bytes(content[-8:-4], "little")
@@ -130,10 +136,14 @@ def test_half_a_file_is_damage_and_no_file_is_none(folder: pafs.FileSystem, tmp_
         read(folder, path)
 
 
-def test_files_written_piece_by_piece_have_a_seal_of_all_pieces(folder: pafs.FileSystem, tmp_path: Path) -> None:
+def test_files_written_piece_by_piece_have_a_seal_of_all_pieces(
+    folder: pafs.FileSystem, tmp_path: Path
+) -> None:
     large = pa.table({"n": random.Random(3).choices(range(1 << 40), k=400_000)})
     with output_stream(folder, "x.parquet") as sink:
-        writer = SealedWriter(sink, large.schema, compression="none", use_dictionary=False, store_schema=False)
+        writer = SealedWriter(
+            sink, large.schema, compression="none", use_dictionary=False, store_schema=False
+        )
         for start in range(0, large.num_rows, 150_000):
             writer.write(large.slice(start, 150_000))
         writer.close()
@@ -148,7 +158,9 @@ def test_other_readers_read_what_is_sealed(folder: pafs.FileSystem, tmp_path: Pa
     path, _ = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
     file, total = str(tmp_path / path), sum(number * 7 % 11 for number in range(COUNT))
     with duckdb.connect() as connection:
-        counted = connection.execute("SELECT count(*), sum(elements), count(firings) FROM read_parquet(?)", [file]).fetchone()
+        counted = connection.execute(
+            "SELECT count(*), sum(elements), count(firings) FROM read_parquet(?)", [file]
+        ).fetchone()
     assert counted == (60, total, 20)
     assert polars.read_parquet(file)["elements"].sum() == total
     assert pq.read_table(file)["elements"].to_pylist() == ROWS["elements"].to_pylist()

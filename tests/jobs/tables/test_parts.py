@@ -1,4 +1,6 @@
-"""Rows that come piece by piece stand in few files, each once, and the log says of them what it would say of rows written at once."""
+"""Rows that come piece by piece stand in few files, each once, and the log says of them what it would say of
+rows written at once.
+"""
 
 import json
 from collections.abc import Callable
@@ -11,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.tables.delta import Folder, WrittenFile, write_file
-from jobs.tables.errors import WarehouseNotWritable
-from jobs.tables.parts import Parts
+from slackwater.jobs.tables.delta import Folder, WrittenFile, write_file
+from slackwater.jobs.tables.errors import WarehouseNotWritable
+from slackwater.jobs.tables.parts import Parts
 from tests.jobs.open_files import FEWEST, with_few_open_files
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
-SCHEMA = pa.schema([("n", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("day", pa.date32())])
+SCHEMA = pa.schema(
+    [("n", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("day", pa.date32())]
+)
 ROWS = st.tuples(
     st.one_of(st.none(), st.integers(-5, 5)),
     st.sampled_from([None, "a", "b", "x" * 40]),
@@ -45,7 +49,10 @@ FORMS = st.sampled_from([table_of, encoded])
 @settings(max_examples=30)
 @given(PIECES, st.booleans(), st.sampled_from([1, 3, 1 << 20]), FORMS)
 def test_every_row_stands_once_where_its_partition_is(
-    pieces: list[list[tuple[object, ...]]], is_partitioned: bool, most: int, form: Callable[[list[tuple[object, ...]]], pa.Table]
+    pieces: list[list[tuple[object, ...]]],
+    is_partitioned: bool,
+    most: int,
+    form: Callable[[list[tuple[object, ...]]], pa.Table],
 ) -> None:
     with TemporaryDirectory() as root:
         folder = Folder(f"{root}/t", SCHEMA, ("day",) if is_partitioned else ())
@@ -89,7 +96,10 @@ def test_more_partitions_than_files_may_be_open_are_written(tmp_path: Path) -> N
     pieces = [table_of([(number, str(number), START, day) for day in days]) for number in range(2)]
     files = with_few_open_files(written_files, folder, pieces)
     folder.commit_files(files)
-    assert folder.read().sort_by([("n", "ascending"), ("day", "ascending")]).to_pylist() == pa.concat_tables(pieces).to_pylist()
+    assert (
+        folder.read().sort_by([("n", "ascending"), ("day", "ascending")]).to_pylist()
+        == pa.concat_tables(pieces).to_pylist()
+    )
 
 
 def written_files(folder: Folder, pieces: list[pa.Table]) -> list[WrittenFile]:
@@ -100,10 +110,15 @@ def written_files(folder: Folder, pieces: list[pa.Table]) -> list[WrittenFile]:
 
 
 def test_a_partition_that_is_written_again_and_again_stays_in_one_file(tmp_path: Path) -> None:
-    """However many others there are between its pieces: the file that was not written to for longest is closed first."""
+    """However many others there are between its pieces: the file that was not written to for longest is
+    closed first.
+    """
     folder = Folder(f"{tmp_path}/t", SCHEMA, ("day",))
     always = date(2012, 12, 31)
-    pieces = [table_of([(1, None, None, always), (2, None, None, date(2013, 1, 1) + timedelta(days=number))]) for number in range(100)]
+    pieces = [
+        table_of([(1, None, None, always), (2, None, None, date(2013, 1, 1) + timedelta(days=number))])
+        for number in range(100)
+    ]
     files = written_files(folder, pieces)
     assert [file.rows for file in files if file.partition == {"day": str(always)}] == [100]
     assert len(files) == 101

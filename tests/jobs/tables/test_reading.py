@@ -1,4 +1,6 @@
-"""Rows are found in just the files that may hold them: never fewer than a look at every file finds, and no other file is opened."""
+"""Rows are found in just the files that may hold them: never fewer than a look at every file finds, and no
+other file is opened.
+"""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,23 +14,37 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.tables.delta import Folder, write_file
-from jobs.tables.errors import DamagedFile
-from jobs.tables.reading import Within
+from slackwater.jobs.tables.delta import Folder, write_file
+from slackwater.jobs.tables.errors import DamagedFile
+from slackwater.jobs.tables.reading import Within
 
 MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(
-    [("part", pa.string()), ("number", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("x", pa.float64())]
+    [
+        ("part", pa.string()),
+        ("number", pa.int64()),
+        ("name", pa.string()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("x", pa.float64()),
+    ]
 )
 
 numbers = st.one_of(st.none(), st.integers(-4, 4))
-moments = st.one_of(st.none(), st.integers(0, 4000).map(lambda number: MOMENT + timedelta(microseconds=number)))
-rows = st.lists(st.tuples(numbers, st.sampled_from([None, "a", "b", "ключ"]), moments), min_size=1, max_size=4)
-commits = st.lists(st.tuples(st.sampled_from(["p", "q r", None]), rows, st.booleans()), min_size=1, max_size=5)
+moments = st.one_of(
+    st.none(), st.integers(0, 4000).map(lambda number: MOMENT + timedelta(microseconds=number))
+)
+rows = st.lists(
+    st.tuples(numbers, st.sampled_from([None, "a", "b", "ключ"]), moments), min_size=1, max_size=4
+)
+commits = st.lists(
+    st.tuples(st.sampled_from(["p", "q r", None]), rows, st.booleans()), min_size=1, max_size=5
+)
 
 
 def table_of(part: str | None, values: list[tuple[Any, ...]]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, (part, *row, 1.5), strict=True)) for row in values], schema=SCHEMA)
+    return pa.Table.from_pylist(
+        [dict(zip(SCHEMA.names, (part, *row, 1.5), strict=True)) for row in values], schema=SCHEMA
+    )
 
 
 def add(folder: Folder, number: int, part: str | None, values: list[tuple[Any, ...]], is_ours: bool) -> None:
@@ -38,7 +54,14 @@ def add(folder: Folder, number: int, part: str | None, values: list[tuple[Any, .
         write_deltalake(folder.ensure(), table, mode="append", partition_by=["part"])
         return
     folder.commit_files(
-        [write_file(folder.uri, f"part={part.replace(' ', '_')}/{number}.parquet", table.drop_columns(["part"]), {"part": part})]
+        [
+            write_file(
+                folder.uri,
+                f"part={part.replace(' ', '_')}/{number}.parquet",
+                table.drop_columns(["part"]),
+                {"part": part},
+            )
+        ]
     )
 
 
@@ -51,7 +74,9 @@ def test_bounds_leave_out_no_row_that_is_wanted(written: Any, column: str, data:
         "name": st.sampled_from(["a", "b"]),
         "at": moments.filter(bool),
     }
-    least, greatest = (data.draw(st.one_of(st.none(), kinds[column]), label=side) for side in ("least", "greatest"))
+    least, greatest = (
+        data.draw(st.one_of(st.none(), kinds[column]), label=side) for side in ("least", "greatest")
+    )
     with TemporaryDirectory() as root:
         folder = Folder(f"{root}/t", SCHEMA, ("part",))
         for number, (part, values, is_ours) in enumerate(written):
@@ -82,14 +107,18 @@ def test_files_out_of_bounds_are_not_opened(tmp_path: Path, is_partition: bool) 
         folder.read(["number"])
 
 
-@pytest.mark.parametrize(("least", "name", "wanted"), [(0, "a", [0, 2]), (1, "a", [2]), (2, "b", []), (7, "a", []), (0, "c", [])])
+@pytest.mark.parametrize(
+    ("least", "name", "wanted"), [(0, "a", [0, 2]), (1, "a", [2]), (2, "b", []), (7, "a", []), (0, "c", [])]
+)
 def test_bounds_of_several_columns_hold_together_also_where_one_leaves_nothing(
     tmp_path: Path, least: int, name: str, wanted: list[int]
 ) -> None:
     folder = Folder(str(tmp_path / "t"), SCHEMA)
     for number, text in enumerate("aba"):
         folder.append(table_of("p", [(number, text, MOMENT)]))
-    files = folder.files(Within("number", least, None), Within.only("name", name), Within("at", MOMENT, MOMENT))
+    files = folder.files(
+        Within("number", least, None), Within.only("name", name), Within("at", MOMENT, MOMENT)
+    )
     assert sorted(files.read(["number"])["number"].to_pylist()) == wanted
 
 
@@ -114,5 +143,7 @@ def test_a_scan_gives_the_rows_of_a_reading_a_few_at_a_time(written: Any, most: 
         parts = list(folder.files().scan(["part", "number"], where, most))
         assert all(1 <= part.num_rows < 2 * most for part in parts)
         found = pa.concat_tables(parts).to_pylist() if parts else []
-        assert sorted(map(repr, found)) == sorted(map(repr, folder.read(["part", "number"], where).to_pylist()))
+        assert sorted(map(repr, found)) == sorted(
+            map(repr, folder.read(["part", "number"], where).to_pylist())
+        )
         assert folder.files().rows == sum(len(values) for _, values, _ in written)

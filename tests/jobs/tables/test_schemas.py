@@ -1,24 +1,41 @@
-"""Every table is plain, has the documented columns in the documented order, and a pipeline's own columns can't collide with them."""
+"""Every table is plain, has the documented columns in the documented order, and a pipeline's own columns
+can't collide with them.
+"""
 
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from jobs.pipelines.pipeline import TABLE_COLUMNS
-from jobs.tables.schemas import ADDED_COLUMNS, PARTITIONED_BY, SNAPSHOT_TABLES, STAGED_TABLES, Shape, table_columns, table_schemas
-from jobs.tables.warehouse import Warehouse
+from slackwater.jobs.pipelines.pipeline import TABLE_COLUMNS
+from slackwater.jobs.tables.schemas import (
+    ADDED_COLUMNS,
+    PARTITIONED_BY,
+    SNAPSHOT_TABLES,
+    STAGED_TABLES,
+    Shape,
+    table_columns,
+    table_schemas,
+)
+from slackwater.jobs.tables.warehouse import Warehouse
 
 UTC = pa.timestamp("us", tz="UTC")
 SHAPE = Shape(
     keys=(("origin", pa.string()), ("day", pa.date32())),
     results=(("n", pa.int64()), ("mean", pa.float64())),
     parts=(("n__count", pa.int64()), ("mean__sum", pa.float64()), ("mean__sum_exact", pa.binary())),
-    source=(("event_time", UTC), ("origin", pa.string()), ("Windows", pa.string()), ("tailnum", pa.string()), ("at", UTC)),
+    source=(
+        ("event_time", UTC),
+        ("origin", pa.string()),
+        ("Windows", pa.string()),
+        ("tailnum", pa.string()),
+        ("at", UTC),
+    ),
     states=(("last_seen__value", UTC),),
 )
 
-# The design of the tables. K are the key columns, R the results, P the accumulators' parts, S the source's other columns, V typed state.
+# The design of the tables. K are the key columns, R the results, P the accumulators' parts, S the source's
+# other columns, V typed state.
 DOCUMENTED = {
     "runs": """
         seq run_id kind branch parent_seq live slice_start slice_end attempt engine watermark_in watermark_out inputs config_hash code_hash
@@ -33,17 +50,26 @@ DOCUMENTED = {
         cleanup_time first_arrival last_arrival P contents trigger_state user_state""",
     "keyed_state": "run_id key_group K state_name namespace_start namespace_end map_key V value_json",
     "timers": "run_id key_group K window_start window_end service domain time purpose",
-    "source_progress": "run_id source_partition max_event_time last_arrival idle unfinished_tick_start watermark clock collected",
-    "panes": "run_id key_group K window_start window_end firing ordinal timestamp kind R elements watermark tick_end cause_arrival",
+    "source_progress": "run_id source_partition max_event_time last_arrival idle unfinished_tick_start "
+    "watermark clock collected",
+    "panes": "run_id key_group K window_start window_end firing ordinal timestamp kind R elements watermark "
+    "tick_end cause_arrival",
     "late_events": "run_id key_group K S event_time arrival_time windows late_by_ms watermark",
     "quarantine": "run_id reason_code reason row_json source_file source_version arrival_time column_name",
-    "published": "K window_start window_end R kind firing ordinal timestamp revision run_seq key_group window_date",
+    "published": "K window_start window_end R kind firing ordinal timestamp revision run_seq key_group "
+    "window_date",
     "corrections": """
         seq run_id key_group K window_start window_end ordinal timestamp kind firing revision op cause old new at""",
     "validations": "run_id expectation column_name severity passed observed unexpected checked sample_json",
     "overrides": "row_hash arrival_time reason at true_arrival",
 }
-MEANT = {"K": "origin day", "R": "n mean", "P": "n__count mean__sum mean__sum_exact", "S": "tailnum at", "V": "last_seen__value"}
+MEANT = {
+    "K": "origin day",
+    "R": "n mean",
+    "P": "n__count mean__sum mean__sum_exact",
+    "S": "tailnum at",
+    "V": "last_seen__value",
+}
 
 
 @pytest.mark.parametrize("table", DOCUMENTED)
@@ -60,7 +86,9 @@ def test_the_lists_of_tables_name_tables_that_exist() -> None:
     assert set(SNAPSHOT_TABLES) < set(STAGED_TABLES) < set(DOCUMENTED)
     for table, columns in PARTITIONED_BY.items():
         assert set(columns) <= set(table_schemas(SHAPE)[table].names)
-    assert {table for table, columns in PARTITIONED_BY.items() if columns == ("run_id",)} == set(SNAPSHOT_TABLES)
+    assert {table for table, columns in PARTITIONED_BY.items() if columns == ("run_id",)} == set(
+        SNAPSHOT_TABLES
+    )
 
 
 def test_added_columns_stand_at_the_end_of_their_tables() -> None:
@@ -83,7 +111,12 @@ def test_corrections_hold_whole_results_before_and_after() -> None:
 def test_a_key_or_result_can_have_no_name_that_a_table_gives_to_a_column_of_its_own() -> None:
     """But for the ledger and the other tables that have no column of a pipeline."""
     own = {"runs", "attempts", "validations", "quarantine", "source_progress", "overrides"}
-    mine = {name for table, columns in table_columns(Shape((), (), (), ())).items() if table not in own for name, _ in columns}
+    mine = {
+        name
+        for table, columns in table_columns(Shape((), (), (), ())).items()
+        if table not in own
+        for name, _ in columns
+    }
     assert mine <= TABLE_COLUMNS
 
 
@@ -107,7 +140,9 @@ TYPES = [
 
 
 def test_every_type_is_stored_as_it_is_declared_in_plain_tables(tmp_path: Path) -> None:
-    keys, results, parts, source = (tuple((f"{role}{number}", kind) for number, kind in enumerate(TYPES)) for role in "krps")
+    keys, results, parts, source = (
+        tuple((f"{role}{number}", kind) for number, kind in enumerate(TYPES)) for role in "krps"
+    )
     tables = Warehouse(str(tmp_path)).tables("p", Shape(keys, results, parts, source))
     tables.ensure()
     tables.ensure()

@@ -1,4 +1,6 @@
-"""Files of a snapshot: those that the log has of the run; dropped ones are put back until a vacuum may delete them."""
+"""Files of a snapshot: those that the log has of the run; dropped ones are put back until a vacuum may delete
+them.
+"""
 
 import json
 import time
@@ -8,14 +10,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.tables.delta import Folder
-from jobs.tables.errors import SnapshotGone
-from jobs.tables.ledger import LedgerRow
-from jobs.tables.schemas import SNAPSHOT_TABLES
-from jobs.tables.snapshots import is_kept, put_back, put_back_around, snapshot_files
-from jobs.tables.staging import write_staged
-from jobs.tables.upkeep import TableUpkeep
-from jobs.tables.warehouse import Tables
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.errors import SnapshotGone
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.snapshots import is_kept, put_back, put_back_around, snapshot_files
+from slackwater.jobs.tables.staging import write_staged
+from slackwater.jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.tables.warehouse import Tables
 from tests.jobs.tables.ledger_rows import run_row
 
 SCHEMA = pa.schema([("run_id", pa.string()), ("key_group", pa.int32()), ("n", pa.int64())])

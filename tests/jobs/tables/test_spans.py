@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.tables.spans import Span, in_common, seqs_of, since, spans_of, up_to
+from slackwater.jobs.tables.spans import Span, in_common, seqs_of, since, spans_of, up_to
 
 LISTS = st.lists(st.integers(1, 20), unique=True, max_size=12)
 
@@ -34,7 +34,10 @@ def test_a_seq_that_is_not_live_cuts_nothing() -> None:
 
 def test_what_two_branches_have_in_common_ends_at_the_first_difference() -> None:
     main = (Span(1, 3), Span(9, 9))
-    assert [in_common(main, other) for other in (main, (Span(1, 2), Span(5, 6)), (Span(1, 2), Span(9, 9)), (), (Span(2, 3),))] == [
+    assert [
+        in_common(main, other)
+        for other in (main, (Span(1, 2), Span(5, 6)), (Span(1, 2), Span(9, 9)), (), (Span(2, 3),))
+    ] == [
         4,
         2,
         2,

@@ -1,4 +1,6 @@
-"""Queries share one database and nothing else: no table, and no answer that depends on who asked before or at the same time."""
+"""Queries share one database and nothing else: no table, and no answer that depends on who asked before or at
+the same time.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -8,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from jobs.tables.sql import query
+from slackwater.jobs.tables.sql import query
 
 
 def doubled(n: int) -> int:
@@ -35,7 +37,9 @@ def test_a_forked_process_has_a_database_of_its_own() -> None:
 
 
 def day_of_new_year_s_eve() -> int:
-    moments = pa.table({"moment": pa.array([datetime(2012, 12, 31, 23, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))})
+    moments = pa.table(
+        {"moment": pa.array([datetime(2012, 12, 31, 23, tzinfo=UTC)], pa.timestamp("us", tz="UTC"))}
+    )
     [row] = query("SELECT day(moment) AS day FROM moments", moments=moments).to_pylist()
     return int(row["day"])
 

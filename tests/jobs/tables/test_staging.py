@@ -1,4 +1,6 @@
-"""Staged rows come back as they were written, belong to one run, and are described so that publish needs nothing else."""
+"""Staged rows come back as they were written, belong to one run, and are described so that publish needs
+nothing else.
+"""
 
 import json
 from datetime import UTC, datetime
@@ -9,15 +11,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.errors import NewerFormat
-from jobs.tables.schemas import Shape
-from jobs.tables.staging import declaration_of, pack, read_staged, rows_of_run, stack, unpack, write_staged
-from jobs.tables.upkeep import TableUpkeep
-from jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.errors import NewerFormat
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.jobs.tables.staging import (
+    declaration_of,
+    pack,
+    read_staged,
+    rows_of_run,
+    stack,
+    unpack,
+    write_staged,
+)
+from slackwater.jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.tables.ledger_rows import clock, day, run_row
 
-SHAPE = Shape(keys=(("origin", pa.string()),), results=(("n", pa.int64()),), parts=(), source=(("origin", pa.string()),))
+SHAPE = Shape(
+    keys=(("origin", pa.string()),), results=(("n", pa.int64()),), parts=(), source=(("origin", pa.string()),)
+)
 MOMENT = datetime(2013, 1, 1, 20, 45, 59, 999000, tzinfo=UTC)
 
 
@@ -29,7 +41,10 @@ def tables(tmp_path: Path) -> Tables:
 
 
 def test_a_staged_row_and_its_parent_survive_packing() -> None:
-    row, parent = run_row("child", watermark_out=MOMENT, files={"panes": ("run_id=child/x.parquet",)}), run_row("parent", seq=3)
+    row, parent = (
+        run_row("child", watermark_out=MOMENT, files={"panes": ("run_id=child/x.parquet",)}),
+        run_row("parent", seq=3),
+    )
     assert unpack(pack(row, parent, {})) == ("parent", row)
     assert unpack(pack(row, None, {})) == (None, row)
 
@@ -39,7 +54,12 @@ def test_the_declarations_of_a_run_are_found_by_its_id(tables: Tables) -> None:
     attempt = Attempt(run_id="known", parent_seq=None, slice_start=day(0), slice_end=day(1), at=clock())
     writer.record(attempt, clock())
     assert declaration_of(writer, "known") is None
-    writer.record(attempt, clock(), outcome="staged", ledger_row=pack(run_row("known"), None, {"window": {"size_ms": 5}}))
+    writer.record(
+        attempt,
+        clock(),
+        outcome="staged",
+        ledger_row=pack(run_row("known"), None, {"window": {"size_ms": 5}}),
+    )
     assert declaration_of(writer, "known") == {"window": {"size_ms": 5}}
     assert declaration_of(writer, "unknown") is None
 
@@ -53,7 +73,9 @@ def test_rows_of_several_tasks_are_stacked_in_the_tables_columns(tables: Tables)
     schema = tables["timers"].schema
     parts = [
         pa.table({"origin": ["EWR"], "key_group": pa.array([5], pa.int64())}),
-        pa.table({"key_group": pa.array([6, 7], pa.int32()), "origin": ["JFK", "LGA"], "service": ["window", None]}),
+        pa.table(
+            {"key_group": pa.array([6, 7], pa.int32()), "origin": ["JFK", "LGA"], "service": ["window", None]}
+        ),
     ]
     rows = stack(parts, schema, "r1")
     assert rows.schema.equals(schema)
@@ -67,8 +89,13 @@ def test_rows_of_several_tasks_are_stacked_in_the_tables_columns(tables: Tables)
 
 def test_a_staged_file_is_read_by_path_before_it_is_committed_and_by_run_after(tables: Tables) -> None:
     folder = tables["timers"]
-    rows = stack([pa.table({"origin": ["EWR", "JFK"], "key_group": pa.array([5, 6], pa.int32())})], folder.schema, "r1")
-    files = [write_staged(folder.uri, "r1", part, rows.slice(start, 1)) for start, part in enumerate(("driver", "range-00001"))]
+    rows = stack(
+        [pa.table({"origin": ["EWR", "JFK"], "key_group": pa.array([5, 6], pa.int32())})], folder.schema, "r1"
+    )
+    files = [
+        write_staged(folder.uri, "r1", part, rows.slice(start, 1))
+        for start, part in enumerate(("driver", "range-00001"))
+    ]
     assert all(file.path.startswith("run_id=r1/") and file.partition == {"run_id": "r1"} for file in files)
 
     staged = read_staged(tables, "timers", tuple(file.path for file in files))
@@ -82,7 +109,9 @@ def test_rows_of_a_run_are_found_by_run_wherever_upkeep_has_put_them(tables: Tab
     folder = tables["panes"]
     for run_id, origins in (("r1", ["EWR", "JFK"]), ("r2", ["LGA"])):
         part = pa.table({"origin": origins, "key_group": pa.array([5] * len(origins), pa.int32())})
-        written = write_staged(folder.uri, run_id, "driver", stack([part], folder.schema, run_id).drop_columns(["run_id"]))
+        written = write_staged(
+            folder.uri, run_id, "driver", stack([part], folder.schema, run_id).drop_columns(["run_id"])
+        )
         assert written.partition == {} and json.loads(written.statistics)["minValues"]["run_id"] == run_id
         folder.commit_files([written])
     for has_been_compacted in (False, True):
@@ -106,8 +135,9 @@ def test_no_files_are_an_empty_table_without_the_run(tables: Tables) -> None:
 
 
 def test_how_staged_rows_are_encoded_is_no_readers_business(tables: Tables) -> None:
-    """Differences for what hardly repeats and for small integers, dictionaries that differ from chunk to chunk for texts, bounds of key
-    groups alone, and nothing about nulls where there are none: rows as they were, in plain types."""
+    """Differences for what hardly repeats and for small integers, dictionaries that differ from chunk to
+    chunk for texts, bounds of key groups alone, and nothing about nulls where there are none: rows as they
+    were, in plain types."""
     folder, rows = tables["timers"], 10_000
     moments = pa.array([MOMENT.replace(microsecond=i) for i in range(rows)], folder.schema.field("time").type)
 
@@ -126,10 +156,27 @@ def test_how_staged_rows_are_encoded_is_no_readers_business(tables: Tables) -> N
     path = f"{folder.uri}/{written.path}"
     group = pq.ParquetFile(path).metadata.row_group(0)
     encodings = "DELTA_BINARY_PACKED", "RLE_DICTIONARY", "DELTA_BINARY_PACKED"
-    assert [name in group.column(number).encodings for number, name in enumerate(encodings)] == [True, True, True]
-    assert [group.column(number).is_stats_set for number in range(3)] == [True, False, False], "what row groups are chosen by"
-    assert json.loads(written.statistics)["maxValues"].keys() == {"key_group", "origin", "time"}, "what files are chosen by"
-    assert [pq.ParquetFile(path).schema.column(number).max_definition_level for number in range(3)] == [0, 0, 0]
+    assert [name in group.column(number).encodings for number, name in enumerate(encodings)] == [
+        True,
+        True,
+        True,
+    ]
+    assert [group.column(number).is_stats_set for number in range(3)] == [True, False, False], (
+        "what row groups are chosen by"
+    )
+    assert json.loads(written.statistics)["maxValues"].keys() == {"key_group", "origin", "time"}, (
+        "what files are chosen by"
+    )
+    assert [pq.ParquetFile(path).schema.column(number).max_definition_level for number in range(3)] == [
+        0,
+        0,
+        0,
+    ]
     assert pq.ParquetFile(path).read().cast(plain.schema) == plain
     with duckdb.connect() as connection:
-        assert connection.sql(f"SELECT key_group, origin, time FROM '{path}'").to_arrow_table().cast(plain.schema) == plain
+        assert (
+            connection.sql(f"SELECT key_group, origin, time FROM '{path}'")
+            .to_arrow_table()
+            .cast(plain.schema)
+            == plain
+        )

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.tables.statistics import Statistics
+from slackwater.jobs.tables.statistics import Statistics
 
 TEXTS = ("a", "b", "c")
 

@@ -1,4 +1,6 @@
-"""Each cause of a failure of storage is told as what it is, wherever it is met, and whether to try again follows from it."""
+"""Each cause of a failure of storage is told as what it is, wherever it is met, and whether to try again
+follows from it.
+"""
 
 import errno
 import threading
@@ -14,14 +16,14 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from jobs.engines import inputs
-from jobs.engines.inputs import pin
-from jobs.engines.task_errors import TaskFailed, TaskWithoutStorage, of_error, of_java, of_trace
-from jobs.errors import RetryableError, SlackwaterError
-from jobs.pipelines import DeltaSource
-from jobs.tables import delta
-from jobs.tables.delta import Folder
-from jobs.tables.errors import (
+from slackwater.jobs.engines import inputs
+from slackwater.jobs.engines.inputs import pin
+from slackwater.jobs.engines.task_errors import TaskFailed, TaskWithoutStorage, of_error, of_java, of_trace
+from slackwater.jobs.errors import RetryableError, SlackwaterError
+from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.tables import delta
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.errors import (
     CredentialsExpired,
     NotADeltaTable,
     StorageFailed,
@@ -30,8 +32,8 @@ from jobs.tables.errors import (
     WarehouseNotReadable,
     WarehouseNotWritable,
 )
-from jobs.tables.storage_errors import Cause, cause_of, unforeseen
-from windowing.errors import UserCodeError
+from slackwater.jobs.tables.storage_errors import Cause, cause_of, unforeseen
+from slackwater.windowing.errors import UserCodeError
 
 SCHEMA = pa.schema([("n", pa.int64())])
 # As delta-rs 1.6 says it of an S3 that answers so.
@@ -50,16 +52,40 @@ DENIED = OSError("Generic LocalFileSystem error: Unable to open file /w/x: Permi
 
 CAUSES: list[tuple[Exception, Cause]] = [
     (FULL, Cause.FULL),
-    (OSError("Generic LocalFileSystem error: Unable to copy data to file: No space left on device (os error 28)"), Cause.FULL),
+    (
+        OSError(
+            "Generic LocalFileSystem error: Unable to copy data to file: No space left on device (os error "
+            "28)"
+        ),
+        Cause.FULL,
+    ),
     (DeltaError("Generic error: Disk quota exceeded"), Cause.FULL),
     (OPEN_FILES, Cause.OPEN_FILES),
     (DeltaError("Kernel error: IO error: Too many open files (os error 24)"), Cause.OPEN_FILES),
     (OSError(STATUS.format(EXPIRED)), Cause.EXPIRED),
-    (OSError("Generic MicrosoftAzure error: 401 Unauthorized: Lifetime validation failed. The token is expired."), Cause.EXPIRED),
-    *((OSError(STATUS.format(told)), Cause.TRANSIENT) for told in ("503 Service Unavailable", "500 Internal Server Error", "429 Too Many")),
-    *((OSError(CUT.format(told)), Cause.TRANSIENT) for told in ("operation timed out", "connection reset by peer", "dns error")),
+    (
+        OSError(
+            "Generic MicrosoftAzure error: 401 Unauthorized: Lifetime validation failed. The token is "
+            "expired."
+        ),
+        Cause.EXPIRED,
+    ),
+    *(
+        (OSError(STATUS.format(told)), Cause.TRANSIENT)
+        for told in ("503 Service Unavailable", "500 Internal Server Error", "429 Too Many")
+    ),
+    *(
+        (OSError(CUT.format(told)), Cause.TRANSIENT)
+        for told in ("operation timed out", "connection reset by peer", "dns error")
+    ),
     (OSError(CUT.format("tcp connect error: Connection refused (os error 111)")), Cause.TRANSIENT),
-    (OSError("When reading information for key 'x': AWS Error SLOW_DOWN: Please reduce your request rate. SlowDown"), Cause.TRANSIENT),
+    (
+        OSError(
+            "When reading information for key 'x': AWS Error SLOW_DOWN: Please reduce your request rate. "
+            "SlowDown"
+        ),
+        Cause.TRANSIENT,
+    ),
     (TimeoutError(), Cause.TRANSIENT),
     (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), Cause.TRANSIENT),
     (DENIED, Cause.REFUSED),
@@ -70,14 +96,25 @@ CAUSES: list[tuple[Exception, Cause]] = [
     (OSError("Not a directory (os error 20)"), Cause.MISPLACED),
     (OSError(errno.EIO, "Input/output error"), Cause.UNKNOWN),
     (OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"), Cause.UNKNOWN),
-    (DeltaError("Invalid JSON in log record, line=garbage, in /timeouts/503/_delta_log: /status 503"), Cause.UNKNOWN),
+    (
+        DeltaError("Invalid JSON in log record, line=garbage, in /timeouts/503/_delta_log: /status 503"),
+        Cause.UNKNOWN,
+    ),
 ]
 RETRIED: list[tuple[Exception, type[SlackwaterError], str]] = [
     (FULL, StorageFull, "the disk is full .*Make room"),
     (OPEN_FILES, TooManyOpenFiles, "too many files are open .*`ulimit -n 4096`"),
     (OSError(STATUS.format(EXPIRED)), CredentialsExpired, "the credentials have expired .*Renew them"),
-    (OSError(STATUS.format("503 Slow Down")), StorageFailed, "did not answer as it should .*after 10 retries.*503 Slow Down"),
-    (OSError(CUT.format("connection reset")), StorageFailed, "did not answer as it should .*connection reset"),
+    (
+        OSError(STATUS.format("503 Slow Down")),
+        StorageFailed,
+        "did not answer as it should .*after 10 retries.*503 Slow Down",
+    ),
+    (
+        OSError(CUT.format("connection reset")),
+        StorageFailed,
+        "did not answer as it should .*connection reset",
+    ),
     (OSError(errno.EIO, "Input/output error"), StorageFailed, "storage failed .*Input/output error"),
 ]
 
@@ -106,12 +143,19 @@ def failing(owner: Any, name: str, error: Exception) -> Iterator[None]:
 
 @pytest.mark.parametrize(("error", "kind", "told"), RETRIED)
 class TestWhatMayPassIsTriedAgain:
-    def test_when_a_table_is_opened(self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str) -> None:
-        with failing(delta, "DeltaTable", error), pytest.raises(kind, match=rf"{folder.uri}: can't be read: .*{told}.*repeat") as raised:
+    def test_when_a_table_is_opened(
+        self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
+    ) -> None:
+        with (
+            failing(delta, "DeltaTable", error),
+            pytest.raises(kind, match=rf"{folder.uri}: can't be read: .*{told}.*repeat") as raised,
+        ):
             Folder(folder.uri, SCHEMA).read()
         assert raised.value.exit_code == 3 and "\n" not in str(raised.value)
 
-    def test_when_a_commit_is_made(self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str) -> None:
+    def test_when_a_commit_is_made(
+        self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
+    ) -> None:
         with (
             failing(DeltaTable, "create_write_transaction", error),
             pytest.raises(kind, match=rf"{folder.uri}: can't be written: .*{told}.*repeat"),
@@ -119,33 +163,49 @@ class TestWhatMayPassIsTriedAgain:
             folder.append(pa.table({"n": [2]}))
         assert folder.read().num_rows == 1
 
-    def test_when_a_file_is_written(self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str) -> None:
+    def test_when_a_file_is_written(
+        self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
+    ) -> None:
         with failing(delta, "write_sealed", error), pytest.raises(kind, match=told):
             folder.append(pa.table({"n": [2]}))
 
-    def test_when_a_source_is_pinned(self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str) -> None:
+    def test_when_a_source_is_pinned(
+        self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
+    ) -> None:
         source = DeltaSource("t", event_time="e", arrival_time="a")
         with failing(inputs, "DeltaTable", error), pytest.raises(kind, match=told):
             pin(source, folder.uri)
         with failing(DeltaTable, "load_as_version", error), pytest.raises(kind, match=told):
             pin(source, folder.uri, 0)
 
-    def test_when_a_task_of_this_process_meets_it(self, error: Exception, kind: type[SlackwaterError], told: str) -> None:
+    def test_when_a_task_of_this_process_meets_it(
+        self, error: Exception, kind: type[SlackwaterError], told: str
+    ) -> None:
         assert isinstance(of_error(error, "trace"), TaskWithoutStorage)
         assert of_error(error, "trace").exit_code == 3
 
-    def test_when_a_task_on_spark_has_told_it(self, error: Exception, kind: type[SlackwaterError], told: str) -> None:
+    def test_when_a_task_on_spark_has_told_it(
+        self, error: Exception, kind: type[SlackwaterError], told: str
+    ) -> None:
         raised = kind(f"/w/panes: can't be written: {error}")
         trace = f"Traceback (most recent call last):\n  File x\n{kind.__module__}.{kind.__name__}: {raised.message.splitlines()[0]}\n"
         found = of_trace(trace)
-        assert isinstance(found, TaskWithoutStorage) and found.message.startswith("a task failed: /w/panes: can't be written")
+        assert isinstance(found, TaskWithoutStorage) and found.message.startswith(
+            "a task failed: /w/panes: can't be written"
+        )
         assert found.facts == {"trace": trace}
 
 
 def test_what_is_refused_or_no_table_is_not_tried_again(folder: Folder) -> None:
-    with failing(delta, "DeltaTable", DENIED), pytest.raises(WarehouseNotReadable, match=r"can't be read .*Permission denied.*permissions"):
+    with (
+        failing(delta, "DeltaTable", DENIED),
+        pytest.raises(WarehouseNotReadable, match=r"can't be read .*Permission denied.*permissions"),
+    ):
         Folder(folder.uri, SCHEMA).read()
-    with failing(DeltaTable, "create_write_transaction", DENIED), pytest.raises(WarehouseNotWritable, match="Permission denied"):
+    with (
+        failing(DeltaTable, "create_write_transaction", DENIED),
+        pytest.raises(WarehouseNotWritable, match="Permission denied"),
+    ):
         folder.append(pa.table({"n": [2]}))
     with failing(delta, "DeltaTable", DeltaError("garbage")), pytest.raises(NotADeltaTable, match="garbage"):
         Folder(folder.uri, SCHEMA).read()
@@ -159,17 +219,25 @@ class TestTasks:
 
     @pytest.mark.parametrize(
         "error",
-        [UserCodeError("key 1: status code 503 Service Unavailable"), ValueError("connection reset"), FileNotFoundError(2, "No such file")],
+        [
+            UserCodeError("key 1: status code 503 Service Unavailable"),
+            ValueError("connection reset"),
+            FileNotFoundError(2, "No such file"),
+        ],
     )
     def test_words_of_a_user_s_error_are_not_taken_for_storage_s(self, error: Exception) -> None:
         found = of_error(error, "trace")
         assert isinstance(found, TaskFailed) and found.exit_code == 1
-        assert isinstance(of_trace(f"Traceback:\n{type(error).__module__}.{type(error).__name__}: {error}"), TaskFailed)
+        assert isinstance(
+            of_trace(f"Traceback:\n{type(error).__module__}.{type(error).__name__}: {error}"), TaskFailed
+        )
 
     def test_what_java_has_met_of_storage_is_tried_again_and_nothing_else(self) -> None:
         text = "An error occurred.\n: org.apache.spark.SparkException: Job aborted\n\tat x.TimeoutException(A.scala)\n"
         assert of_java(text) is None
-        found = of_java(f"{text}Caused by: java.io.IOException: No space left on device\n\tat java.base/x(Y.java)\n")
+        found = of_java(
+            f"{text}Caused by: java.io.IOException: No space left on device\n\tat java.base/x(Y.java)\n"
+        )
         assert found is not None and found.exit_code == 3
         assert "java.io.IOException: No space left on device" in found.message
 
@@ -209,7 +277,11 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, str], None
     """Sets what the store says."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Store)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    endpoint = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+    endpoint = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+    }
     for name, value in {**endpoint, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}.items():
         monkeypatch.setenv(name, value)
 
@@ -225,15 +297,25 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, str], None
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (400, "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>", CredentialsExpired),
+        (
+            400,
+            "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>",
+            CredentialsExpired,
+        ),
         (403, "<Error><Code>AccessDenied</Code></Error>", WarehouseNotReadable),
         (501, "<Error><Code>NotImplemented</Code></Error>", StorageFailed),
     ],
 )
 def test_a_store_s_own_answers_are_understood(
-    store: Callable[..., None], status: int, body: str, kind: type[SlackwaterError], monkeypatch: pytest.MonkeyPatch
+    store: Callable[..., None],
+    status: int,
+    body: str,
+    kind: type[SlackwaterError],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By delta-rs as it is: the next version may say it in other words. It asks ten times again where it isn't told to do so once."""
+    """By delta-rs as it is: the next version may say it in other words. It asks ten times again where it
+    isn't told to do so once.
+    """
     store(status, body)
     monkeypatch.setattr(delta, "DeltaTable", partial(DeltaTable, storage_options={"max_retries": "1"}))
     with pytest.raises(kind) as raised:

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.tables import schemas, upkeep
-from jobs.tables.delta import Folder, write_file
-from jobs.tables.errors import CommitConflict
-from jobs.tables.ledger import LedgerWriter
-from jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.tables import schemas, upkeep
+from slackwater.jobs.tables.delta import Folder, write_file
+from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.ledger import LedgerWriter
+from slackwater.jobs.tables.upkeep import TableUpkeep
 from tests.jobs.tables.ledger_rows import clock, run_row
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string()), ("day", pa.date32())])
@@ -40,7 +40,11 @@ def folder(tmp_path: Path) -> Folder:
     folder = Folder(f"{tmp_path}/t", SCHEMA, ("day",))
     for number, (day, count) in enumerate(FILES):
         rows = pa.table(
-            {"n": [10 * number + at for at in range(count)], "text": ["t"] * count, "day": pa.array([day] * count, pa.date32())}
+            {
+                "n": [10 * number + at for at in range(count)],
+                "text": ["t"] * count,
+                "day": pa.array([day] * count, pa.date32()),
+            }
         )
         folder.append(rows)
     return folder
@@ -56,7 +60,10 @@ def rows(folder: Folder) -> list[dict[str, Any]]:
 
 def newest_commit(folder: Folder) -> list[dict[str, Any]]:
     version = DeltaTable(folder.uri).version()
-    return [json.loads(line) for line in Path(f"{folder.uri}/_delta_log/{version:020d}.json").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in Path(f"{folder.uri}/_delta_log/{version:020d}.json").read_text().splitlines()
+    ]
 
 
 class TestCompaction:
@@ -70,7 +77,17 @@ class TestCompaction:
     def test_rows_keep_the_order_in_which_they_came(self, folder: Folder) -> None:
         TableUpkeep(folder).compact()
         [of_monday] = [path for path in DeltaTable(folder.uri).file_uris() if "2013-01-07" in path]
-        assert pq.read_table(of_monday, partitioning=None).column("n").to_pylist() == [0, 1, 2, 20, 21, 40, 41, 42, 43]
+        assert pq.read_table(of_monday, partitioning=None).column("n").to_pylist() == [
+            0,
+            1,
+            2,
+            20,
+            21,
+            40,
+            41,
+            42,
+            43,
+        ]
 
     def test_or_files_follow_each_other_by_the_least_value_of_a_column(self, tmp_path: Path) -> None:
         folder = Folder(str(tmp_path), pa.schema([("run_id", pa.string())]))
@@ -82,7 +99,9 @@ class TestCompaction:
 
     def test_streams_pass_it_by(self, folder: Folder) -> None:
         TableUpkeep(folder).compact()
-        actions = [action[kind] for action in newest_commit(folder) for kind in ("add", "remove") if kind in action]
+        actions = [
+            action[kind] for action in newest_commit(folder) for kind in ("add", "remove") if kind in action
+        ]
         assert len(actions) == 7 and not any(action["dataChange"] for action in actions)
 
     def test_large_files_are_left_and_what_becomes_large_is_left_from_then_on(
@@ -116,8 +135,15 @@ class TestCompaction:
         before, second = rows(folder), older(folder)
         table = folder.open()
         stored = folder.files(table=table)
-        [removed] = [path for path in stored.actions.column("path").to_pylist() if rows_in(folder, path) == [20, 21]]
-        moved = write_file(folder.uri, "day=2013-01-07/other.parquet", pa.table({"n": [20, 21], "text": ["t", "t"]}), {"day": "2013-01-07"})
+        [removed] = [
+            path for path in stored.actions.column("path").to_pylist() if rows_in(folder, path) == [20, 21]
+        ]
+        moved = write_file(
+            folder.uri,
+            "day=2013-01-07/other.parquet",
+            pa.table({"n": [20, 21], "text": ["t", "t"]}),
+            {"day": "2013-01-07"},
+        )
         is_removed = pa.array([path == removed for path in stored.actions.column("path").to_pylist()])
         folder.commit_files([moved], replace(stored, actions=stored.actions.filter(is_removed)), table)
         assert TableUpkeep(second).compact() == 1, "the two files of no day"
@@ -130,7 +156,9 @@ class TestCompaction:
         assert TableUpkeep(second).compact() == 3
         assert rows(folder) == before
 
-    def test_a_table_that_never_rests_is_left_for_another_time(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_table_that_never_rests_is_left_for_another_time(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         before, commit = rows(folder), Folder.commit_files
 
         def meddled(self: Folder, *arguments: Any, **named: Any) -> None:
@@ -143,11 +171,15 @@ class TestCompaction:
         assert rows(folder) == before
 
     def test_a_ledger_reads_as_before(self, tmp_path: Path) -> None:
-        """Lists, maps and structs, a branch whose name is too long for bounds, and a key that a reader prunes by."""
+        """Lists, maps and structs, a branch whose name is too long for bounds, and a key that a reader prunes
+        by.
+        """
         ledger = LedgerWriter(Folder(f"{tmp_path}/runs", pa.schema(list(schemas.RUNS))))
         for seq in range(1, 4):
             files = {"panes": (f"run_id=r{seq}/a.parquet",), "timers": ()}
-            ledger.commit("main", seq - 1 or None, [run_row(f"r{seq}", files=files, phase_seconds={"pin": 0.5})], clock)
+            ledger.commit(
+                "main", seq - 1 or None, [run_row(f"r{seq}", files=files, phase_seconds={"pin": 0.5})], clock
+            )
         long = "restate-20130101t000000-20130102t000000-by-43200000"
         ledger.commit(long, None, [run_row("redrive-" + long, kind="fork", branch=long)], clock)
         before = ledger.rows()
@@ -159,7 +191,9 @@ class TestCompaction:
 
 
 def rows_in(folder: Folder, path: str) -> list[int]:
-    return list(pq.read_table(f"{folder.uri}/{path}", columns=["n"], partitioning=None).column("n").to_pylist())
+    return list(
+        pq.read_table(f"{folder.uri}/{path}", columns=["n"], partitioning=None).column("n").to_pylist()
+    )
 
 
 def drop_twice(folder: Folder) -> None:
@@ -180,7 +214,9 @@ def test_partitions_that_two_drop_at_once_are_gone_and_no_others(tmp_path: Path)
 
 
 def test_partitions_are_counted(folder: Folder) -> None:
-    assert {str(day): (one.files, one.rows) for day, one in TableUpkeep(folder).partitions("day").items()} == {
+    assert {
+        str(day): (one.files, one.rows) for day, one in TableUpkeep(folder).partitions("day").items()
+    } == {
         "2013-01-07": (3, 9),
         "2013-01-08": (1, 1),
         "None": (2, 3),

@@ -9,17 +9,27 @@ import pyarrow as pa
 import pytest
 from deltalake import Transaction
 
-from jobs.tables.attempts import Attempt, AttemptsWriter
-from jobs.tables.delta import Folder
-from jobs.tables.errors import LogDamaged, NewerFormat, NoRuns, RunAtWork, ShapeChanged, WarehouseNotWritable
-from jobs.tables.ledger import LedgerReader, LedgerRow, LedgerWriter
-from jobs.tables.schemas import ADDED_COLUMNS, PARTITIONED_BY, Shape, table_columns
-from jobs.tables.staging import read_staged, write_staged
-from jobs.tables.warehouse import APPLICATION, Tables, Warehouse
+from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.errors import (
+    LogDamaged,
+    NewerFormat,
+    NoRuns,
+    RunAtWork,
+    ShapeChanged,
+    WarehouseNotWritable,
+)
+from slackwater.jobs.tables.ledger import LedgerReader, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.schemas import ADDED_COLUMNS, PARTITIONED_BY, Shape, table_columns
+from slackwater.jobs.tables.staging import read_staged, write_staged
+from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 from tests.jobs.tables.ledger_rows import clock, day, run_row
 
 SHAPE = Shape(
-    keys=(("origin", pa.string()),), results=(("n", pa.int64()),), parts=(("n__count", pa.int64()),), source=(("origin", pa.string()),)
+    keys=(("origin", pa.string()),),
+    results=(("n", pa.int64()),),
+    parts=(("n__count", pa.int64()),),
+    source=(("origin", pa.string()),),
 )
 
 
@@ -45,7 +55,12 @@ def test_the_variable_stands_in_for_a_location(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("table", "found"),
-    [("sources/departures", "/w/sources/departures"), ("/other/t", "/other/t"), ("s3://b/t", "s3://b/t"), ("file:///x/t", "file:///x/t")],
+    [
+        ("sources/departures", "/w/sources/departures"),
+        ("/other/t", "/other/t"),
+        ("s3://b/t", "s3://b/t"),
+        ("file:///x/t", "file:///x/t"),
+    ],
 )
 def test_a_source_is_relative_to_the_warehouse_unless_it_is_absolute(table: str, found: str) -> None:
     assert Warehouse("/w").source(table) == found
@@ -72,7 +87,9 @@ def test_stored_tables_are_found_without_the_declaration(tmp_path: Path) -> None
 
 def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
     with pytest.raises(
-        NoRuns, match=r"p has never run in the warehouse .*`slackwater run p --to TIME`, or name another warehouse with --warehouse"
+        NoRuns,
+        match=r"p has never run in the warehouse .*`slackwater run p --to TIME`, or name another warehouse "
+        r"with --warehouse",
     ):
         Warehouse(str(tmp_path)).stored("p")
 
@@ -80,9 +97,24 @@ def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "table", "differing", "told"),
     [
-        (replace(SHAPE, keys=(("dest", pa.string()),)), "window_state", ["dest", "origin"], r"dest \(stored not, declared string\)"),
-        (replace(SHAPE, keys=(("origin", pa.int32()),)), "window_state", ["origin"], r"origin \(stored string, declared int32\)"),
-        (replace(SHAPE, results=(("n", pa.float64()),)), "panes", ["n"], r"n \(stored int64, declared double\)"),
+        (
+            replace(SHAPE, keys=(("dest", pa.string()),)),
+            "window_state",
+            ["dest", "origin"],
+            r"dest \(stored not, declared string\)",
+        ),
+        (
+            replace(SHAPE, keys=(("origin", pa.int32()),)),
+            "window_state",
+            ["origin"],
+            r"origin \(stored string, declared int32\)",
+        ),
+        (
+            replace(SHAPE, results=(("n", pa.float64()),)),
+            "panes",
+            ["n"],
+            r"n \(stored int64, declared double\)",
+        ),
         (replace(SHAPE, parts=()), "window_state", ["n__count"], r"n__count \(stored int64, declared not\)"),
     ],
 )
@@ -91,7 +123,9 @@ def test_other_columns_than_the_stored_ones_are_refused(
 ) -> None:
     warehouse = Warehouse(str(tmp_path))
     warehouse.tables("p", SHAPE).ensure()
-    with pytest.raises(ShapeChanged, match=rf"/p/{table}: .*{told}.*give the pipeline another name") as refused:
+    with pytest.raises(
+        ShapeChanged, match=rf"/p/{table}: .*{told}.*give the pipeline another name"
+    ) as refused:
         warehouse.tables("p", changed).ensure()
     assert (refused.value.table, refused.value.differing) == (table, differing)  # type: ignore[attr-defined]
 
@@ -128,12 +162,21 @@ def stage_late_event(tables: Tables, values: dict[str, object]) -> tuple[str, ..
 
 
 @pytest.mark.parametrize("table", sorted(ADDED_COLUMNS.keys() & PARTITIONED_BY.keys()))
-def test_a_table_of_an_earlier_format_gains_the_columns_that_it_lacks_and_its_rows_stay(tmp_path: Path, table: str) -> None:
+def test_a_table_of_an_earlier_format_gains_the_columns_that_it_lacks_and_its_rows_stay(
+    tmp_path: Path, table: str
+) -> None:
     tables = Warehouse(str(tmp_path)).tables("p", SHAPE)
     folder, added = tables[table], ADDED_COLUMNS[table]
-    earlier = Folder(folder.uri, pa.schema([field for field in folder.schema if field.name not in added]), folder.partition_by)
+    earlier = Folder(
+        folder.uri,
+        pa.schema([field for field in folder.schema if field.name not in added]),
+        folder.partition_by,
+    )
     row = {**dict.fromkeys(earlier.schema.names), "run_id": "r1"}
-    files = [write_staged(folder.uri, "r1", part, pa.Table.from_pylist([row], earlier.schema).drop("run_id")) for part in ("old", "new")]
+    files = [
+        write_staged(folder.uri, "r1", part, pa.Table.from_pylist([row], earlier.schema).drop("run_id"))
+        for part in ("old", "new")
+    ]
     earlier.commit_files(files[:1])
     tables.ensure()
     folder.commit_files(files[1:])
@@ -177,10 +220,14 @@ def test_a_warehouse_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 def commit_and_roll_forward(tables: Tables, run_id: str, parent_seq: int | None) -> None:
     [row] = tables.ledger_writer.commit("main", parent_seq, [run_row(run_id)], clock)
     for name in ("corrections", "published"):
-        tables[name].commit_files([], expected=tables[name].open(), transaction=Transaction(APPLICATION, row.seq))
+        tables[name].commit_files(
+            [], expected=tables[name].open(), transaction=Transaction(APPLICATION, row.seq)
+        )
 
 
-def test_a_run_that_is_published_while_logs_are_checked_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_published_while_logs_are_checked_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tables = Warehouse(str(tmp_path)).tables("departures", SHAPE)
     tables.ensure()
     commit_and_roll_forward(tables, "a", None)
@@ -201,7 +248,9 @@ def test_a_ledger_that_published_is_ahead_of_is_refused(tmp_path: Path) -> None:
     tables = Warehouse(str(tmp_path)).tables("departures", SHAPE)
     tables.ensure()
     commit_and_roll_forward(tables, "a", None)
-    tables["published"].commit_files([], expected=tables["published"].open(), transaction=Transaction(APPLICATION, 2))
+    tables["published"].commit_files(
+        [], expected=tables["published"].open(), transaction=Transaction(APPLICATION, 2)
+    )
     with pytest.raises(LogDamaged, match="ends at row 1"):
         tables.check_logs()
 

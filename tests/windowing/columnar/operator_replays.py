@@ -1,5 +1,5 @@
-"""Slices through the window operator, element by element: what kernels on whole columns are compared with. The aggregate is a set of
-element numbers, so that a firing shows exactly what it held.
+"""Slices through the window operator, element by element: what kernels on whole columns are compared with.
+The aggregate is a set of element numbers, so that a firing shows exactly what it held.
 
 Not a test: the part that the kernels' tests share.
 """
@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from windowing import AggregateFunction
-from windowing.assigners import WindowAssigner
-from windowing.columnar.contents import Contents
-from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import LONG
-from windowing.order_modes import OrderMode
-from windowing.runtime.key_group_runner import KeyGroupRunner
-from windowing.runtime.window_log import Pane
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.triggers import Trigger
+from slackwater.windowing import AggregateFunction
+from slackwater.windowing.assigners import WindowAssigner
+from slackwater.windowing.columnar.contents import Contents
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import LONG
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
+from slackwater.windowing.runtime.window_log import Pane
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.triggers import Trigger
 
 INTERVAL = 50
 
@@ -64,10 +64,16 @@ class Slice:
 
 @st.composite
 def slices(draw: st.DrawFn, keys: int = 3, spread: int = 300) -> list[Slice]:
-    """Elements in order of arrival, cut into slices in which the watermark rises at some tick ends, far behind the elements or not."""
+    """Elements in order of arrival, cut into slices in which the watermark rises at some tick ends, far
+    behind the elements or not.
+    """
     length = draw(st.integers(1, 600))
     start = 1000
-    rows = st.tuples(st.integers(start, start + length - 1), st.integers(1, keys), st.one_of(st.integers(-20, 20), st.integers(0, spread)))
+    rows = st.tuples(
+        st.integers(start, start + length - 1),
+        st.integers(1, keys),
+        st.one_of(st.integers(-20, 20), st.integers(0, spread)),
+    )
     drawn = sorted(draw(st.lists(rows, min_size=draw(st.sampled_from([0, 10, 25])), max_size=40)))
     elements = [Element(arrival, key, arrival - delay) for arrival, key, delay in drawn]
     cuts = sorted(draw(st.sets(st.integers(start + 1, start + length), max_size=2)) | {start + length})
@@ -82,14 +88,18 @@ def slices(draw: st.DrawFn, keys: int = 3, spread: int = 300) -> list[Slice]:
                 ends.append(end)
                 marks.append(watermark)
         beyond = sum(element.arrival < to_ms for element in elements)
-        timeline = Timeline(from_ms, to_ms, INTERVAL, initial, np.array(ends, np.int64), np.array(marks, np.int64))
+        timeline = Timeline(
+            from_ms, to_ms, INTERVAL, initial, np.array(ends, np.int64), np.array(marks, np.int64)
+        )
         parts.append(Slice(timeline, range(first, beyond), elements[first:beyond]))
         first = beyond
     return parts
 
 
 class Replayed(NamedTuple):
-    """What one slice gave: rows of the panes, windows and late elements, and counts. Windows: (start, end), None for the global one."""
+    """What one slice gave: rows of the panes, windows and late elements, and counts. Windows: (start, end),
+    None for the global one.
+    """
 
     panes: list[tuple[Any, ...]]
     open: list[tuple[Any, ...]]
@@ -97,7 +107,9 @@ class Replayed(NamedTuple):
     counts: dict[str, int]
 
 
-def through_operator(parts: Sequence[Slice], assigner: WindowAssigner, trigger: Trigger, lateness_ms: int = 0) -> list[Replayed]:
+def through_operator(
+    parts: Sequence[Slice], assigner: WindowAssigner, trigger: Trigger, lateness_ms: int = 0
+) -> list[Replayed]:
     """Each slice restores what the one before it left."""
     builder = WindowOperatorBuilder(LONG, assigner).trigger(trigger)
     config = (builder.allowed_lateness_ms(lateness_ms) if lateness_ms else builder).aggregate(Numbers())
@@ -117,7 +129,11 @@ def through_operator(parts: Sequence[Slice], assigner: WindowAssigner, trigger: 
             runner.process_element(element.key, number, element.time, element.arrival)
         runner.finish(part.timeline.to_ms)
         snapshot = runner.snapshot()
-        contents = {(entry.key, entry.namespace): entry.value for entry in snapshot.entries if entry.state_name == config.contents.name}
+        contents = {
+            (entry.key, entry.namespace): entry.value
+            for entry in snapshot.entries
+            if entry.state_name == config.contents.name
+        }
         state_windows = {
             (entry.key, window): state
             for entry in snapshot.entries

@@ -1,4 +1,6 @@
-"""Windows that fire at every interval are, on whole columns, those of the window operator: firings, what they hold, and what stays open."""
+"""Windows that fire at every interval are, on whole columns, those of the window operator: firings, what they
+hold, and what stays open.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.windowing.columnar.operator_replays import Slice, members, slices, through_operator
-from windowing import (
+from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     EventTimeTrigger,
     GlobalWindows,
@@ -22,26 +23,47 @@ from windowing import (
     Trigger,
     TumblingEventTimeWindows,
 )
-from windowing.assigners import WindowAssigner
-from windowing.columnar.continuous_windows import EARLY, LATE, NO_TIME, ONLY_AT_THE_END, ContinuousWindows, Takings, replay_continuous
-from windowing.columnar.timeline import INITIAL_WATERMARK
-from windowing.java import LONG_MAX
+from slackwater.windowing.assigners import WindowAssigner
+from slackwater.windowing.columnar.continuous_windows import (
+    EARLY,
+    LATE,
+    NO_TIME,
+    ONLY_AT_THE_END,
+    ContinuousWindows,
+    Takings,
+    replay_continuous,
+)
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.java import LONG_MAX
+from tests.windowing.columnar.operator_replays import Slice, members, slices, through_operator
 
 Id = tuple[int, tuple[int, int] | None]
 
 
 class Replaying:
-    """Slices through the kernel: which windows there are, whom they take and what they hold is kept here in dicts."""
+    """Slices through the kernel: which windows there are, whom they take and what they hold is kept here in
+    dicts.
+    """
 
-    def __init__(self, assigner: WindowAssigner, interval_ms: int, accumulates: bool, lateness_ms: int) -> None:
-        self.assigner, self.interval_ms, self.accumulates, self.lateness_ms = assigner, interval_ms, accumulates, lateness_ms
+    def __init__(
+        self, assigner: WindowAssigner, interval_ms: int, accumulates: bool, lateness_ms: int
+    ) -> None:
+        self.assigner, self.interval_ms, self.accumulates, self.lateness_ms = (
+            assigner,
+            interval_ms,
+            accumulates,
+            lateness_ms,
+        )
         self.open: dict[Id, tuple[tuple[int, ...], frozenset[int] | None]] = {}
 
     def cleanup(self, window: Id) -> int:
         return LONG_MAX if window[1] is None else window[1][1] - 1 + self.lateness_ms
 
     def windows_of(self, key: int, time: int, watermark: int) -> list[Id]:
-        spans = (None if not hasattr(w, "start") else (w.start, w.end) for w in self.assigner.assign_windows(None, time, None))
+        spans = (
+            None if not hasattr(w, "start") else (w.start, w.end)
+            for w in self.assigner.assign_windows(None, time, None)
+        )
         return [(key, span) for span in spans if span is None or self.cleanup((key, span)) > watermark]
 
     def replay(self, part: Slice) -> tuple[list[Any], list[Any]]:
@@ -50,12 +72,25 @@ class Replaying:
         numbers = {window: number for number, window in enumerate(before)}
         taken = []
         for position, (element, watermark) in enumerate(
-            zip(part.elements, part.timeline.at_arrival(np.array([e.arrival for e in part.elements], np.int64)).tolist(), strict=True)
+            zip(
+                part.elements,
+                part.timeline.at_arrival(np.array([e.arrival for e in part.elements], np.int64)).tolist(),
+                strict=True,
+            )
         ):
             for window in self.windows_of(element.key, element.time, watermark):
-                taken.append((numbers.setdefault(window, len(numbers)), element.time, element.arrival, part.numbers[position]))
+                taken.append(
+                    (
+                        numbers.setdefault(window, len(numbers)),
+                        element.time,
+                        element.arrival,
+                        part.numbers[position],
+                    )
+                )
         *columns, values = np.array(taken, np.int64).reshape(-1, 4).T
-        rows = [self.open[window][1] or frozenset() for window in before] + [frozenset({number}) for number in values.tolist()]
+        rows = [self.open[window][1] or frozenset() for window in before] + [
+            frozenset({number}) for number in values.tolist()
+        ]
         parked = np.array([self.open[window][0] for window in before], np.int64).reshape(-1, 7).T
         is_empty = np.array([self.open[window][1] is None for window in before], np.bool_)
         firings, after, contents = replay_continuous(
@@ -68,10 +103,14 @@ class Replaying:
             timeline=part.timeline,
         )
         sets, names = members(contents, rows), list(numbers)
-        panes = [self._pane(names, sets, row) for row in zip(*(column.tolist() for column in firings), strict=True)]
+        panes = [
+            self._pane(names, sets, row) for row in zip(*(column.tolist() for column in firings), strict=True)
+        ]
         self.open = {
             window: (tuple(facts), sets[held] if held >= 0 else None)
-            for window, (*facts, held) in zip(names, zip(*(column.tolist() for column in after), strict=True), strict=True)
+            for window, (*facts, held) in zip(
+                names, zip(*(column.tolist() for column in after), strict=True), strict=True
+            )
             if self.cleanup(window) > part.timeline.final
         }
         opened = [
@@ -83,7 +122,9 @@ class Replaying:
     def _pane(self, names: list[Id], sets: list[frozenset[int]], row: Sequence[int]) -> tuple[Any, ...]:
         window, firing, kind, elements, watermark, moment, contents = row
         key, span = names[window]
-        name = "count" if span is None else "early" if kind == EARLY else "late" if kind == LATE else "on_time"
+        name = (
+            "count" if span is None else "early" if kind == EARLY else "late" if kind == LATE else "on_time"
+        )
         moments = (None, moment) if kind == LATE else (moment, None)
         return (key, span, firing, name, elements, watermark, *moments, sets[contents])
 
@@ -95,7 +136,9 @@ def shifted(parts: list[Slice], by: int) -> list[Slice]:
             part,
             timeline=replace(
                 part.timeline,
-                initial=part.timeline.initial if part.timeline.initial == INITIAL_WATERMARK else part.timeline.initial + by,
+                initial=part.timeline.initial
+                if part.timeline.initial == INITIAL_WATERMARK
+                else part.timeline.initial + by,
                 watermarks=part.timeline.watermarks + by,
             ),
             elements=[element._replace(time=element.time + by) for element in part.elements],
@@ -104,8 +147,17 @@ def shifted(parts: list[Slice], by: int) -> list[Slice]:
     ]
 
 
-def check(parts: list[Slice], assigner: WindowAssigner, trigger: Trigger, interval_ms: int, accumulates: bool, lateness_ms: int) -> None:
-    theirs = through_operator(parts, assigner, trigger if accumulates else PurgingTrigger.of(trigger), lateness_ms)
+def check(
+    parts: list[Slice],
+    assigner: WindowAssigner,
+    trigger: Trigger,
+    interval_ms: int,
+    accumulates: bool,
+    lateness_ms: int,
+) -> None:
+    theirs = through_operator(
+        parts, assigner, trigger if accumulates else PurgingTrigger.of(trigger), lateness_ms
+    )
     ours = Replaying(assigner, interval_ms, accumulates, lateness_ms)
     for part, expected in zip(parts, theirs, strict=True):
         panes, opened = ours.replay(part)
@@ -126,20 +178,41 @@ def check(parts: list[Slice], assigner: WindowAssigner, trigger: Trigger, interv
 @given(slices(), st.sampled_from([7, 40, 200]), st.sampled_from([0, 30, 200]), st.sampled_from([0, -1300]))
 @settings(max_examples=25)
 def test_windows_are_those_of_the_operator(
-    assigner: WindowAssigner, accumulates: bool, parts: list[Slice], interval_ms: int, lateness_ms: int, later_ms: int
+    assigner: WindowAssigner,
+    accumulates: bool,
+    parts: list[Slice],
+    interval_ms: int,
+    lateness_ms: int,
+    later_ms: int,
 ) -> None:
-    check(shifted(parts, later_ms), assigner, ContinuousEventTimeTrigger(interval_ms=interval_ms), interval_ms, accumulates, lateness_ms)
+    check(
+        shifted(parts, later_ms),
+        assigner,
+        ContinuousEventTimeTrigger(interval_ms=interval_ms),
+        interval_ms,
+        accumulates,
+        lateness_ms,
+    )
 
 
 @pytest.mark.parametrize("accumulates", [True, False])
 @given(slices(), st.sampled_from([7, 40, 200]))
 @settings(max_examples=25)
 def test_the_global_window_goes_on_firing(accumulates: bool, parts: list[Slice], interval_ms: int) -> None:
-    check(parts, GlobalWindows.create(), ContinuousEventTimeTrigger(interval_ms=interval_ms), interval_ms, accumulates, 0)
+    check(
+        parts,
+        GlobalWindows.create(),
+        ContinuousEventTimeTrigger(interval_ms=interval_ms),
+        interval_ms,
+        accumulates,
+        0,
+    )
 
 
 @given(slices(), st.booleans(), st.sampled_from([0, 30]))
 @settings(max_examples=25)
-def test_without_an_interval_only_the_last_instant_fires(parts: list[Slice], accumulates: bool, lateness_ms: int) -> None:
+def test_without_an_interval_only_the_last_instant_fires(
+    parts: list[Slice], accumulates: bool, lateness_ms: int
+) -> None:
     assigner = TumblingEventTimeWindows(size_ms=130, offset_ms=7)
     check(parts, assigner, EventTimeTrigger(), ONLY_AT_THE_END, accumulates, lateness_ms)

@@ -1,4 +1,6 @@
-"""Slices and the windows that hold them are those that the assigners give, for any size, slide, offset and sign of time."""
+"""Slices and the windows that hold them are those that the assigners give, for any size, slide, offset and
+sign of time.
+"""
 
 from datetime import timedelta
 
@@ -6,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
-from windowing.columnar.fixed_windows import FixedWindows
-from windowing.columnar.groups import run_starts
+from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.groups import run_starts
 
 TIMES = st.lists(st.integers(-500, 500), min_size=1, max_size=20)
 
@@ -24,7 +26,9 @@ def test_windows_are_those_of_the_assigner_in_its_order(size, slide, offset, tim
     ms = timedelta(milliseconds=1)
     tumbles = size == slide
     assigner = (
-        TumblingEventTimeWindows.of(size * ms, offset * ms) if tumbles else SlidingEventTimeWindows.of(size * ms, slide * ms, offset * ms)
+        TumblingEventTimeWindows.of(size * ms, offset * ms)
+        if tumbles
+        else SlidingEventTimeWindows.of(size * ms, slide * ms, offset * ms)
     )
     windows = FixedWindows(size, slide, offset, lateness_ms=7)
     slices = windows.slices(np.array(times))
@@ -38,15 +42,24 @@ def test_windows_are_those_of_the_assigner_in_its_order(size, slide, offset, tim
         assert windows.numbers(starts).tolist() == numbers.tolist()
         assert windows.cleanup_times(numbers).tolist() == [end - 1 + 7 for _, end in expected]
         last_instants = [end - 1 for _, end in expected]
-        assert (numbers <= windows.newest_passed(time)).tolist() == [instant <= time for instant in last_instants]
+        assert (numbers <= windows.newest_passed(time)).tolist() == [
+            instant <= time for instant in last_instants
+        ]
         for instant, number in zip(last_instants, numbers.tolist(), strict=True):
-            assert (windows.newest_passed(instant), windows.newest_passed(instant - 1)) == (number, number - 1)
+            assert (windows.newest_passed(instant), windows.newest_passed(instant - 1)) == (
+                number,
+                number - 1,
+            )
         if expected:
             assert windows.earliest_last_instants(slices)[row] == min(end for _, end in expected) - 1
 
 
 @settings(max_examples=200)
-@given(st.integers(1, 60), st.integers(1, 60), st.lists(st.tuples(st.integers(0, 3), st.integers(-100, 100)), min_size=1, max_size=20))
+@given(
+    st.integers(1, 60),
+    st.integers(1, 60),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(-100, 100)), min_size=1, max_size=20),
+)
 def test_windows_span_the_slices_that_they_hold(size, slide, elements):
     size, slide = max(size, slide) + 1, min(size, slide)
     windows = FixedWindows(size, slide, 0, 0)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.columnar import groups as grouping
-from windowing.columnar.groups import (
+from slackwater.windowing.columnar import groups as grouping
+from slackwater.windowing.columnar.groups import (
     Groups,
     code_values,
     greatest_of_groups,
@@ -53,17 +53,26 @@ def test_values_get_codes_however_they_are_found(entries: tuple[int, int], value
 @given(st.lists(LONG, max_size=30))
 def test_equal_values_keep_their_order(values: list[int]) -> None:
     order, ascending = in_order(np.array(values, np.int64))
-    assert list(zip(ascending.tolist(), order.tolist(), strict=True)) == sorted((value, place) for place, value in enumerate(values))
+    assert list(zip(ascending.tolist(), order.tolist(), strict=True)) == sorted(
+        (value, place) for place, value in enumerate(values)
+    )
 
 
 @given(st.lists(st.tuples(LONG, LONG), max_size=30))
 def test_pairs_stand_in_order_equal_ones_as_they_come(pairs: list[tuple[int, int]]) -> None:
     first, second = np.array(pairs, np.int64).reshape(-1, 2).T
-    assert order_of_pairs(first, second).tolist() == sorted(range(len(pairs)), key=lambda place: (pairs[place], place))
+    assert order_of_pairs(first, second).tolist() == sorted(
+        range(len(pairs)), key=lambda place: (pairs[place], place)
+    )
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30), st.lists(st.integers(0, 1), max_size=4))
-def test_several_columns_are_summed_by_the_same_groups_each_for_itself(rows: list[tuple[int, int]], differences: list[int]) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30),
+    st.lists(st.integers(0, 1), max_size=4),
+)
+def test_several_columns_are_summed_by_the_same_groups_each_for_itself(
+    rows: list[tuple[int, int]], differences: list[int]
+) -> None:
     codes, values = np.array(rows, np.int64).T
     groups = Groups(codes, 3)
     for more in differences:
@@ -83,4 +92,7 @@ def test_rows_outside_make_one_more_group_and_change_no_other(rows: list[tuple[i
     assert [code if code == len(pairs) else pairs[code] for code in groups.codes.tolist()] == [
         len(pairs) if is_out else (one, other) for one, other, is_out in rows
     ]
-    assert groups.counts.tolist() == [*(inside.count(pair) for pair in pairs), *([sum(is_outside)] if any(is_outside) else [])]
+    assert groups.counts.tolist() == [
+        *(inside.count(pair) for pair in pairs),
+        *([sum(is_outside)] if any(is_outside) else []),
+    ]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from windowing.columnar.key_hashes import hash_codes, key_groups
-from windowing.errors import KeyTypeError
-from windowing.java import wrap_int
-from windowing.key_groups import key_group_of, murmur_hash
-from windowing.key_types import TupleKey, key_type
+from slackwater.windowing.columnar.key_hashes import hash_codes, key_groups
+from slackwater.windowing.errors import KeyTypeError
+from slackwater.windowing.java import wrap_int
+from slackwater.windowing.key_groups import key_group_of, murmur_hash
+from slackwater.windowing.key_types import TupleKey, key_type
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "byte": (pa.int8(), st.integers(-128, 127)),
@@ -26,7 +26,9 @@ KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 
 @given(st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4), st.integers(1, 32768), st.data())
-def test_every_key_has_the_group_that_it_has_alone(names: list[str], max_parallelism: int, data: st.DataObject) -> None:
+def test_every_key_has_the_group_that_it_has_alone(
+    names: list[str], max_parallelism: int, data: st.DataObject
+) -> None:
     rows = data.draw(st.lists(st.tuples(*(KINDS[name][1] for name in names)), max_size=8))
     types = [key_type(name) for name in names]
     kind = types[0] if len(names) == 1 else TupleKey(tuple(types))
@@ -35,7 +37,12 @@ def test_every_key_has_the_group_that_it_has_alone(names: list[str], max_paralle
     expected = [key_group_of(key, kind, max_parallelism) for key in keys]
     assert key_groups(columns, max_parallelism).tolist() == expected
     cut = len(rows) // 2
-    assert key_groups([pa.chunked_array([column[:cut], column[cut:]]) for column in columns], max_parallelism).tolist() == expected
+    assert (
+        key_groups(
+            [pa.chunked_array([column[:cut], column[cut:]]) for column in columns], max_parallelism
+        ).tolist()
+        == expected
+    )
     assert key_groups([column[cut:] for column in columns], max_parallelism).tolist() == expected[cut:]
 
 
@@ -43,7 +50,11 @@ def test_every_key_has_the_group_that_it_has_alone(names: list[str], max_paralle
 @example(["", "\0", "\0\0", "é", "漢字", "😀", "\U0010ffff", "a😀é"])
 def test_texts_hash_over_utf_16_whatever_their_column(texts: list[str]) -> None:
     expected = [key_type("string").hash_code(text) for text in texts]
-    for column in (pa.array(texts, pa.string()), pa.array(texts, pa.large_string()), pa.array(texts, pa.string()).dictionary_encode()):
+    for column in (
+        pa.array(texts, pa.string()),
+        pa.array(texts, pa.large_string()),
+        pa.array(texts, pa.string()).dictionary_encode(),
+    ):
         assert [wrap_int(code) for code in hash_codes([column]).tolist()] == expected
 
 
@@ -60,11 +71,15 @@ def test_texts_of_one_length_hash_alike() -> None:
         for length in (1, 2, 13, 32, 64, 65):
             texts = [(letters * length)[start : start + length] for start in range(len(letters))]
             codes = hash_codes([pa.array(texts, pa.string())]).tolist()
-            assert [wrap_int(code) for code in codes] == [key_type("string").hash_code(text) for text in texts]
+            assert [wrap_int(code) for code in codes] == [
+                key_type("string").hash_code(text) for text in texts
+            ]
 
 
 def test_a_key_that_scrambles_to_the_least_integer_is_in_group_0() -> None:
-    """Math.abs(Integer.MIN) is negative, and Flink takes 0 then. The key is found by undoing MathUtils.murmurHash step by step."""
+    """Math.abs(Integer.MIN) is negative, and Flink takes 0 then. The key is found by undoing
+    MathUtils.murmurHash step by step.
+    """
     whole = 2**32
     bits = 2**31
     bits ^= bits >> 16
@@ -77,7 +92,9 @@ def test_a_key_that_scrambles_to_the_least_integer_is_in_group_0() -> None:
     key = wrap_int((bits >> 15 | bits << 17) % whole * pow(0xCC9E2D51, -1, whole) % whole)
     assert murmur_hash(key) == 0
     keys = [key - 1, key, key + 1]
-    assert key_groups([pa.array(keys, pa.int32())], 32768).tolist() == [murmur_hash(key) % 32768 for key in keys]
+    assert key_groups([pa.array(keys, pa.int32())], 32768).tolist() == [
+        murmur_hash(key) % 32768 for key in keys
+    ]
 
 
 def test_dates_before_and_after_1970() -> None:

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.windowing.columnar import limb_bytes, limbs
 from tests.windowing.columnar.whole_numbers import of_integers
-from windowing.columnar import limb_bytes, limbs
 
-integers = st.integers(-(2**200), 2**200) | st.sampled_from([0, 1, -1, 2**31, -(2**31), 2**32, -(2**63), 2**63, -(2**64), 128, -128])
+integers = st.integers(-(2**200), 2**200) | st.sampled_from(
+    [0, 1, -1, 2**31, -(2**31), 2**32, -(2**63), 2**63, -(2**64), 128, -128]
+)
 many = st.lists(integers, max_size=8)
 
 
@@ -19,7 +21,10 @@ def test_integers_are_their_shortest_bytes_behind_their_heads(values: list[int],
     heads = np.arange(len(values) * size, dtype=np.uint8).reshape(len(values), size)
     found, offsets = limb_bytes.to_bytes(of_integers(values), heads)
     expected = [value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True) for value in values]
-    rows = [found[begin:end].tobytes() for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    rows = [
+        found[begin:end].tobytes()
+        for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+    ]
     assert rows == [head.tobytes() + number for head, number in zip(heads, expected, strict=True)]
     numbers, again = limb_bytes.of_bytes(found, offsets, size)
     assert limbs.to_integers(numbers) == values
@@ -44,7 +49,9 @@ def test_shifts_differ_from_row_to_row(values: list[int], data: st.DataObject) -
 
 @settings(max_examples=100)
 @given(many, st.data(), st.integers(-70, 70))
-def test_differences_are_of_numbers_of_any_exponent(values: list[int], data: st.DataObject, exponent: int) -> None:
+def test_differences_are_of_numbers_of_any_exponent(
+    values: list[int], data: st.DataObject, exponent: int
+) -> None:
     others = data.draw(st.lists(integers, min_size=len(values), max_size=len(values)))
     found, unit = limb_bytes.difference(of_integers(values), 0, of_integers(others), exponent)
     expected = [(one << 200) - (other << (200 + exponent)) for one, other in zip(values, others, strict=True)]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.windowing.columnar import limbs
+from slackwater.windowing.columnar.groups import Groups
 from tests.windowing.columnar.whole_numbers import of_integers
-from windowing.columnar import limbs
-from windowing.columnar.groups import Groups
 
 LONGS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 1, -1, 2**63 - 1, -(2**63), 2**32, -(2**32)])
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
@@ -23,7 +23,9 @@ DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
 def test_sums_of_longs_are_exact(rows: list[tuple[int, int]]) -> None:
     codes, values = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     sums = limbs.sum_limbs(limbs.of_longs(values), Groups(codes, 4))
-    assert limbs.to_integers(sums) == [sum(value for code, value in rows if code == group) for group in range(4)]
+    assert limbs.to_integers(sums) == [
+        sum(value for code, value in rows if code == group) for group in range(4)
+    ]
 
 
 @settings(max_examples=80)
@@ -45,7 +47,10 @@ def test_doubles_are_summed_exactly_and_rounded_once(values: list[float], diviso
     assert limbs.to_integers(total)[0] * unit == exact
     for rounded, wanted in (
         (limbs.to_doubles(total, limbs.BITS * base - limbs.UNIT_BITS), exact),
-        (limbs.to_doubles(total, limbs.BITS * base - limbs.UNIT_BITS, [np.array([divisor])]), exact / divisor),
+        (
+            limbs.to_doubles(total, limbs.BITS * base - limbs.UNIT_BITS, [np.array([divisor])]),
+            exact / divisor,
+        ),
     ):
         assert rounded[0] == _nearest(wanted)
         assert not (rounded[0] == 0 and math.copysign(1, rounded[0]) < 0)
@@ -62,7 +67,10 @@ def _nearest(exact: Fraction) -> float:
 @given(st.lists(st.integers(-(2**188), 2**188) | LONGS, min_size=1, max_size=8))
 def test_digits_and_integers_are_the_same_numbers(values: list[int]) -> None:
     digits = limbs.to_digits(of_integers(values), 3)
-    assert [sum(int(digit[row]) << (64 * place) for place, digit in enumerate(digits)) for row in range(len(values))] == values
+    assert [
+        sum(int(digit[row]) << (64 * place) for place, digit in enumerate(digits))
+        for row in range(len(values))
+    ] == values
     assert limbs.to_integers(limbs.of_digits(digits)) == values
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.columnar import maps
-from windowing.columnar.maps import Entries, Fold
+from slackwater.windowing.columnar import maps
+from slackwater.windowing.columnar.maps import Entries, Fold
 
 ROWS = 6
 FOLDS: dict[Fold, Callable[[int, int], int]] = {Fold.SUM: lambda a, b: a + b, Fold.MAX: max}
@@ -44,7 +44,9 @@ def test_entries_of_one_row_and_key_are_folded(fold: Fold, found: list[tuple[int
 
 @pytest.mark.parametrize("fold", Fold)
 @given(found=entries, starts=st.sets(st.integers(1, ROWS - 1)))
-def test_each_row_holds_what_the_rows_before_it_in_its_run_held(fold: Fold, found: list[tuple[int, int, int]], starts: set[int]) -> None:
+def test_each_row_holds_what_the_rows_before_it_in_its_run_held(
+    fold: Fold, found: list[tuple[int, int, int]], starts: set[int]
+) -> None:
     begins = sorted({0, *starts})
     whole = []
     for row in range(ROWS):

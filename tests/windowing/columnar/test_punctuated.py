@@ -1,4 +1,6 @@
-"""Watermarks that elements carry, against a model that looks at every millisecond again, and against Flink's generator and multiplexer."""
+"""Watermarks that elements carry, against a model that looks at every millisecond again, and against Flink's
+generator and multiplexer.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.windowing.columnar.punctuated import (
+    PunctuatedProgress,
+    PunctuatedTimeline,
+    punctuated_timeline,
+)
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.errors import TimelineError
+from slackwater.windowing.watermarks import WatermarkOutputMultiplexer, WatermarkStrategy
 from tests.windowing.watermarks.recorder import Recorder
-from windowing.columnar.punctuated import PunctuatedProgress, PunctuatedTimeline, punctuated_timeline
-from windowing.columnar.timeline import INITIAL_WATERMARK
-from windowing.errors import TimelineError
-from windowing.watermarks import WatermarkOutputMultiplexer, WatermarkStrategy
 
 INTERVAL = 10
 END = 60
@@ -27,12 +33,20 @@ class Element(NamedTuple):
 
 
 elements = st.lists(
-    st.builds(Element, st.integers(0, END - 1), st.integers(0, 2), st.one_of(st.none(), st.integers(-20, 80))), max_size=25
+    st.builds(
+        Element, st.integers(0, END - 1), st.integers(0, 2), st.one_of(st.none(), st.integers(-20, 80))
+    ),
+    max_size=25,
 ).map(lambda rows: sorted(rows, key=lambda row: row.arrival))
 
 
 def timeline(
-    rows: Sequence[Element], from_ms: int, to_ms: int, idle: int | None, progress: PunctuatedProgress | None, watermark: int
+    rows: Sequence[Element],
+    from_ms: int,
+    to_ms: int,
+    idle: int | None,
+    progress: PunctuatedProgress | None,
+    watermark: int,
 ) -> tuple[PunctuatedTimeline, PunctuatedProgress]:
     return punctuated_timeline(
         [row.partition for row in rows],
@@ -48,7 +62,9 @@ def timeline(
 
 
 def seen_by(rows: Sequence[Element], count: int, now: int, idle: int | None) -> int | None:
-    """Min over the partitions active now, of the first `count` elements; `now` is the newest moment, an arrival or a tick's end."""
+    """Min over the partitions active now, of the first `count` elements; `now` is the newest moment, an
+    arrival or a tick's end.
+    """
     lowest = []
     newest_end = now // INTERVAL * INTERVAL
     for partition in {row.partition for row in rows[:count]}:
@@ -78,7 +94,9 @@ def _or_lowest(watermark: int | None) -> int:
 
 
 @given(elements, st.sampled_from([None, 5, 12, 30]), st.lists(st.integers(0, END), max_size=3).map(sorted))
-def test_every_element_sees_what_the_model_says_wherever_the_slice_is_cut(rows: list[Element], idle: int | None, cuts: list[int]) -> None:
+def test_every_element_sees_what_the_model_says_wherever_the_slice_is_cut(
+    rows: list[Element], idle: int | None, cuts: list[int]
+) -> None:
     seen, progress, watermark = [], None, INITIAL_WATERMARK
     bounds = [0, *cuts, END]
     for from_ms, to_ms in itertools.pairwise(bounds):
@@ -94,7 +112,9 @@ def test_every_element_sees_what_the_model_says_wherever_the_slice_is_cut(rows: 
 
 @given(elements)
 def test_it_is_what_flinks_generators_emit_at_once(rows: list[Element]) -> None:
-    """Without idleness, and with only those splits that have had an element: one not yet seen would hold Flink back."""
+    """Without idleness, and with only those splits that have had an element: one not yet seen would hold
+    Flink back.
+    """
     output = Recorder()
     multiplexer = WatermarkOutputMultiplexer(output)
     strategy = WatermarkStrategy.punctuated(lambda row, _: row.mark)
@@ -108,7 +128,10 @@ def test_it_is_what_flinks_generators_emit_at_once(rows: list[Element]) -> None:
         generator.on_event(row, 0, immediate)
         emitted += [(index + 1, row.arrival, entry[1]) for entry in output.take() if entry[0] == "watermark"]
     found, _ = timeline(rows, 0, END, None, None, INITIAL_WATERMARK)
-    assert list(zip(found.before.tolist(), found.moments_ms.tolist(), found.watermarks.tolist(), strict=True)) == emitted
+    assert (
+        list(zip(found.before.tolist(), found.moments_ms.tolist(), found.watermarks.tolist(), strict=True))
+        == emitted
+    )
 
 
 def test_an_idle_partition_lets_the_watermark_rise_at_a_ticks_end() -> None:
@@ -127,7 +150,9 @@ def test_an_idle_partition_lets_the_watermark_rise_at_a_ticks_end() -> None:
         ([0], [5, 6], [1], "one length"),
     ],
 )
-def test_elements_of_another_slice_or_order_are_refused(partitions: list[int], arrivals: list[int], marks: list[int], told: str) -> None:
+def test_elements_of_another_slice_or_order_are_refused(
+    partitions: list[int], arrivals: list[int], marks: list[int], told: str
+) -> None:
     with pytest.raises(TimelineError, match=told):
         punctuated_timeline(partitions, arrivals, marks, from_ms=0, to_ms=END, interval_ms=INTERVAL)
     late = PunctuatedProgress(*(timeline([Element(30, 0, 1)], 0, END, None, None, 0)[1].__dict__.values()))

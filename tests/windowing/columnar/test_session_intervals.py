@@ -1,4 +1,6 @@
-"""Chains of spans that touch are those that a search over all pairs finds, however far apart keys and times lie."""
+"""Chains of spans that touch are those that a search over all pairs finds, however far apart keys and times
+lie.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windowing.columnar.session_intervals import chain_intervals, sort_with_order
+from slackwater.windowing.columnar.session_intervals import chain_intervals, sort_with_order
 
 FAR = [1, 1 << 20, 1 << 29]
 
@@ -25,14 +27,21 @@ def touching(spans: list[tuple[int, int, int]], gap: int) -> list[frozenset[int]
 
 @settings(max_examples=200)
 @given(
-    st.lists(st.tuples(st.integers(-2, 2), st.integers(-30, 30), st.integers(0, 12)), min_size=1, max_size=14),
+    st.lists(
+        st.tuples(st.integers(-2, 2), st.integers(-30, 30), st.integers(0, 12)), min_size=1, max_size=14
+    ),
     st.sampled_from([1, 7]),
     st.sampled_from(FAR),
     st.sampled_from(FAR),
     st.booleans(),
 )
-def test_chains_are_rows_that_touch(rows: list[tuple[int, int, int]], gap: int, key_unit: int, unit: int, are_points: bool) -> None:
-    spans = [(key * key_unit, first * unit, (first + (0 if are_points else length)) * unit) for key, first, length in rows]
+def test_chains_are_rows_that_touch(
+    rows: list[tuple[int, int, int]], gap: int, key_unit: int, unit: int, are_points: bool
+) -> None:
+    spans = [
+        (key * key_unit, first * unit, (first + (0 if are_points else length)) * unit)
+        for key, first, length in rows
+    ]
     keys, firsts, lasts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
     found = chain_intervals(keys, firsts, firsts if are_points else lasts, gap * unit)
     members = [chain.tolist() for chain in np.split(found.order, found.starts[1:])]

@@ -1,4 +1,6 @@
-"""Sessions on whole columns are those of the window operator: firings, what they hold, withdrawals, late elements and open sessions."""
+"""Sessions on whole columns are those of the window operator: firings, what they hold, withdrawals, late
+elements and open sessions.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.session_chains import SessionRules, TardyElements
+from slackwater.windowing.columnar.session_intervals import chain_intervals
+from slackwater.windowing.columnar.session_rows import NO_CONTENTS, NO_TIME, SessionColumns, columns_of
+from slackwater.windowing.columnar.sessions import is_harmless, replay_sessions
+from slackwater.windowing.columnar.timeline import Timeline
 from tests.windowing.columnar.operator_replays import Replayed, Slice, members, slices, through_operator
-from windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger
-from windowing.columnar.columns import Longs
-from windowing.columnar.session_chains import SessionRules, TardyElements
-from windowing.columnar.session_intervals import chain_intervals
-from windowing.columnar.session_rows import NO_CONTENTS, NO_TIME, SessionColumns, columns_of
-from windowing.columnar.sessions import is_harmless, replay_sessions
-from windowing.columnar.timeline import Timeline
 
 KINDS = ("on_time", "late", "withdrawn")
 Numbers = frozenset[int]
@@ -35,13 +37,18 @@ class Columnar:
 
     def replay(self, part: Slice) -> Replayed:
         elements = part.elements
-        keys, times, clocks = (np.array([getattr(element, name) for element in elements], np.int64) for name in ("key", "time", "arrival"))
+        keys, times, clocks = (
+            np.array([getattr(element, name) for element in elements], np.int64)
+            for name in ("key", "time", "arrival")
+        )
         watermarks = part.timeline.at_arrival(clocks)
         harmless = is_harmless(times, watermarks)
         parts, rows = [self.open], [held or frozenset() for held in self.held]
         for piece in range(self.pieces):
             taken = np.flatnonzero(harmless & (np.arange(len(elements)) % self.pieces == piece))
-            sessions, held = self._on_time(keys[taken], times[taken], clocks[taken], [part.numbers[row] for row in taken.tolist()])
+            sessions, held = self._on_time(
+                keys[taken], times[taken], clocks[taken], [part.numbers[row] for row in taken.tolist()]
+            )
             parts.append(sessions)
             rows += held
         rest = np.flatnonzero(~harmless)
@@ -49,7 +56,9 @@ class Columnar:
         rows += [frozenset({number}) for number in numbers]
         tardy = TardyElements(keys[rest], times[rest], clocks[rest], watermarks[rest])
         together = SessionColumns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        replayed = replay_sessions(together, len(self.open.keys), tardy, self.rules, part.timeline, self.few_chains)
+        replayed = replay_sessions(
+            together, len(self.open.keys), tardy, self.rules, part.timeline, self.few_chains
+        )
         contents = members(replayed.contents, rows)
         late = [(numbers[row], int(tardy.watermarks[row])) for row in replayed.late.tolist()]
         counts = {
@@ -62,15 +71,29 @@ class Columnar:
             "rows_late": len(late),
         }
         self.open = replayed.open
-        self.held = [None if number == NO_CONTENTS else contents[number] for number in replayed.open.contents.tolist()]
-        panes = [self._pane(row, contents) for row in zip(*(column.tolist() for column in replayed.panes), strict=True)]
-        opened = [self._open(row, contents) for row in zip(*(column.tolist() for column in replayed.open), strict=True)]
+        self.held = [
+            None if number == NO_CONTENTS else contents[number] for number in replayed.open.contents.tolist()
+        ]
+        panes = [
+            self._pane(row, contents)
+            for row in zip(*(column.tolist() for column in replayed.panes), strict=True)
+        ]
+        opened = [
+            self._open(row, contents)
+            for row in zip(*(column.tolist() for column in replayed.open), strict=True)
+        ]
         return Replayed(panes, opened, late, counts)
 
-    def _on_time(self, keys: Longs, times: Longs, clocks: Longs, numbers: Sequence[int]) -> tuple[SessionColumns, list[Numbers]]:
+    def _on_time(
+        self, keys: Longs, times: Longs, clocks: Longs, numbers: Sequence[int]
+    ) -> tuple[SessionColumns, list[Numbers]]:
         chains = chain_intervals(keys, times, times, self.rules.gap_ms)
         rows, held = [], []
-        for first, beyond in zip(chains.starts.tolist(), [*chains.starts.tolist()[1:], len(keys)], strict=True) if len(keys) else ():
+        for first, beyond in (
+            zip(chains.starts.tolist(), [*chains.starts.tolist()[1:], len(keys)], strict=True)
+            if len(keys)
+            else ()
+        ):
             chain = chains.order[first:beyond]
             span = int(times[chain].min()), int(times[chain].max()) + self.rules.gap_ms
             arrivals = int(clocks[chain].min()), int(clocks[chain].max())
@@ -81,20 +104,43 @@ class Columnar:
     def _pane(self, row: tuple[int, ...], contents: list[Numbers]) -> tuple[Any, ...]:
         key, start, end, firing, kind, elements, watermark, tick_end, cause, held = row
         result = None if held == NO_CONTENTS else contents[held]
-        return (key, (start, end), firing, KINDS[kind], elements, watermark, _time(tick_end), _time(cause), result)
+        return (
+            key,
+            (start, end),
+            firing,
+            KINDS[kind],
+            elements,
+            watermark,
+            _time(tick_end),
+            _time(cause),
+            result,
+        )
 
     def _open(self, row: tuple[int, ...], contents: list[Numbers]) -> tuple[Any, ...]:
         key, start, end, elements, firings, fired_at, first, last, held = row
-        return (key, (start, end), elements, firings, _time(fired_at), first, last, None if held == NO_CONTENTS else contents[held])
+        return (
+            key,
+            (start, end),
+            elements,
+            firings,
+            _time(fired_at),
+            first,
+            last,
+            None if held == NO_CONTENTS else contents[held],
+        )
 
 
 def _time(value: int) -> int | None:
     return None if value == NO_TIME else value
 
 
-def check(parts: Sequence[Slice], gap: int, lateness: int, purging: bool, pieces: int, few_chains: int) -> list[Replayed]:
+def check(
+    parts: Sequence[Slice], gap: int, lateness: int, purging: bool, pieces: int, few_chains: int
+) -> list[Replayed]:
     trigger = PurgingTrigger.of(EventTimeTrigger()) if purging else EventTimeTrigger()
-    theirs = through_operator(parts, EventTimeSessionWindows.with_gap(timedelta(milliseconds=gap)), trigger, lateness)
+    theirs = through_operator(
+        parts, EventTimeSessionWindows.with_gap(timedelta(milliseconds=gap)), trigger, lateness
+    )
     kernel = Columnar(SessionRules(gap, lateness, not purging), pieces, few_chains)
     for part, expected in zip(parts, theirs, strict=True):
         ours = kernel.replay(part)
@@ -122,9 +168,11 @@ def test_sessions_are_those_of_the_operator(
 
 
 @pytest.mark.parametrize("few_chains", [1, 100], ids=["abreast", "one by one"])
-def test_sessions_that_a_shorter_lateness_has_expired_are_gone_before_the_first_element(few_chains: int) -> None:
-    """[0, 30) fired under a longer lateness; under none it is over at watermark 50, so neither element finds it, and the first, whose own
-    session's last instant is 50, is late."""
+def test_sessions_that_a_shorter_lateness_has_expired_are_gone_before_the_first_element(
+    few_chains: int,
+) -> None:
+    """[0, 30) fired under a longer lateness; under none it is over at watermark 50, so neither element finds
+    it, and the first, whose own session's last instant is 50, is late."""
     timeline = Timeline(100, 200, 50, 50, np.zeros(0, np.int64), np.zeros(0, np.int64))
     parked = columns_of(SessionColumns, [(1, 0, 30, 1, 1, 40, 10, 10, NO_CONTENTS)])
     nobody = TardyElements(*np.zeros((4, 0), np.int64))

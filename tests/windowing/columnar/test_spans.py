@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.columnar.spans import Spans
+from slackwater.windowing.columnar.spans import Spans
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 
@@ -31,4 +31,6 @@ def test_spans_are_reduced_as_the_rows_of_each_alone(drawn):
     assert spans.greatest(column).tolist() == [max(part) for part in parts]
     rows, owners = spans.exploded()
     assert [column[rows[owners.codes == number]].tolist() for number in range(owners.size)] == parts
-    assert spans.where(np.arange(owners.size) % 2 == 0).sum(column).tolist() == spans.sum(column)[::2].tolist()
+    assert (
+        spans.where(np.arange(owners.size) % 2 == 0).sum(column).tolist() == spans.sum(column)[::2].tolist()
+    )

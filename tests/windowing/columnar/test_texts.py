@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from windowing.columnar.texts import are_short, text_numbers
+from slackwater.windowing.columnar.texts import are_short, text_numbers
 
 IDENTIFIERS = st.from_regex(r"\A(user-)?[0-9]{1,8}\Z")
 TEXTS = st.text(st.sampled_from("\x01aAzé~€𝄞"), max_size=4)
@@ -36,7 +36,9 @@ def test_identifiers_of_digits_lie_as_close_as_their_numbers(numbers: list[int])
     assert min(found) >= 0 and max(found) <= 10**8
 
 
-@pytest.mark.parametrize("texts", [["x" * 33], ["a\x00", "a"], [chr(33 + 5 * i % 90) * 30 for i in range(50)]])
+@pytest.mark.parametrize(
+    "texts", [["x" * 33], ["a\x00", "a"], [chr(33 + 5 * i % 90) * 30 for i in range(50)]]
+)
 def test_other_texts_have_no_numbers(texts: list[str]) -> None:
     assert text_numbers(pa.array(texts)) is None
 
@@ -58,7 +60,9 @@ def test_longer_texts_may_come_after_many_short_ones() -> None:
     texts = [f"{number}" for number in range(10)] * 2_000 + ["123456789012345"]
     numbers = text_numbers(pa.array(texts))
     assert numbers is not None
-    assert numbers[:10].tolist() == sorted(set(numbers[:10].tolist())) and numbers[1] < numbers[-1] < numbers[2]
+    assert (
+        numbers[:10].tolist() == sorted(set(numbers[:10].tolist())) and numbers[1] < numbers[-1] < numbers[2]
+    )
 
 
 def test_a_slice_of_texts_knows_its_own_bytes() -> None:

@@ -1,4 +1,6 @@
-"""The watermark timeline against a second source: hand calculations, and a model that visits every tick and every element."""
+"""The watermark timeline against a second source: hand calculations, and a model that visits every tick and
+every element.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windowing.columnar.source_progress import SourceProgress, TickAggregates
-from windowing.columnar.timeline import INITIAL_WATERMARK, NEVER, Timeline, watermark_timeline
-from windowing.errors import TimelineError, TimeRangeError
-from windowing.watermarks import WatermarkStrategy
+from slackwater.windowing.columnar.source_progress import SourceProgress, TickAggregates
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, NEVER, Timeline, watermark_timeline
+from slackwater.windowing.errors import TimelineError, TimeRangeError
+from slackwater.windowing.watermarks import WatermarkStrategy
 
 from .timeline_model import Element, progress_at, watermarks_by_tick_end
 
 
 def strategy_of(bound: int, idle_timeout: int | None, interval: int) -> WatermarkStrategy:
-    strategy = WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=bound)).with_interval(timedelta(milliseconds=interval))
+    strategy = WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=bound)).with_interval(
+        timedelta(milliseconds=interval)
+    )
     return strategy if idle_timeout is None else strategy.with_idleness(timedelta(milliseconds=idle_timeout))
 
 
@@ -44,7 +48,9 @@ def run(
 ) -> tuple[Timeline, SourceProgress]:
     slice_of_it = [element for element in elements if from_ms <= element.arrival < to_ms]
     aggregates = aggregates_of(slice_of_it, strategy.interval_ms)
-    return watermark_timeline(aggregates, strategy=strategy, from_ms=from_ms, to_ms=to_ms, progress=progress, watermark=watermark)
+    return watermark_timeline(
+        aggregates, strategy=strategy, from_ms=from_ms, to_ms=to_ms, progress=progress, watermark=watermark
+    )
 
 
 def changes(timeline: Timeline) -> list[tuple[int, int]]:
@@ -58,17 +64,28 @@ def replays(draw: st.DrawFn) -> tuple[list[Element], int, int | None, int, int, 
     to_ms = from_ms + draw(st.integers(1, 80))
     element = st.builds(Element, st.integers(0, 3), st.integers(from_ms, to_ms - 1), st.integers(-100, 100))
     elements = draw(st.lists(element, max_size=25))
-    return elements, draw(st.integers(0, 20)), draw(st.none() | st.integers(1, 40)), draw(st.integers(1, 15)), from_ms, to_ms
+    return (
+        elements,
+        draw(st.integers(0, 20)),
+        draw(st.none() | st.integers(1, 40)),
+        draw(st.integers(1, 15)),
+        from_ms,
+        to_ms,
+    )
 
 
 @given(replays())
 def test_every_tick_end_has_the_watermark_of_the_element_by_element_model(replay) -> None:
     elements, bound, idle_timeout, interval, from_ms, to_ms = replay
-    expected = watermarks_by_tick_end(elements, bound=bound, idle_timeout=idle_timeout, interval=interval, from_ms=from_ms, to_ms=to_ms)
+    expected = watermarks_by_tick_end(
+        elements, bound=bound, idle_timeout=idle_timeout, interval=interval, from_ms=from_ms, to_ms=to_ms
+    )
     timeline, _ = run(elements, strategy_of(bound, idle_timeout, interval), from_ms, to_ms)
     assert timeline.at_tick_end(list(expected)).tolist() == list(expected.values())
     assert changes(timeline) == [
-        (end, watermark) for (_, before), (end, watermark) in pairwise([(None, INITIAL_WATERMARK), *expected.items()]) if watermark > before
+        (end, watermark)
+        for (_, before), (end, watermark) in pairwise([(None, INITIAL_WATERMARK), *expected.items()])
+        if watermark > before
     ]
 
 
@@ -76,16 +93,22 @@ def test_every_tick_end_has_the_watermark_of_the_element_by_element_model(replay
 def test_progress_is_that_of_the_model(replay) -> None:
     elements, bound, idle_timeout, interval, from_ms, to_ms = replay
     _, progress = run(elements, strategy_of(bound, idle_timeout, interval), from_ms, to_ms)
-    expected = progress_at(elements, idle_timeout=idle_timeout, interval=interval, from_ms=from_ms, to_ms=to_ms)
+    expected = progress_at(
+        elements, idle_timeout=idle_timeout, interval=interval, from_ms=from_ms, to_ms=to_ms
+    )
     assert progress.partitions.tolist() == sorted(expected)
-    rows = zip(progress.max_event_ms.tolist(), progress.last_arrival_ms.tolist(), progress.idle.tolist(), strict=True)
+    rows = zip(
+        progress.max_event_ms.tolist(), progress.last_arrival_ms.tolist(), progress.idle.tolist(), strict=True
+    )
     assert list(rows) == [expected[partition] for partition in sorted(expected)]
     assert progress.unfinished_tick_start_ms == (None if to_ms % interval == 0 else to_ms - to_ms % interval)
 
 
 @settings(max_examples=200)
 @given(replays(), st.data())
-def test_runs_over_the_parts_of_a_slice_give_the_timeline_of_the_whole_for_any_cuts(replay, data: st.DataObject) -> None:
+def test_runs_over_the_parts_of_a_slice_give_the_timeline_of_the_whole_for_any_cuts(
+    replay, data: st.DataObject
+) -> None:
     elements, bound, idle_timeout, interval, from_ms, to_ms = replay
     strategy = strategy_of(bound, idle_timeout, interval)
     whole, progress_of_whole = run(elements, strategy, from_ms, to_ms)
@@ -104,28 +127,47 @@ def test_runs_over_the_parts_of_a_slice_give_the_timeline_of_the_whole_for_any_c
 def test_partial_aggregates_of_several_tasks_give_the_same_timeline(replay, tasks: int) -> None:
     elements, bound, idle_timeout, interval, from_ms, to_ms = replay
     strategy = strategy_of(bound, idle_timeout, interval)
-    parts = TickAggregates.concatenate(aggregates_of(elements[task::tasks], interval) for task in reversed(range(tasks)))
-    assert watermark_timeline(parts, strategy=strategy, from_ms=from_ms, to_ms=to_ms) == run(elements, strategy, from_ms, to_ms)
+    parts = TickAggregates.concatenate(
+        aggregates_of(elements[task::tasks], interval) for task in reversed(range(tasks))
+    )
+    assert watermark_timeline(parts, strategy=strategy, from_ms=from_ms, to_ms=to_ms) == run(
+        elements, strategy, from_ms, to_ms
+    )
 
 
-@given(st.lists(st.integers(-50_000, 50_000), min_size=1, max_size=60), st.sampled_from([None, 1, 2]), st.booleans(), st.integers(1, 30))
-def test_ticks_are_those_of_the_floored_times(micros: list[int], partitions: int | None, is_sorted: bool, interval: int) -> None:
+@given(
+    st.lists(st.integers(-50_000, 50_000), min_size=1, max_size=60),
+    st.sampled_from([None, 1, 2]),
+    st.booleans(),
+    st.integers(1, 30),
+)
+def test_ticks_are_those_of_the_floored_times(
+    micros: list[int], partitions: int | None, is_sorted: bool, interval: int
+) -> None:
     arrivals = sorted(micros) if is_sorted else micros
     events = [7 * arrival % 4001 - 2000 for arrival in arrivals]
     codes = [5 if partitions is None else number % partitions for number in range(len(arrivals))]
-    ticks = TickAggregates.of_elements(5 if partitions is None else codes, arrivals, events, interval_ms=interval, per_ms=1000)
+    ticks = TickAggregates.of_elements(
+        5 if partitions is None else codes, arrivals, events, interval_ms=interval, per_ms=1000
+    )
     expected: dict[tuple[int, int], tuple[int, int]] = {}
-    for code, arrival, event in zip(codes, (arrival // 1000 for arrival in arrivals), (event // 1000 for event in events), strict=True):
+    for code, arrival, event in zip(
+        codes, (arrival // 1000 for arrival in arrivals), (event // 1000 for event in events), strict=True
+    ):
         before = expected.get((code, arrival // interval), (event, arrival))
         expected[code, arrival // interval] = (max(event, before[0]), max(arrival, before[1]))
     columns = (ticks.partitions.tolist(), ticks.max_event_ms.tolist(), ticks.last_arrival_ms.tolist())
-    assert sorted(zip(*columns, strict=True)) == sorted((code, event, last) for (code, _), (event, last) in expected.items())
+    assert sorted(zip(*columns, strict=True)) == sorted(
+        (code, event, last) for (code, _), (event, last) in expected.items()
+    )
 
 
 @given(replays())
 def test_an_element_sees_the_watermark_of_the_newest_tick_end_at_or_before_its_arrival(replay) -> None:
     elements, bound, idle_timeout, interval, from_ms, to_ms = replay
-    by_end = watermarks_by_tick_end(elements, bound=bound, idle_timeout=idle_timeout, interval=interval, from_ms=from_ms, to_ms=to_ms)
+    by_end = watermarks_by_tick_end(
+        elements, bound=bound, idle_timeout=idle_timeout, interval=interval, from_ms=from_ms, to_ms=to_ms
+    )
     timeline, _ = run(elements, strategy_of(bound, idle_timeout, interval), from_ms, to_ms)
     arrivals = list(range(from_ms, to_ms))
     expected = [by_end.get(arrival // interval * interval, INITIAL_WATERMARK) for arrival in arrivals]
@@ -135,7 +177,9 @@ def test_an_element_sees_the_watermark_of_the_newest_tick_end_at_or_before_its_a
 
 
 @given(replays())
-def test_a_timer_fires_at_the_first_new_watermark_at_or_above_it_that_comes_after_its_registration(replay) -> None:
+def test_a_timer_fires_at_the_first_new_watermark_at_or_above_it_that_comes_after_its_registration(
+    replay,
+) -> None:
     elements, bound, idle_timeout, interval, from_ms, to_ms = replay
     timeline, _ = run(elements, strategy_of(bound, idle_timeout, interval), from_ms, to_ms)
     times = [time for time in range(-130, 110, 7) for _ in range(3)]
@@ -145,15 +189,26 @@ def test_a_timer_fires_at_the_first_new_watermark_at_or_above_it_that_comes_afte
         for time, arrival in zip(times, registered, strict=True)
     ]
     assert timeline.first_tick_end_reaching(times, after_ms=registered).tolist() == expected
-    expected = [next((end for end, watermark in changes(timeline) if watermark >= time), NEVER) for time in times]
+    expected = [
+        next((end for end, watermark in changes(timeline) if watermark >= time), NEVER) for time in times
+    ]
     assert timeline.first_tick_end_reaching(times).tolist() == expected
 
 
 def test_bounded_out_of_orderness_by_hand() -> None:
-    elements = [Element(0, 0, 1000), Element(0, 7, 900), Element(0, 10, 1500), Element(0, 25, 1400), Element(0, 39, 2000)]
+    elements = [
+        Element(0, 0, 1000),
+        Element(0, 7, 900),
+        Element(0, 10, 1500),
+        Element(0, 25, 1400),
+        Element(0, 39, 2000),
+    ]
     timeline, progress = run(elements, strategy_of(100, None, 10), 0, 45)
     assert changes(timeline) == [(10, 899), (20, 1399), (40, 1899)]
-    assert timeline.at_arrival([0, 9, 10, 19, 20, 39, 40, 44]).tolist() == [INITIAL_WATERMARK] * 2 + [899] * 2 + [1399] * 2 + [1899] * 2
+    assert (
+        timeline.at_arrival([0, 9, 10, 19, 20, 39, 40, 44]).tolist()
+        == [INITIAL_WATERMARK] * 2 + [899] * 2 + [1399] * 2 + [1899] * 2
+    )
     assert timeline.first_tick_end_reaching([-5, 899, 900, 1899, 1900]).tolist() == [10, 10, 20, 40, NEVER]
     assert progress.unfinished_tick_start_ms == 40
 
@@ -161,7 +216,8 @@ def test_bounded_out_of_orderness_by_hand() -> None:
 def test_the_slowest_partition_holds_the_watermark_until_it_is_idle() -> None:
     elements = [Element(0, 1, 500), Element(1, 2, 100), Element(0, 31, 600)]
     timeline, progress = run(elements, strategy_of(0, 25, 10), 0, 60)
-    # At 30 partition 1 has been silent for 28 ms and partition 0 for 29: none active. At 40 partition 0 alone is active.
+    # At 30 partition 1 has been silent for 28 ms and partition 0 for 29: none active. At 40 partition 0 alone
+    # is active.
     assert changes(timeline) == [(10, 99), (40, 599)]
     assert progress.idle.tolist() == [True, True]
 
@@ -207,7 +263,11 @@ def test_no_watermarks_leave_the_watermark_and_still_record_progress() -> None:
     strategy = WatermarkStrategy.no_watermarks().with_interval(timedelta(milliseconds=10))
     timeline, progress = run(elements, strategy, 0, 100, watermark=5)
     assert (changes(timeline), timeline.final) == ([], 5)
-    assert (progress.partitions.tolist(), progress.max_event_ms.tolist(), progress.last_arrival_ms.tolist()) == ([3], [77], [4])
+    assert (
+        progress.partitions.tolist(),
+        progress.max_event_ms.tolist(),
+        progress.last_arrival_ms.tolist(),
+    ) == ([3], [77], [4])
 
 
 def test_monotonous_is_a_bound_of_zero() -> None:
@@ -218,7 +278,12 @@ def test_monotonous_is_a_bound_of_zero() -> None:
 
 def test_event_times_reach_both_ends_of_the_64_bit_range() -> None:
     smallest, greatest = -(2**63), 2**63 - 1
-    elements = [Element(0, 1, smallest + 1), Element(0, 11, smallest + 2), Element(0, 21, greatest), Element(1, 31, smallest + 1)]
+    elements = [
+        Element(0, 1, smallest + 1),
+        Element(0, 11, smallest + 2),
+        Element(0, 21, greatest),
+        Element(1, 31, smallest + 1),
+    ]
     timeline, _ = run(elements, strategy_of(0, None, 10), 0, 40)
     assert changes(timeline) == [(20, smallest + 1), (30, greatest - 1)]
 

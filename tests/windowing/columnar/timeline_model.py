@@ -1,4 +1,5 @@
-"""The watermark timeline element by element and tick by tick, written from the rules alone: the tests' second source.
+"""The watermark timeline element by element and tick by tick, written from the rules alone: the tests' second
+source.
 
 Plain Python integers; every tick end of the slice is visited, and the past is looked at again each time.
 """
@@ -24,7 +25,13 @@ class Progress(NamedTuple):
 
 
 def watermarks_by_tick_end(
-    elements: Sequence[Element], *, bound: int, idle_timeout: int | None, interval: int, from_ms: int, to_ms: int
+    elements: Sequence[Element],
+    *,
+    bound: int,
+    idle_timeout: int | None,
+    interval: int,
+    from_ms: int,
+    to_ms: int,
 ) -> dict[int, int]:
     """The watermark after each tick end e with from_ms < e <= to_ms, when the lineage starts at from_ms."""
     watermark = LONG_MIN
@@ -32,8 +39,12 @@ def watermarks_by_tick_end(
     for end in range((from_ms // interval + 1) * interval, to_ms + 1, interval):
         held_at = []
         for partition in {element.partition for element in elements}:
-            seen = [element for element in elements if element.partition == partition and element.arrival < end]
-            if seen and (idle_timeout is None or end - max(element.arrival for element in seen) < idle_timeout):
+            seen = [
+                element for element in elements if element.partition == partition and element.arrival < end
+            ]
+            if seen and (
+                idle_timeout is None or end - max(element.arrival for element in seen) < idle_timeout
+            ):
                 held_at.append(max(element.event_time for element in seen) - bound - 1)
         if held_at:
             watermark = max(watermark, min(held_at))
@@ -41,13 +52,22 @@ def watermarks_by_tick_end(
     return answer
 
 
-def progress_at(elements: Sequence[Element], *, idle_timeout: int | None, interval: int, from_ms: int, to_ms: int) -> dict[int, Progress]:
+def progress_at(
+    elements: Sequence[Element], *, idle_timeout: int | None, interval: int, from_ms: int, to_ms: int
+) -> dict[int, Progress]:
     """What each partition has shown by to_ms, and whether it was idle at the newest tick end of the lineage."""
     newest_end = to_ms // interval * interval
     answer = {}
     for partition in {element.partition for element in elements if element.arrival < to_ms}:
         seen = [element for element in elements if element.partition == partition and element.arrival < to_ms]
         before = [element.arrival for element in seen if element.arrival < newest_end]
-        is_idle = newest_end > from_ms and idle_timeout is not None and bool(before) and newest_end - max(before) >= idle_timeout
-        answer[partition] = Progress(max(element.event_time for element in seen), max(element.arrival for element in seen), is_idle)
+        is_idle = (
+            newest_end > from_ms
+            and idle_timeout is not None
+            and bool(before)
+            and newest_end - max(before) >= idle_timeout
+        )
+        answer[partition] = Progress(
+            max(element.event_time for element in seen), max(element.arrival for element in seen), is_idle
+        )
     return answer

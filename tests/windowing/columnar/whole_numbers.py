@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from windowing.columnar.columns import Longs
-from windowing.columnar.limbs import BITS
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.limbs import BITS
 
 
 def of_integers(values: list[int]) -> Longs:

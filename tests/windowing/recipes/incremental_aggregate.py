@@ -1,10 +1,12 @@
-"""A window that folds its elements as they come, and still tells which window it was: aggregate with a window function."""
+"""A window that folds its elements as they come, and still tells which window it was: aggregate with a window
+function.
+"""
 
 from datetime import timedelta
 
-from windowing import AggregateFunction, ProcessWindowFunction, TumblingEventTimeWindows
-from windowing.key_types import STRING
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing import AggregateFunction, ProcessWindowFunction, TumblingEventTimeWindows
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 DAY = TumblingEventTimeWindows.of(timedelta(days=1))
 

@@ -1,6 +1,8 @@
-"""`python -m tests.windowing.recipes.memory --views N`: what each recipe holds at most, beside the naive way to the same result.
+"""`python -m tests.windowing.recipes.memory --views N`: what each recipe holds at most, beside the naive way
+to the same result.
 
-Memory is tracemalloc's peak while an operator is fed with one view after the other; the views themselves are made on the way.
+Memory is tracemalloc's peak while an operator is fed with one view after the other; the views themselves are
+made on the way.
 """
 
 from __future__ import annotations
@@ -13,12 +15,20 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tests.windowing.recipes import incremental_aggregate, projection_before_the_window, purge_with_window_state
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.testing import OperatorHarness, Pane
+from tests.windowing.recipes import (
+    incremental_aggregate,
+    projection_before_the_window,
+    purge_with_window_state,
+)
 from tests.windowing.recipes.page_views import DAY_MS, page_views
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.testing import OperatorHarness, Pane
 
-RECIPES: tuple[ModuleType, ...] = (purge_with_window_state, incremental_aggregate, projection_before_the_window)
+RECIPES: tuple[ModuleType, ...] = (
+    purge_with_window_state,
+    incremental_aggregate,
+    projection_before_the_window,
+)
 MINUTE_MS = 60_000
 
 
@@ -61,7 +71,9 @@ def both_ways(recipe: ModuleType, views: int) -> tuple[Fed, Fed]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m tests.windowing.recipes.memory", description=__doc__)
-    parser.add_argument("--views", type=int, default=50_000, help="page views of the day (default: %(default)s)")
+    parser.add_argument(
+        "--views", type=int, default=50_000, help="page views of the day (default: %(default)s)"
+    )
     views = parser.parse_args(arguments).views
     print(f"{'':34}{'naive':>12}{'recipe':>12}{'ratio':>8}")
     for recipe in RECIPES:

@@ -1,4 +1,6 @@
-"""What the recipes are tried on: a day of page views of a few sites, made from a seed. Plain dicts, as a source would hand them over."""
+"""What the recipes are tried on: a day of page views of a few sites, made from a seed. Plain dicts, as a
+source would hand them over.
+"""
 
 import random
 from collections.abc import Iterator

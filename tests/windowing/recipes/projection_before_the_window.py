@@ -3,9 +3,9 @@
 from datetime import timedelta
 from statistics import median
 
-from windowing import ProcessWindowFunction, TumblingEventTimeWindows
-from windowing.key_types import STRING
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 DAY = TumblingEventTimeWindows.of(timedelta(days=1))
 

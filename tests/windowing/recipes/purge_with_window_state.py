@@ -1,10 +1,18 @@
-"""A window that fires often and keeps what it has learned instead of what it was told: purge, and per-window state."""
+"""A window that fires often and keeps what it has learned instead of what it was told: purge, and per-window
+state.
+"""
 
 from datetime import timedelta
 
-from windowing import ContinuousEventTimeTrigger, MapStateDescriptor, ProcessWindowFunction, PurgingTrigger, TumblingEventTimeWindows
-from windowing.key_types import STRING
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing import (
+    ContinuousEventTimeTrigger,
+    MapStateDescriptor,
+    ProcessWindowFunction,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+)
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 
 DAY = TumblingEventTimeWindows.of(timedelta(days=1))
 EVERY_TEN_MINUTES = ContinuousEventTimeTrigger.of(timedelta(minutes=10))
@@ -31,4 +39,6 @@ class CountVisitors(ProcessWindowFunction):
         context.window_state().get_map_state(self.seen).clear()
 
 
-lean = WindowOperatorBuilder(STRING, DAY).trigger(PurgingTrigger.of(EVERY_TEN_MINUTES)).process(CountVisitors())
+lean = (
+    WindowOperatorBuilder(STRING, DAY).trigger(PurgingTrigger.of(EVERY_TEN_MINUTES)).process(CountVisitors())
+)

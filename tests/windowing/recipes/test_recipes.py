@@ -2,12 +2,18 @@
 
 import pytest
 
-from tests.windowing.recipes import incremental_aggregate, memory, projection_before_the_window, purge_with_window_state
+from tests.windowing.recipes import (
+    incremental_aggregate,
+    memory,
+    projection_before_the_window,
+    purge_with_window_state,
+)
 
 VIEWS = 4_500
 
 
-# The least ratios are far below what is measured (README), so that only a recipe that has stopped working falls short of them.
+# The least ratios are far below what is measured (README), so that only a recipe that has stopped working
+# falls short of them.
 @pytest.mark.parametrize(
     ("recipe", "least_ratio"),
     [(purge_with_window_state, 3), (incremental_aggregate, 5), (projection_before_the_window, 3)],
@@ -22,7 +28,11 @@ def test_a_recipe_holds_a_fraction_for_the_same_result(recipe, least_ratio):
 
 
 def test_every_recipe_is_measured():
-    assert set(memory.RECIPES) == {purge_with_window_state, incremental_aggregate, projection_before_the_window}
+    assert set(memory.RECIPES) == {
+        purge_with_window_state,
+        incremental_aggregate,
+        projection_before_the_window,
+    }
 
 
 def test_the_command_prints_one_line_a_recipe(capsys):

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from windowing.java import LONG_MAX, LONG_MIN
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import STRING
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
-from windowing.runtime.internal_timer_service import InternalTimerService
-from windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
+from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 
 
 class Target:
@@ -34,7 +34,9 @@ class Target:
 class Setup:
     def __init__(self, order_mode: OrderMode) -> None:
         self.clock, self.target = HarnessProcessingTimeService(), Target()
-        self.manager = InternalTimeServiceManager(KeyGroupIndex(STRING, KeyGroupRange(0, 127), 128), order_mode, self.clock)
+        self.manager = InternalTimeServiceManager(
+            KeyGroupIndex(STRING, KeyGroupRange(0, 127), 128), order_mode, self.clock
+        )
         self.service: InternalTimerService = self.manager.get_internal_timer_service("timers", self.target)
 
 
@@ -54,7 +56,9 @@ def test_there_is_one_physical_timer_for_the_earliest(setup: Setup) -> None:
 
 def test_registering_in_a_callback_keeps_one_physical_timer(setup: Setup) -> None:
     setup.service.register_processing_time_timer(10, "a", None)
-    setup.target.then = lambda timestamp: setup.service.register_processing_time_timer(timestamp + 10, "a", None)
+    setup.target.then = lambda timestamp: setup.service.register_processing_time_timer(
+        timestamp + 10, "a", None
+    )
     setup.clock.advance_to(10)
     setup.clock.advance_to(20)
     assert [call[1] for call in setup.target.calls] == [10, 20]
@@ -142,7 +146,11 @@ def test_an_initialized_watermark_fires_nothing(setup: Setup) -> None:
     setup.service.restore([(5, "a", None)], [])
     assert setup.service.has_gone_back
     setup.service.initialize_watermark(10)
-    assert (setup.target.calls, setup.service.current_watermark, setup.service.has_gone_back) == ([], 10, False)
+    assert (setup.target.calls, setup.service.current_watermark, setup.service.has_gone_back) == (
+        [],
+        10,
+        False,
+    )
     setup.service.advance_watermark(9)
     assert setup.service.has_gone_back
 
@@ -150,6 +158,7 @@ def test_an_initialized_watermark_fires_nothing(setup: Setup) -> None:
 def test_services_of_one_operator_advance_in_the_hash_order_of_their_names(setup: Setup) -> None:
     for name in ("b", "a"):
         setup.manager.get_internal_timer_service(name, Target())
-    # "a".hashCode() = 97 lies in bucket 1 of 16; "timers" = -873668146 and "b" = 98 both in bucket 2, "timers" having come first.
+    # "a".hashCode() = 97 lies in bucket 1 of 16; "timers" = -873668146 and "b" = 98 both in bucket 2,
+    # "timers" having come first.
     assert [name for name, _ in setup.manager.services()] == ["a", "timers", "b"]
     assert setup.manager.get_internal_timer_service("timers", Target()) is setup.service

@@ -1,4 +1,6 @@
-"""A keyed process function beside the recorded cases: contexts, side outputs, failures and what they leave behind."""
+"""A keyed process function beside the recorded cases: contexts, side outputs, failures and what they leave
+behind.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from windowing import KeyedProcessFunction, ValueStateDescriptor
-from windowing.errors import ConfigurationError, UserCodeError
-from windowing.functions import KeyedProcessContext, OnTimerContext, RuntimeContext
-from windowing.java import LONG_MIN
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import STRING
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from windowing.runtime.operator_snapshot import take_snapshot
+from slackwater.windowing import KeyedProcessFunction, ValueStateDescriptor
+from slackwater.windowing.errors import ConfigurationError, UserCodeError
+from slackwater.windowing.functions import KeyedProcessContext, OnTimerContext, RuntimeContext
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_snapshot import take_snapshot
 
 
 class Rows:
@@ -48,10 +50,14 @@ class Sums(KeyedProcessFunction):
 
     def on_timer(self, timestamp: int, context: OnTimerContext) -> Any:
         context.output("time", context.time_domain)
-        return [("timer", timestamp, context.timestamp, self.sum.value(), context.timer_service.current_watermark)]
+        return [
+            ("timer", timestamp, context.timestamp, self.sum.value(), context.timer_service.current_watermark)
+        ]
 
 
-def operator_of(function: KeyedProcessFunction, **options: Any) -> tuple[KeyedProcessOperator, Rows, ReplayProcessingTimeService]:
+def operator_of(
+    function: KeyedProcessFunction, **options: Any
+) -> tuple[KeyedProcessOperator, Rows, ReplayProcessingTimeService]:
     rows, clock = Rows(), ReplayProcessingTimeService(0)
     operator = KeyedProcessOperator(function, STRING, rows, clock, **options)
     operator.open()

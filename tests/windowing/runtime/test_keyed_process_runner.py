@@ -1,4 +1,6 @@
-"""Each row of a process function says what made it: an element, a timer of event time at a tick's end, or a timer of the clock."""
+"""Each row of a process function says what made it: an element, a timer of event time at a tick's end, or a
+timer of the clock.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windowing import KeyedProcessFunction, ReducingStateDescriptor
-from windowing.errors import UserCodeError
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import STRING
-from windowing.order_modes import OrderMode
-from windowing.runtime.keyed_process_runner import KeyedProcessRunner
+from slackwater.windowing import KeyedProcessFunction, ReducingStateDescriptor
+from slackwater.windowing.errors import UserCodeError
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
 
 
 class Told(KeyedProcessFunction):
@@ -21,7 +23,9 @@ class Told(KeyedProcessFunction):
     def process_element(self, value: Any, context: Any) -> Any:
         self.seen.add(value)
         context.timer_service.register_event_time_timer(context.timestamp + 2)
-        context.timer_service.register_processing_time_timer(context.timer_service.current_processing_time + 5)
+        context.timer_service.register_processing_time_timer(
+            context.timer_service.current_processing_time + 5
+        )
         context.output("seen", value)
         yield "element", value
         if value == 13:
@@ -51,7 +55,10 @@ def test_what_made_a_row() -> None:
     run.process_element("a", 1, 98, 101)
     run.process_element("a", 2, 118, 112)
     run.finish(121)
-    told = [(row.value, row.timestamp, row.ordinal, row.watermark, row.tick_end, row.cause_arrival) for row in run.rows]
+    told = [
+        (row.value, row.timestamp, row.ordinal, row.watermark, row.tick_end, row.cause_arrival)
+        for row in run.rows
+    ]
     assert told == [
         (("element", 1), 98, 0, 90, None, 101),
         (("processing", 1), None, 0, 90, None, None),  # due at 107, before the tick's end
@@ -60,7 +67,10 @@ def test_what_made_a_row() -> None:
         (("processing", 2), None, 1, 101, None, None),  # due at 118
         (("event", 2), 120, 0, 120, 120, None),
     ]
-    assert [(row.tag, row.value, row.timestamp, row.window) for row in run.side_rows] == [("seen", 1, 98, None), ("seen", 2, 118, None)]
+    assert [(row.tag, row.value, row.timestamp, row.window) for row in run.side_rows] == [
+        ("seen", 1, 98, None),
+        ("seen", 2, 118, None),
+    ]
     assert run.counts() == {"rows_accepted": 2, "rows_quarantined": 0, "timers_pending": 0}
     run.close()
 
@@ -72,7 +82,10 @@ def test_an_element_that_is_taken_back_leaves_its_position_alone() -> None:
     run.process_element("b", 2, 99, 102)
     assert [(row.key, row.value) for row in run.rows] == [("a", ("element", 1)), ("b", ("element", 2))]
     assert [item.position for item in run.failed] == [1]
-    assert "ValueError while processing an element: thirteen [key 'a', window None, timestamp 99]" in run.failed[0].reason
+    assert (
+        "ValueError while processing an element: thirteen [key 'a', window None, timestamp 99]"
+        in run.failed[0].reason
+    )
     assert run.counts() == {"rows_accepted": 2, "rows_quarantined": 1, "timers_pending": 4}
     assert len(run.side_rows) == 2
     run.close()

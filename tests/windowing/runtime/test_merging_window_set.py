@@ -2,9 +2,9 @@
 
 import pytest
 
-from windowing import EventTimeSessionWindows, TimeWindow
-from windowing.errors import UnknownWindowError
-from windowing.runtime.merging_window_set import MergingWindowSet
+from slackwater.windowing import EventTimeSessionWindows, TimeWindow
+from slackwater.windowing.errors import UnknownWindowError
+from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
 
 SESSIONS = EventTimeSessionWindows(gap_ms=10)
 

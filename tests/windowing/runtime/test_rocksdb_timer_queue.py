@@ -1,4 +1,6 @@
-"""Timers in RocksDB beyond the contract of every queue: the cache shows in no result, deleted rows are not passed, quirks on request."""
+"""Timers in RocksDB beyond the contract of every queue: the cache shows in no result, deleted rows are not
+passed, quirks on request.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import INT
-from windowing.order_modes import OrderMode
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.operator_storage import OperatorStorage, queue_in_memory
-from windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
-from windowing.runtime.timer_queue import Timer
-from windowing.state.rocksdb_rows import RowLayout, timer_timestamp
-from windowing.state.serializers import PlainSerializer
-from windowing.windows import GLOBAL_WINDOW, TimeWindow
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import INT
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.operator_storage import OperatorStorage, queue_in_memory
+from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
+from slackwater.windowing.runtime.timer_queue import Timer
+from slackwater.windowing.state.rocksdb_rows import RowLayout, timer_timestamp
+from slackwater.windowing.state.serializers import PlainSerializer
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 
 class RowsInMemory:
-    """Sorted rows without RocksDB, which note where they were asked to begin and how many live rows they handed out."""
+    """Sorted rows without RocksDB, which note where they were asked to begin and how many live rows they
+    handed out.
+    """
 
     def __init__(self) -> None:
         self.keys: list[bytes] = []
@@ -59,7 +63,9 @@ class RowsInMemory:
         return position < len(self.keys) and self.keys[position] == key
 
 
-def queue_on(rows: RowsInMemory, groups: int = 1, cache_size: int = 128, is_flink_exact: bool = False) -> RocksDBTimerQueue:
+def queue_on(
+    rows: RowsInMemory, groups: int = 1, cache_size: int = 128, is_flink_exact: bool = False
+) -> RocksDBTimerQueue:
     index = KeyGroupIndex(INT, KeyGroupRange(0, groups - 1), groups)
     layout = RowLayout(INT, index.__getitem__, PlainSerializer("windows"))
     return RocksDBTimerQueue(index.key_groups, index.__getitem__, rows, layout, cache_size, is_flink_exact)
@@ -72,18 +78,29 @@ def drain(queue: Any, limit: int = 2**62) -> list[Timer]:
     return polled
 
 
-timers = st.tuples(st.integers(-3, 3), st.integers(-2, 2), st.sampled_from([None, TimeWindow(-1, 1), TimeWindow(0, 1), GLOBAL_WINDOW]))
+timers = st.tuples(
+    st.integers(-3, 3),
+    st.integers(-2, 2),
+    st.sampled_from([None, TimeWindow(-1, 1), TimeWindow(0, 1), GLOBAL_WINDOW]),
+)
 steps = st.one_of(
-    st.tuples(st.sampled_from(["add", "add", "remove"]), timers), st.tuples(st.just("poll"), st.integers(-3, 3)), st.just(("restore", 0))
+    st.tuples(st.sampled_from(["add", "add", "remove"]), timers),
+    st.tuples(st.just("poll"), st.integers(-3, 3)),
+    st.just(("restore", 0)),
 )
 
 
 @settings(max_examples=200)
 @given(st.lists(steps, max_size=80), st.integers(1, 4), st.sampled_from([1, 3]))
-def test_no_size_of_the_cache_shows_in_any_result(script: list[tuple[str, Any]], cache_size: int, groups: int) -> None:
+def test_no_size_of_the_cache_shows_in_any_result(
+    script: list[tuple[str, Any]], cache_size: int, groups: int
+) -> None:
     index = KeyGroupIndex(INT, KeyGroupRange(0, groups - 1), groups)
     rows = RowsInMemory()
-    cached, reference = queue_on(rows, groups, cache_size), queue_in_memory("timers", index, OrderMode.ROCKSDB)
+    cached, reference = (
+        queue_on(rows, groups, cache_size),
+        queue_in_memory("timers", index, OrderMode.ROCKSDB),
+    )
     for verb, argument in script:
         match verb:
             case "add":
@@ -174,13 +191,18 @@ def test_flinks_count_has_the_same_fault_when_not_all_timers_are_cached() -> Non
 def test_timers_in_rocksdb_fire_across_key_groups_as_those_in_memory(tmp_path: Path, cache_size: int) -> None:
     index = KeyGroupIndex(INT, KeyGroupRange(0, 15), 16)
     with OperatorStorage(timers="rocksdb", parent=tmp_path, memory_mb=8, cache_size=cache_size) as storage:
-        queue, reference = storage.make_timer_queue("timers", index, OrderMode.ROCKSDB), queue_in_memory("timers", index, OrderMode.ROCKSDB)
+        queue, reference = (
+            storage.make_timer_queue("timers", index, OrderMode.ROCKSDB),
+            queue_in_memory("timers", index, OrderMode.ROCKSDB),
+        )
         for number in range(2000):
             timer = (number * 7919 % 50, number * 104729 % 300, TimeWindow(number % 3, 9))
             for each in (queue, reference):
                 each.add(*timer)
                 if number % 4 == 0:
-                    each.remove((number - 8) * 7919 % 50, (number - 8) * 104729 % 300, TimeWindow((number - 8) % 3, 9))
+                    each.remove(
+                        (number - 8) * 7919 % 50, (number - 8) * 104729 % 300, TimeWindow((number - 8) % 3, 9)
+                    )
             if number % 5 == 0:
                 assert queue.poll_due(25) == reference.poll_due(25)
         assert (list(queue), len(queue)) == (list(reference), len(reference))

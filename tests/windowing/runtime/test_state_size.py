@@ -6,9 +6,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windowing import ListStateDescriptor, MapStateDescriptor, OrderMode, TimeWindow, ValueStateDescriptor
-from windowing.runtime.state_size import deep_size, estimated_bytes
-from windowing.state.heap import HeapStateBackend
+from slackwater.windowing import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OrderMode,
+    TimeWindow,
+    ValueStateDescriptor,
+)
+from slackwater.windowing.runtime.state_size import deep_size, estimated_bytes
+from slackwater.windowing.state.heap import HeapStateBackend
 
 WINDOWS = 3000
 
@@ -28,10 +34,12 @@ FILLS: dict[str, Callable[[HeapStateBackend, int], None]] = {
         f"k{number}", TimeWindow(number, number + 9), (number * 1000, float(number))
     ),
     "lists": lambda backend, number: [
-        backend.state(ListStateDescriptor("l")).add(f"k{number}", TimeWindow(0, 9), flight(number + more)) for more in range(number % 20)
+        backend.state(ListStateDescriptor("l")).add(f"k{number}", TimeWindow(0, 9), flight(number + more))
+        for more in range(number % 20)
     ],
     "maps": lambda backend, number: [
-        backend.state(MapStateDescriptor("m")).put_entry(f"k{number}", None, f"m{more}", flight(number)) for more in range(number % 9)
+        backend.state(MapStateDescriptor("m")).put_entry(f"k{number}", None, f"m{more}", flight(number))
+        for more in range(number % 9)
     ],
 }
 

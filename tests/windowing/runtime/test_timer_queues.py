@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import STRING
-from windowing.runtime.heap_priority_queue import HeapPriorityQueue, HeapPriorityQueueSet
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
-from windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
-from windowing.windows import TimeWindow
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue, HeapPriorityQueueSet
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
+from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Timer, TimerQueue
+from slackwater.windowing.windows import TimeWindow
 
 KEYS = ["a", "b", "c", "aa", "key1", "zzz"]
 WINDOWS = [None, TimeWindow(0, 10), TimeWindow(-5, 10), TimeWindow(5, 10)]
@@ -32,7 +32,11 @@ def partitioned_queue(groups: int = 7) -> KeyGroupPartitionedPriorityQueue:
 def byte_order(timer: Timer) -> bytes:
     """RocksDB's key without the key group: flipped timestamp, key, window."""
     timestamp, key, window = timer
-    return struct.pack(">Q", timestamp + 2**63) + STRING.serialize(key) + (b"" if window is None else struct.pack(">qq", *window))
+    return (
+        struct.pack(">Q", timestamp + 2**63)
+        + STRING.serialize(key)
+        + (b"" if window is None else struct.pack(">qq", *window))
+    )
 
 
 def drain(queue: TimerQueue) -> list[Timer]:
@@ -42,13 +46,22 @@ def drain(queue: TimerQueue) -> list[Timer]:
     return timers
 
 
-timers = st.tuples(st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1]), st.sampled_from(KEYS), st.sampled_from(WINDOWS))
-operations = st.lists(st.tuples(st.sampled_from(["add", "add", "add", "remove", "poll"]), timers, st.integers(-3, 3)), max_size=60)
+timers = st.tuples(
+    st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1]),
+    st.sampled_from(KEYS),
+    st.sampled_from(WINDOWS),
+)
+operations = st.lists(
+    st.tuples(st.sampled_from(["add", "add", "add", "remove", "poll"]), timers, st.integers(-3, 3)),
+    max_size=60,
+)
 
 
 @pytest.mark.parametrize("make", [heap_queue, partitioned_queue])
 @given(script=operations)
-def test_a_queue_holds_each_timer_once_and_gives_the_lowest(make: Any, script: list[tuple[str, Timer, int]]) -> None:
+def test_a_queue_holds_each_timer_once_and_gives_the_lowest(
+    make: Any, script: list[tuple[str, Timer, int]]
+) -> None:
     queue, model = make(), set()
     for operation, timer, limit in script:
         if operation == "add":
@@ -97,7 +110,14 @@ def test_shorter_keys_come_first_and_negative_windows_last() -> None:
     for key in ("zz", "b", "aaa"):
         for window in (TimeWindow(-5, 10), TimeWindow(5, 10)):
             queue.add(7, key, window)
-    assert [(key, window.start) for _, key, window in drain(queue)] == [("b", 5), ("b", -5), ("zz", 5), ("zz", -5), ("aaa", 5), ("aaa", -5)]
+    assert [(key, window.start) for _, key, window in drain(queue)] == [
+        ("b", 5),
+        ("b", -5),
+        ("zz", 5),
+        ("zz", -5),
+        ("aaa", 5),
+        ("aaa", -5),
+    ]
 
 
 def test_a_timer_added_while_its_time_is_drained_finds_its_place() -> None:
@@ -138,7 +158,9 @@ def test_the_heap_stands_as_flink_lets_it_stand_after_a_removal() -> None:
 
 
 @given(script=operations, parallelism=st.integers(1, 7))
-def test_a_snapshot_restores_into_any_number_of_queues(script: list[tuple[str, Timer, int]], parallelism: int) -> None:
+def test_a_snapshot_restores_into_any_number_of_queues(
+    script: list[tuple[str, Timer, int]], parallelism: int
+) -> None:
     for make in (heap_queue, partitioned_queue):
         queue = make()
         for _, timer, _ in script:
@@ -155,7 +177,9 @@ def test_a_snapshot_restores_into_any_number_of_queues(script: list[tuple[str, T
                 part = KeyGroupPartitionedPriorityQueue(owned, index.__getitem__, STRING.serialize)
             part.restore([timer for group in owned for timer in kept[group]])
             if make is partitioned_queue:
-                assert {group: part.snapshot(group) for group in owned} == {group: kept[group] for group in owned}
+                assert {group: part.snapshot(group) for group in owned} == {
+                    group: kept[group] for group in owned
+                }
             restored += drain(part)
         assert sorted(restored, key=byte_order) == sorted(drain(queue), key=byte_order)
 

@@ -1,4 +1,6 @@
-"""What a window operator does beyond Flink: its listener, located errors, elements undone, safe sessions, restored watermarks."""
+"""What a window operator does beyond Flink: its listener, located errors, elements undone, safe sessions,
+restored watermarks.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     CountTrigger,
     EventTimeSessionWindows,
@@ -24,17 +26,22 @@ from windowing import (
     TumblingEventTimeWindows,
     WindowAssigner,
 )
-from windowing.errors import ConfigurationError, KeyGroupError, MissingTimestampError, UserCodeError
-from windowing.functions import AllWindowContext, RuntimeContext, WindowContext
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import LONG, STRING
-from windowing.processing_time_service import ReplayProcessingTimeService
-from windowing.runtime.operator_output import FiredBy, SkipReason
-from windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
-from windowing.runtime.window_operator import WindowOperator, window_operator
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.state.descriptors import ValueStateDescriptor
-from windowing.windows import TimeWindow
+from slackwater.windowing.errors import (
+    ConfigurationError,
+    KeyGroupError,
+    MissingTimestampError,
+    UserCodeError,
+)
+from slackwater.windowing.functions import AllWindowContext, RuntimeContext, WindowContext
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import LONG, STRING
+from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
+from slackwater.windowing.runtime.operator_output import FiredBy, SkipReason
+from slackwater.windowing.runtime.operator_snapshot import restore_snapshots, take_snapshot
+from slackwater.windowing.runtime.window_operator import WindowOperator, window_operator
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.state.descriptors import ValueStateDescriptor
+from slackwater.windowing.windows import TimeWindow
 
 
 class Heard:
@@ -117,7 +124,9 @@ def test_the_listener_hears_a_windows_life_in_order() -> None:
 
 
 def test_the_listener_hears_why_an_element_was_skipped_and_what_it_missed() -> None:
-    operator, heard = operator_of(WindowOperatorBuilder(STRING, SlidingEventTimeWindows(size_ms=10, slide_ms=5)).reduce(max))
+    operator, heard = operator_of(
+        WindowOperatorBuilder(STRING, SlidingEventTimeWindows(size_ms=10, slide_ms=5)).reduce(max)
+    )
     operator.process_watermark(12)
     operator.process_element("a", 1, 8)
     operator.process_element("a", 2, 4)
@@ -137,7 +146,9 @@ class Nowhere(WindowAssigner):
 
 
 def test_no_window_and_late_windows_of_an_element_that_is_not_late_are_told_apart() -> None:
-    operator, heard = operator_of(WindowOperatorBuilder(STRING, Nowhere()).side_output_late_data().reduce(max))
+    operator, heard = operator_of(
+        WindowOperatorBuilder(STRING, Nowhere()).side_output_late_data().reduce(max)
+    )
     operator.process_watermark(50)
     operator.process_element("a", 0, 60)
     operator.process_element("a", 1, 60)
@@ -152,7 +163,9 @@ def test_no_window_and_late_windows_of_an_element_that_is_not_late_are_told_apar
 
 def test_the_listener_hears_of_merges_purges_and_firings_without_contents() -> None:
     config = (
-        WindowOperatorBuilder(STRING, EventTimeSessionWindows(gap_ms=10)).trigger(PurgingTrigger.of(CountTrigger.of(2))).process(Values())
+        WindowOperatorBuilder(STRING, EventTimeSessionWindows(gap_ms=10))
+        .trigger(PurgingTrigger.of(CountTrigger.of(2)))
+        .process(Values())
     )
     operator, heard = operator_of(config)
     operator.process_element("a", 1, 0)
@@ -216,19 +229,33 @@ def test_an_error_of_a_user_function_names_key_window_and_timestamp() -> None:
     operator, _ = operator_of(tumbling().aggregate(Total()))
     operator.process_element("a", 1, 12)
     with pytest.raises(
-        UserCodeError, match=r"TypeError while processing an element.*key 'a', window TimeWindow\(start=10, end=20\), timestamp 13"
+        UserCodeError,
+        match=r"TypeError while processing an element.*key 'a', window TimeWindow\(start=10, end=20\), "
+        r"timestamp 13",
     ) as raised:
         operator.process_element("a", "boom", 13)
-    assert (raised.value.key, raised.value.window, raised.value.timestamp, raised.value.undone) == ("a", W1, 13, False)
+    assert (raised.value.key, raised.value.window, raised.value.timestamp, raised.value.undone) == (
+        "a",
+        W1,
+        13,
+        False,
+    )
     assert isinstance(raised.value.__cause__, TypeError)
 
 
 def test_an_error_in_a_firing_names_the_timer() -> None:
     operator, _ = operator_of(tumbling().aggregate(Total()), on_error="quarantine")
     operator.process_element("a", 500, 12)
-    with pytest.raises(UserCodeError, match="OverflowError while handling a timer of event time: too much") as raised:
+    with pytest.raises(
+        UserCodeError, match="OverflowError while handling a timer of event time: too much"
+    ) as raised:
         operator.process_watermark(19)
-    assert (raised.value.key, raised.value.window, raised.value.timestamp, raised.value.undone) == ("a", W1, 19, False)
+    assert (raised.value.key, raised.value.window, raised.value.timestamp, raised.value.undone) == (
+        "a",
+        W1,
+        19,
+        False,
+    )
 
 
 def test_an_error_of_our_own_is_located_too() -> None:
@@ -239,7 +266,9 @@ def test_an_error_of_our_own_is_located_too() -> None:
 
 
 def test_the_key_selector_is_user_code() -> None:
-    config = WindowOperatorBuilder(STRING, TUMBLING, key_selector=lambda value: value["key"]).process(Values())
+    config = WindowOperatorBuilder(STRING, TUMBLING, key_selector=lambda value: value["key"]).process(
+        Values()
+    )
     operator, heard = operator_of(config, on_error="quarantine")
     operator.process_record({"key": "a"}, 1)
     with pytest.raises(UserCodeError, match="KeyError while selecting the key") as raised:
@@ -258,7 +287,9 @@ def state_of(operator: WindowOperator, max_parallelism: int = 128) -> Any:
 
 
 class FailsAtSecondWindow(Trigger):
-    """Fires for each element, and raises on the value 13 in the windows that start below 5, after having changed state and timers."""
+    """Fires for each element, and raises on the value 13 in the windows that start below 5, after having
+    changed state and timers.
+    """
 
     can_merge = False
 
@@ -279,7 +310,9 @@ class FailsAtSecondWindow(Trigger):
 
 @pytest.mark.parametrize("order_mode", OrderMode)
 def test_a_failing_element_in_quarantine_mode_leaves_no_trace(order_mode: OrderMode) -> None:
-    builder = WindowOperatorBuilder(STRING, SlidingEventTimeWindows(size_ms=10, slide_ms=5)).trigger(FailsAtSecondWindow())
+    builder = WindowOperatorBuilder(STRING, SlidingEventTimeWindows(size_ms=10, slide_ms=5)).trigger(
+        FailsAtSecondWindow()
+    )
     operator, heard = operator_of(builder.aggregate(Total()), on_error="quarantine", order_mode=order_mode)
     operator.process_element("a", 1, 7)
     before, rows = state_of(operator), len(heard.calls)
@@ -294,7 +327,9 @@ def test_a_failing_element_in_quarantine_mode_leaves_no_trace(order_mode: OrderM
 
 
 def test_in_fail_mode_nothing_is_undone() -> None:
-    builder = WindowOperatorBuilder(STRING, SlidingEventTimeWindows(size_ms=10, slide_ms=5)).trigger(FailsAtSecondWindow())
+    builder = WindowOperatorBuilder(STRING, SlidingEventTimeWindows(size_ms=10, slide_ms=5)).trigger(
+        FailsAtSecondWindow()
+    )
     operator, heard = operator_of(builder.aggregate(Total()))
     with pytest.raises(UserCodeError) as raised:
         operator.process_element("a", 13, 7)
@@ -308,7 +343,10 @@ def test_a_failing_merge_is_not_undone() -> None:
             raise ValueError("in the merge")
         return a + b
 
-    operator, _ = operator_of(WindowOperatorBuilder(STRING, EventTimeSessionWindows(gap_ms=10)).reduce(reduce), on_error="quarantine")
+    operator, _ = operator_of(
+        WindowOperatorBuilder(STRING, EventTimeSessionWindows(gap_ms=10)).reduce(reduce),
+        on_error="quarantine",
+    )
     operator.process_element("a", 200, 0)
     operator.process_element("a", 300, 18)
     with pytest.raises(UserCodeError, match="in the merge") as raised:
@@ -341,7 +379,7 @@ def test_sessions_with_equal_windows_keep_their_contents_unless_exact() -> None:
 
 
 def tumbling_dynamic() -> WindowOperatorBuilder:
-    from windowing import DynamicEventTimeSessionWindows
+    from slackwater.windowing import DynamicEventTimeSessionWindows
 
     return WindowOperatorBuilder(STRING, DynamicEventTimeSessionWindows(gap_ms_of=int))
 
@@ -419,12 +457,26 @@ restores = st.tuples(st.sampled_from(["restore", "restore without watermark"]), 
     lateness=st.sampled_from([0, 7, 30]),
     is_session=st.booleans(),
 )
-def test_a_trigger_that_arms_once_loses_nothing_by_not_being_asked(script: list[Any], lateness: int, is_session: bool) -> None:
-    """The same rows, timers and state with and without the short cut, whatever the watermark does, unless a fallen one is vouched for."""
+def test_a_trigger_that_arms_once_loses_nothing_by_not_being_asked(
+    script: list[Any], lateness: int, is_session: bool
+) -> None:
+    """The same rows, timers and state with and without the short cut, whatever the watermark does, unless a
+    fallen one is vouched for.
+    """
     outcomes = []
-    for trigger in (EventTimeTrigger(), AskedEveryTime(), PurgingTrigger.of(EventTimeTrigger()), PurgingTrigger.of(AskedEveryTime())):
+    for trigger in (
+        EventTimeTrigger(),
+        AskedEveryTime(),
+        PurgingTrigger.of(EventTimeTrigger()),
+        PurgingTrigger.of(AskedEveryTime()),
+    ):
         assigner = EventTimeSessionWindows(gap_ms=10) if is_session else TUMBLING
-        config = WindowOperatorBuilder(STRING, assigner).trigger(trigger).allowed_lateness_ms(lateness).process(Values())
+        config = (
+            WindowOperatorBuilder(STRING, assigner)
+            .trigger(trigger)
+            .allowed_lateness_ms(lateness)
+            .process(Values())
+        )
         operator, heard = operator_of(config, max_parallelism=4)
         for number, (kind, key, time) in enumerate(script):
             if kind == "element":
@@ -432,7 +484,10 @@ def test_a_trigger_that_arms_once_loses_nothing_by_not_being_asked(script: list[
             elif kind == "watermark":
                 operator.process_watermark(time)
             else:
-                snapshot, has_gone_back = take_snapshot(operator, KeyGroupRange(0, 3)), operator._timers.has_gone_back
+                snapshot, has_gone_back = (
+                    take_snapshot(operator, KeyGroupRange(0, 3)),
+                    operator._timers.has_gone_back,
+                )
                 operator, heard = operator_of(config, heard, max_parallelism=4)
                 restore_snapshots(operator, [snapshot], KeyGroupRange(0, 3))
                 if kind == "restore" and not has_gone_back:
@@ -444,7 +499,9 @@ def test_a_trigger_that_arms_once_loses_nothing_by_not_being_asked(script: list[
 
 
 def test_global_windows_are_never_late() -> None:
-    operator, heard = operator_of(WindowOperatorBuilder(STRING, GlobalWindows.create()).trigger(CountTrigger.of(2)).reduce(max))
+    operator, heard = operator_of(
+        WindowOperatorBuilder(STRING, GlobalWindows.create()).trigger(CountTrigger.of(2)).reduce(max)
+    )
     operator.process_watermark(2**63 - 1)
     operator.process_element("a", 1, 0)
     operator.process_element("a", 2, 0)

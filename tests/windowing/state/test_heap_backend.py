@@ -1,4 +1,6 @@
-"""State in dictionaries: the five kinds, names shared and refused, merging in both orders, and a journal that takes everything back."""
+"""State in dictionaries: the five kinds, names shared and refused, merging in both orders, and a journal that
+takes everything back.
+"""
 
 import operator
 from typing import Any
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -16,12 +18,12 @@ from windowing import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.errors import StateAccessError, StateMergeError
-from windowing.key_groups import KeyGroupRange
-from windowing.state.backend import StateEntry
-from windowing.state.handles import bind, mergeable
-from windowing.state.heap import HeapStateBackend
-from windowing.state.journal import UndoJournal
+from slackwater.windowing.errors import StateAccessError, StateMergeError
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.state.backend import StateEntry
+from slackwater.windowing.state.handles import bind, mergeable
+from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.journal import UndoJournal
 
 
 class Collect(AggregateFunction):
@@ -42,8 +44,15 @@ class Collect(AggregateFunction):
         return a
 
 
-VALUE, LIST, MAP = ValueStateDescriptor("value", default=-1), ListStateDescriptor("list"), MapStateDescriptor("map")
-REDUCING, AGGREGATING = ReducingStateDescriptor("reducing", operator.add), AggregatingStateDescriptor("aggregating", Collect())
+VALUE, LIST, MAP = (
+    ValueStateDescriptor("value", default=-1),
+    ListStateDescriptor("list"),
+    MapStateDescriptor("map"),
+)
+REDUCING, AGGREGATING = (
+    ReducingStateDescriptor("reducing", operator.add),
+    AggregatingStateDescriptor("aggregating", Collect()),
+)
 
 
 def group_of(key: Any) -> int:
@@ -94,7 +103,12 @@ def test_map_state_holds_none_and_vanishes_with_its_last_entry() -> None:
     assert entries.is_empty()
     entries.put("a", None)
     entries.put("b", 2)
-    assert (entries.contains("a"), entries.contains("c"), entries.get("b"), entries.get("c")) == (True, False, 2, None)
+    assert (entries.contains("a"), entries.contains("c"), entries.get("b"), entries.get("c")) == (
+        True,
+        False,
+        2,
+        None,
+    )
     assert (list(entries.keys()), list(entries.values())) == (["a", "b"], [None, 2])
     entries.remove("a")
     entries.remove("c")
@@ -104,7 +118,9 @@ def test_map_state_holds_none_and_vanishes_with_its_last_entry() -> None:
 
 def test_reducing_and_aggregating_state_fold_and_clear_on_none() -> None:
     state_backend = backend()
-    reducing, aggregating = (bind(state_backend.state(descriptor), Keys(), "w") for descriptor in (REDUCING, AGGREGATING))
+    reducing, aggregating = (
+        bind(state_backend.state(descriptor), Keys(), "w") for descriptor in (REDUCING, AGGREGATING)
+    )
     for state in (reducing, aggregating):
         assert state.get() is None
         state.add(1)
@@ -133,15 +149,28 @@ def test_keys_and_namespaces_are_apart() -> None:
         for namespace in ("v", "w", None):
             state.add(key, namespace, 10 * key)
     state.add(1, "v", 1)
-    assert [state.get(key, namespace) for key in (1, 2) for namespace in ("v", "w", None)] == [11, 10, 10, 20, 20, 20]
+    assert [state.get(key, namespace) for key in (1, 2) for namespace in ("v", "w", None)] == [
+        11,
+        10,
+        10,
+        20,
+        20,
+        20,
+    ]
     assert len(state) == 6
 
 
 @pytest.mark.parametrize(
     ("order_mode", "expected"),
-    [(OrderMode.HEAP, "(t+(a+b))"), (OrderMode.ROCKSDB, "((a+b)+t)"), (OrderMode.ROCKSDB_HEAP_TIMERS, "((a+b)+t)")],
+    [
+        (OrderMode.HEAP, "(t+(a+b))"),
+        (OrderMode.ROCKSDB, "((a+b)+t)"),
+        (OrderMode.ROCKSDB_HEAP_TIMERS, "((a+b)+t)"),
+    ],
 )
-def test_the_order_mode_decides_which_argument_of_a_merge_comes_first(order_mode: OrderMode, expected: str) -> None:
+def test_the_order_mode_decides_which_argument_of_a_merge_comes_first(
+    order_mode: OrderMode, expected: str
+) -> None:
     state = backend(order_mode).state(ReducingStateDescriptor("r", lambda a, b: f"({a}+{b})"))
     for namespace in "tab":
         state.add(1, namespace, namespace)
@@ -218,7 +247,9 @@ def change(state_backend: HeapStateBackend, step: tuple[str, int, str, int]) -> 
                 state_backend.state(descriptor).clear(key, namespace)
         case "merge":
             for descriptor in (LIST, REDUCING, AGGREGATING):
-                state_backend.state(descriptor).merge_namespaces(key, namespace, [other for other in "vwx" if other != namespace])
+                state_backend.state(descriptor).merge_namespaces(
+                    key, namespace, [other for other in "vwx" if other != namespace]
+                )
 
 
 kinds = st.sampled_from(["value", "list", "relist", "map", "unmap", "reduce", "aggregate", "clear", "merge"])

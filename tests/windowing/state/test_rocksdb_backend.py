@@ -1,4 +1,6 @@
-"""State in RocksDB beyond the contract of every back end: long lists, order of maps, types of values, windows of the user's, restores."""
+"""State in RocksDB beyond the contract of every back end: long lists, order of maps, types of values, windows
+of the user's, restores.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -24,15 +26,20 @@ from windowing import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from windowing.errors import ConfigurationError, StateSerializationError, StateStorageError, UnsupportedCombinationError
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import INT
-from windowing.runtime.key_group_index import KeyGroupIndex
-from windowing.runtime.operator_storage import OperatorStorage
-from windowing.state.backend import StateBackend, StateEntry
-from windowing.state.heap import HeapStateBackend
-from windowing.state.journal import UndoJournal
-from windowing.windows import GLOBAL_WINDOW, TimeWindow
+from slackwater.windowing.errors import (
+    ConfigurationError,
+    StateSerializationError,
+    StateStorageError,
+    UnsupportedCombinationError,
+)
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import INT
+from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.state.backend import StateBackend, StateEntry
+from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.journal import UndoJournal
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # many small databases would wait for the disk
 INDEX = KeyGroupIndex(INT, KeyGroupRange(0, 127), 128)
@@ -78,9 +85,13 @@ class Opaque:
 
 
 @contextmanager
-def opened(journal: UndoJournal | None = None, pickles: bool = False, mode: OrderMode = OrderMode.ROCKSDB) -> Iterator[StateBackend]:
+def opened(
+    journal: UndoJournal | None = None, pickles: bool = False, mode: OrderMode = OrderMode.ROCKSDB
+) -> Iterator[StateBackend]:
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
-        backend = OperatorStorage(state="rocksdb", parent=Path(folder), memory_mb=8, pickles=pickles).make_backend(INDEX, mode, journal)
+        backend = OperatorStorage(
+            state="rocksdb", parent=Path(folder), memory_mb=8, pickles=pickles
+        ).make_backend(INDEX, mode, journal)
         try:
             yield backend
         finally:
@@ -99,7 +110,9 @@ def as_set(entries: Iterator[StateEntry]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 100, 5000])
-def test_a_long_list_keeps_its_order_and_leaves_nothing_when_it_is_cleared(backend: StateBackend, size: int) -> None:
+def test_a_long_list_keeps_its_order_and_leaves_nothing_when_it_is_cleared(
+    backend: StateBackend, size: int
+) -> None:
     state = backend.state(LIST)
     for number in range(3000):
         assert state.add(1, None, (number, "x" * (size if number % 500 == 0 else 1))) is (number == 0)
@@ -112,16 +125,22 @@ def test_a_long_list_keeps_its_order_and_leaves_nothing_when_it_is_cleared(backe
     assert state.get(1, None) == ["new"]
 
 
-def test_adding_to_a_long_list_writes_a_few_kilobytes_at_most(backend: StateBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adding_to_a_long_list_writes_a_few_kilobytes_at_most(
+    backend: StateBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = backend.state(LIST)
     state.update(1, None, list(range(100_000)))
     written: list[int] = []
     put = state.rows.put
-    monkeypatch.setattr(state.rows, "put", lambda row, stored: (written.append(len(stored)), put(row, stored)))
+    monkeypatch.setattr(
+        state.rows, "put", lambda row, stored: (written.append(len(stored)), put(row, stored))
+    )
     for number in range(100_000, 104_000):
         state.add(1, None, number)
     assert state.get(1, None) == list(range(104_000))
-    assert max(sorted(written)[:-1]) <= 4096  # the longest moves the first hundred thousand out of the way, once
+    assert (
+        max(sorted(written)[:-1]) <= 4096
+    )  # the longest moves the first hundred thousand out of the way, once
 
 
 def test_a_long_list_merges_and_is_replaced_whole(backend: StateBackend) -> None:
@@ -177,17 +196,25 @@ steps = st.tuples(
 
 def apply(backend: StateBackend, step: tuple[str, str, int, Any, int]) -> Any:
     kind, verb, key, namespace, value = step
-    state = backend.state({"list": LIST, "map": MAP, "value": VALUE, "reducing": REDUCING, "aggregating": AGGREGATING}[kind])
+    state = backend.state(
+        {"list": LIST, "map": MAP, "value": VALUE, "reducing": REDUCING, "aggregating": AGGREGATING}[kind]
+    )
     match verb, kind:
         case "clear", _:
             state.clear(key, namespace)
             return state.contains(key, namespace)
         case "merge", "list" | "reducing" | "aggregating":
             return state.merge_namespaces(
-                key, namespace, [other for other in (GLOBAL_WINDOW, None, TimeWindow(0, 1)) if other != namespace]
+                key,
+                namespace,
+                [other for other in (GLOBAL_WINDOW, None, TimeWindow(0, 1)) if other != namespace],
             )
         case _, "map":
-            return state.remove_entry(key, namespace, value) if verb == "remove" else state.put_entry(key, namespace, value, (value, key))
+            return (
+                state.remove_entry(key, namespace, value)
+                if verb == "remove"
+                else state.put_entry(key, namespace, value, (value, key))
+            )
         case _, "value":
             return state.update(key, namespace, value or None)
         case "replace", "list":
@@ -223,7 +250,9 @@ def test_both_back_ends_hold_the_same_after_any_steps_undos_restores_and_rescale
 
 
 @pytest.mark.parametrize("descriptor", [VALUE, LIST, MAP, AGGREGATING])
-def test_a_value_without_bytes_is_refused_with_its_state_and_type(backend: StateBackend, descriptor: Any) -> None:
+def test_a_value_without_bytes_is_refused_with_its_state_and_type(
+    backend: StateBackend, descriptor: Any
+) -> None:
     state = backend.state(descriptor)
     write: dict[str, Callable[[], Any]] = {
         "value": lambda: state.update(1, None, Opaque()),
@@ -254,7 +283,10 @@ def test_windows_of_the_users_are_kept_as_named_tuples(backend: StateBackend) ->
 
 def test_restored_state_keeps_its_values_when_its_declared_type_is_known_later(backend: StateBackend) -> None:
     backend.restore(
-        [StateEntry("reducing", "reducing", INDEX[1], 1, None, 2**70), StateEntry("reducing", "reducing", INDEX[2], 2, None, 1)]
+        [
+            StateEntry("reducing", "reducing", INDEX[1], 1, None, 2**70),
+            StateEntry("reducing", "reducing", INDEX[2], 2, None, 1),
+        ]
     )
     state = backend.state(REDUCING)
     state.add(1, None, 1)

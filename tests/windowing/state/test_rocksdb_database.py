@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windowing.errors import StateStorageError
-from windowing.state import rocksdb_database
-from windowing.state.rocksdb_database import ColumnFamily, RocksDBDatabase
+from slackwater.windowing.errors import StateStorageError
+from slackwater.windowing.state import rocksdb_database
+from slackwater.windowing.state.rocksdb_database import ColumnFamily, RocksDBDatabase
 
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # many small databases would wait for the disk
 ROOT = Path(__file__).parents[3]
@@ -77,12 +77,21 @@ def test_rows_are_read_in_the_order_of_their_bytes(tmp_path: Path) -> None:
 
 @settings(max_examples=25)
 @given(
-    st.lists(st.tuples(st.sampled_from(["put", "delete", "flush"]), st.binary(max_size=2), st.binary(max_size=3)), max_size=60),
+    st.lists(
+        st.tuples(st.sampled_from(["put", "delete", "flush"]), st.binary(max_size=2), st.binary(max_size=3)),
+        max_size=60,
+    ),
     st.integers(1, 5),
 )
-def test_waiting_writes_and_written_ones_are_one(operations: list[tuple[str, bytes, bytes]], at_once: int) -> None:
+def test_waiting_writes_and_written_ones_are_one(
+    operations: list[tuple[str, bytes, bytes]], at_once: int
+) -> None:
     model: dict[bytes, bytes] = {}
-    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory(dir=IN_MEMORY) as folder, RocksDBDatabase(Path(folder), 8) as database:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TemporaryDirectory(dir=IN_MEMORY) as folder,
+        RocksDBDatabase(Path(folder), 8) as database,
+    ):
         patch.setattr(rocksdb_database, "_PENDING_ROWS", 7)
         patch.setattr(rocksdb_database, "_ROWS_AT_ONCE", at_once)
         rows = database.column_family("rows")
@@ -162,7 +171,7 @@ def test_two_tasks_never_share_a_directory(tmp_path: Path) -> None:
 FILL_AND_TELL = """
 import sys, os, signal
 from pathlib import Path
-from windowing.state.rocksdb_database import RocksDBDatabase
+from slackwater.windowing.state.rocksdb_database import RocksDBDatabase
 database = RocksDBDatabase(Path(sys.argv[1]), 8)
 rows = database.column_family("rows")
 rows.put(b"x", b"theirs")
@@ -182,7 +191,9 @@ def test_what_a_killed_process_left_is_deleted_and_disturbs_nobody(tmp_path: Pat
 
 
 def test_the_directory_of_a_living_process_stays(tmp_path: Path) -> None:
-    with run(FILL_AND_TELL + "sys.stdin.readline(); print(rows.get(b'x'), flush=True); database.close()", tmp_path) as living:
+    with run(
+        FILL_AND_TELL + "sys.stdin.readline(); print(rows.get(b'x'), flush=True); database.close()", tmp_path
+    ) as living:
         theirs = Path(living.stdout.readline().strip())
         with RocksDBDatabase(tmp_path, 8) as database:
             database.column_family("rows").put(b"x", b"ours")
@@ -216,17 +227,27 @@ def test_a_forked_child_closes_nothing(tmp_path: Path) -> None:
     assert lines[1:] == ["True b'theirs'", "False"]
 
 
-@pytest.mark.parametrize("make_useless", [lambda path: path.write_text("a file"), lambda path: path.symlink_to("/proc/nowhere")])
+@pytest.mark.parametrize(
+    "make_useless", [lambda path: path.write_text("a file"), lambda path: path.symlink_to("/proc/nowhere")]
+)
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, make_useless: Callable[[Path], None]) -> None:
     make_useless(tmp_path / "parent")
     before = open_files()
-    with pytest.raises(StateStorageError, match=r"No directory for RocksDB can be made in .*parent") as caught:
+    with pytest.raises(
+        StateStorageError, match=r"No directory for RocksDB can be made in .*parent"
+    ) as caught:
         RocksDBDatabase(tmp_path / "parent", 8)
-    assert (caught.value.path, caught.value.fault, caught.value.retryable) == (tmp_path / "parent", "environment", True)
+    assert (caught.value.path, caught.value.fault, caught.value.retryable) == (
+        tmp_path / "parent",
+        "environment",
+        True,
+    )
     assert open_files() == before
 
 
-def test_a_database_that_does_not_open_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_does_not_open_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*arguments: object, **options: object) -> None:
         raise OSError("no space left on device")
 
@@ -257,7 +278,7 @@ def test_without_rocksdict_the_error_says_what_to_install() -> None:
         "import sys\n"
         "sys.modules['rocksdict'] = None\n"
         "from pathlib import Path\n"
-        "from windowing.runtime.operator_storage import OperatorStorage\n"
+        "from slackwater.windowing.runtime.operator_storage import OperatorStorage\n"
         "OperatorStorage()\n"
         "try:\n"
         "    OperatorStorage(state='rocksdb', parent=Path('unused'))\n"

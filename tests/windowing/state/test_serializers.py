@@ -1,4 +1,6 @@
-"""Bytes of values: what goes in comes out with its type, the layout is the documented one, and what has no bytes is refused by name."""
+"""Bytes of values: what goes in comes out with its type, the layout is the documented one, and what has no
+bytes is refused by name.
+"""
 
 import math
 import struct
@@ -13,11 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windowing.errors import StateSerializationError
-from windowing.evictors import TimestampedValue
-from windowing.java import LONG_MAX, LONG_MIN
-from windowing.state.serializers import PlainSerializer, identity, ordered_long, read_ordered_long, value_serializer
-from windowing.windows import GLOBAL_WINDOW, TimeWindow
+from slackwater.windowing.errors import StateSerializationError
+from slackwater.windowing.evictors import TimestampedValue
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.state.serializers import (
+    PlainSerializer,
+    identity,
+    ordered_long,
+    read_ordered_long,
+    value_serializer,
+)
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 longs = st.integers(LONG_MIN, LONG_MAX)
 zones = st.one_of(
@@ -42,7 +50,15 @@ atoms = st.one_of(
     st.builds(TimeWindow, longs, longs),
     st.just(GLOBAL_WINDOW),
 )
-keys = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.dates(), st.decimals(allow_nan=False))
+keys = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.dates(),
+    st.decimals(allow_nan=False),
+)
 plain_values = st.recursive(
     atoms,
     lambda values: st.one_of(
@@ -71,13 +87,21 @@ class Opaque:
 
 
 def described(value: Any) -> Any:
-    """What equality does not see: types all the way down, the sign of zero, the order of dictionaries, fold and zone."""
+    """What equality does not see: types all the way down, the sign of zero, the order of dictionaries, fold
+    and zone.
+    """
     match value:
         case float():
             return float, math.copysign(1, value), value
         case datetime():
             zone = value.tzinfo
-            return datetime, value.replace(tzinfo=None), value.fold, type(zone), None if zone is None else str(zone)
+            return (
+                datetime,
+                value.replace(tzinfo=None),
+                value.fold,
+                type(zone),
+                None if zone is None else str(zone),
+            )
         case dict():
             return dict, [(described(key), described(item)) for key, item in value.items()]
         case list() | tuple():
@@ -95,7 +119,19 @@ def test_plain_values_come_back_with_their_types_one_after_the_other(values: lis
 
 
 @pytest.mark.parametrize(
-    "sql_type", ["long", "int", "double", "string", "boolean", "binary", "date", "decimal(10,2)", "timestamp", "array<int>"]
+    "sql_type",
+    [
+        "long",
+        "int",
+        "double",
+        "string",
+        "boolean",
+        "binary",
+        "date",
+        "decimal(10,2)",
+        "timestamp",
+        "array<int>",
+    ],
 )
 @settings(max_examples=30)
 @given(plain_values)
@@ -106,7 +142,15 @@ def test_a_declared_type_changes_the_bytes_and_no_value(sql_type: str, value: An
 
 @pytest.mark.parametrize("length", [0, 1, 254, 255, 256, 70_000])
 @pytest.mark.parametrize(
-    "make", [lambda n: "a" * n, lambda n: b"a" * n, lambda n: [None] * n, lambda n: (None,) * n, dict.fromkeys, lambda n: 1 << 8 * n]
+    "make",
+    [
+        lambda n: "a" * n,
+        lambda n: b"a" * n,
+        lambda n: [None] * n,
+        lambda n: (None,) * n,
+        dict.fromkeys,
+        lambda n: 1 << 8 * n,
+    ],
 )
 def test_lengths_beyond_one_byte_are_kept(make: Callable[[int], Any], length: int) -> None:
     value = make(range(length)) if make == dict.fromkeys else make(length)
@@ -185,20 +229,34 @@ class Shouting(tzinfo):
     ],
 )
 def test_what_has_no_bytes_is_refused_with_the_state_and_the_type(value: Any, type_name: str) -> None:
-    with pytest.raises(StateSerializationError, match=rf"State 'totals' was given a [\w.]*{type_name},") as caught:
+    with pytest.raises(
+        StateSerializationError, match=rf"State 'totals' was given a [\w.]*{type_name},"
+    ) as caught:
         PlainSerializer("totals").dumps(value)
-    assert (caught.value.state_name, caught.value.type_name, caught.value.fault) == ("totals", type_name, "user")
+    assert (caught.value.state_name, caught.value.type_name, caught.value.fault) == (
+        "totals",
+        type_name,
+        "user",
+    )
 
 
 def test_pickles_are_written_only_when_asked_for() -> None:
     serializer = PlainSerializer("s", pickles=True)
     values = [Opaque(1), [1, {"a": (Opaque([2]),)}], {1, 2}, 5]
     assert serializer.read_all(b"".join(map(serializer.dumps, values))) == values
-    assert value_serializer("s", "long", pickles=True).loads(value_serializer("s", "long", pickles=True).dumps(Opaque(1))) == Opaque(1)
+    assert value_serializer("s", "long", pickles=True).loads(
+        value_serializer("s", "long", pickles=True).dumps(Opaque(1))
+    ) == Opaque(1)
 
 
 hashable = st.recursive(
-    st.one_of(keys, st.builds(TimeWindow, st.integers(0, 2), st.integers(0, 2)), st.integers(0, 3), st.floats(0, 3), st.binary()),
+    st.one_of(
+        keys,
+        st.builds(TimeWindow, st.integers(0, 2), st.integers(0, 2)),
+        st.integers(0, 3),
+        st.floats(0, 3),
+        st.binary(),
+    ),
     lambda values: st.lists(values, max_size=2).map(tuple) | st.builds(Point, values, values),
     max_leaves=4,
 )

@@ -11,17 +11,24 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from windowing.state.snapshot import ContentHash, row_digests
-from windowing.state.snapshot.fingerprints import fingerprint, fingerprints
-from windowing.state.snapshot.row_encoding import encode_rows, encode_value
+from slackwater.windowing.state.snapshot import ContentHash, row_digests
+from slackwater.windowing.state.snapshot.fingerprints import fingerprint, fingerprints
+from slackwater.windowing.state.snapshot.row_encoding import encode_rows, encode_value
 
-rows = st.lists(st.tuples(st.none() | st.text(max_size=3), st.none() | st.integers(-3, 3), st.none() | st.floats(width=16)), max_size=8)
+rows = st.lists(
+    st.tuples(
+        st.none() | st.text(max_size=3), st.none() | st.integers(-3, 3), st.none() | st.floats(width=16)
+    ),
+    max_size=8,
+)
 
 
 def table_of(values: list[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*values, strict=True)) or [(), (), ()]
     kinds = (pa.string(), pa.int64(), pa.float64())
-    return pa.table([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=["s", "i", "f"])
+    return pa.table(
+        [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=["s", "i", "f"]
+    )
 
 
 def hash_of(*tables: pa.Table, name: str = "panes") -> str:
@@ -48,26 +55,47 @@ def test_neither_order_nor_files_nor_tasks_show(values: list[tuple[Any, ...]], r
 
 @settings(max_examples=60)
 @given(rows, rows)
-def test_hashes_are_equal_exactly_when_the_multisets_of_rows_are(some: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> None:
+def test_hashes_are_equal_exactly_when_the_multisets_of_rows_are(
+    some: list[tuple[Any, ...]], others: list[tuple[Any, ...]]
+) -> None:
     def multiset(values: list[tuple[Any, ...]]) -> list[str]:
-        return sorted(repr((s, i, "nan" if f is not None and math.isnan(f) else None if f is None else f + 0.0)) for s, i, f in values)
+        return sorted(
+            repr((s, i, "nan" if f is not None and math.isnan(f) else None if f is None else f + 0.0))
+            for s, i, f in values
+        )
 
     assert (hash_of(table_of(some)) == hash_of(table_of(others))) == (multiset(some) == multiset(others))
 
 
 def test_a_known_row_has_the_hash_made_by_hand() -> None:
-    """The table's name, then every value but run_id and null: a word, multiplied in by what tells its kind and place, and their sum."""
+    """The table's name, then every value but run_id and null: a word, multiplied in by what tells its kind
+    and place, and their sum.
+    """
     table = pa.table(
-        {"run_id": ["r1"], "origin": ["EWR"], "flights": [3], "late": pa.nulls(1, pa.int64()), "mean": [1.5], "done": [True]},
+        {
+            "run_id": ["r1"],
+            "origin": ["EWR"],
+            "flights": [3],
+            "late": pa.nulls(1, pa.int64()),
+            "mean": [1.5],
+            "done": [True],
+        },
     )
 
     def words(data: bytes) -> tuple[int, int]:
         digest = hashlib.sha256(data).digest()
         return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
 
-    text = (3 ^ int.from_bytes(b"EWR\0\0\0\0\0", "big")) * 0x9E3779B97F4A7C15 % 2**64  # one word of a short text, behind its length
+    text = (
+        (3 ^ int.from_bytes(b"EWR\0\0\0\0\0", "big")) * 0x9E3779B97F4A7C15 % 2**64
+    )  # one word of a short text, behind its length
     mixed, total = words(b"s\0\0\0\5panes")
-    for value, tag, place in ((text ^ text >> 32, b"s", 0), (3, b"i", 1), (0x3FF8000000000000, b"d", 3), (1, b"t", 4)):
+    for value, tag, place in (
+        (text ^ text >> 32, b"s", 0),
+        (3, b"i", 1),
+        (0x3FF8000000000000, b"d", 3),
+        (1, b"t", 4),
+    ):
         mixed = (mixed ^ value) * (words(tag + bytes([0, 0, 0, place]))[0] | 1) % 2**64
         mixed ^= mixed >> 32
         total = (total + mixed) % 2**64
@@ -91,17 +119,24 @@ def test_no_rows_have_the_hash_zero() -> None:
 
 
 def test_values_that_change_places_between_two_rows_change_the_hash() -> None:
-    """Sums of halves that were linear in a value, or in its highest bit, would not see it; neither half rests on the other."""
+    """Sums of halves that were linear in a value, or in its highest bit, would not see it; neither half rests
+    on the other.
+    """
     for one, other in ((1.5, -1.5), (0, -(2**63)), (1, 2), ("a", "b"), (True, False), (None, 0)):
         for extra in ([], [7], ["x", None]):
             rows = [["k", one, *extra], ["l", other, *extra]]
             swapped = [["k", other, *extra], ["l", one, *extra]]
             for shift in (0, 64):
-                total, exchanged = (sum(fingerprint(row, "panes") >> shift for row in some) % 2**64 for some in (rows, swapped))
+                total, exchanged = (
+                    sum(fingerprint(row, "panes") >> shift for row in some) % 2**64
+                    for some in (rows, swapped)
+                )
                 assert total != exchanged
 
 
-SMALL = st.sampled_from([None, 0, 1, 2**32, 2**63 - 1, -(2**63), -(2**63) + 2**31, 0.0, 1.0, -1.0, "", "0", "1", True, False])
+SMALL = st.sampled_from(
+    [None, 0, 1, 2**32, 2**63 - 1, -(2**63), -(2**63) + 2**31, 0.0, 1.0, -1.0, "", "0", "1", True, False]
+)
 
 
 @settings(max_examples=300)
@@ -112,7 +147,9 @@ def test_rows_that_differ_have_other_fingerprints(columns: list[tuple[Any, Any]]
     """Also where few bits differ, the highest ones, a null moves, or a value is one of another kind."""
     one, other = zip(*columns, strict=True)
     if repr(one) != repr(other):
-        assert fingerprint(one, "t") % 2**64 != fingerprint(other, "t") % 2**64, "the half that knows of every step"
+        assert fingerprint(one, "t") % 2**64 != fingerprint(other, "t") % 2**64, (
+            "the half that knows of every step"
+        )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +206,9 @@ def test_values_that_look_alike_are_apart() -> None:
         ((1, 0), (0, 1)),
     ],
 )
-def test_what_moves_from_one_column_to_the_next_is_another_row(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+def test_what_moves_from_one_column_to_the_next_is_another_row(
+    one: tuple[Any, ...], other: tuple[Any, ...]
+) -> None:
     assert b"".join(map(encode_value, one)) != b"".join(map(encode_value, other))
 
 
@@ -193,7 +232,11 @@ def test_the_width_of_a_type_does_not_show(value: Any, narrow: pa.DataType, wide
 def test_a_time_in_a_struct_is_encoded_like_one_in_a_column() -> None:
     moment = datetime(2013, 1, 1, 5, tzinfo=UTC)
     day = date(2013, 1, 1)
-    for value, kind in ((moment, pa.timestamp("us", tz="UTC")), (moment.replace(tzinfo=None), pa.timestamp("us")), (day, pa.date32())):
+    for value, kind in (
+        (moment, pa.timestamp("us", tz="UTC")),
+        (moment.replace(tzinfo=None), pa.timestamp("us")),
+        (day, pa.date32()),
+    ):
         plain = pa.table({"x": pa.array([value], kind)})
         nested = pa.table({"x": pa.array([[value]], pa.list_(kind))})
         [of_plain] = row_digests(plain, ["x"])
@@ -224,9 +267,15 @@ COLUMNS = [
     (pa.timestamp("us", tz="UTC"), st.datetimes(timezones=st.just(UTC))),
     (pa.timestamp("ms"), st.datetimes().map(lambda moment: moment.replace(microsecond=0))),
     (pa.decimal128(38, 0), st.integers(-(10**38) + 1, 10**38 - 1).map(Decimal)),
-    (pa.decimal128(12, 9), st.integers(-(10**12) + 1, 10**12 - 1).map(lambda number: Decimal(number).scaleb(-9))),
+    (
+        pa.decimal128(12, 9),
+        st.integers(-(10**12) + 1, 10**12 - 1).map(lambda number: Decimal(number).scaleb(-9)),
+    ),
     (pa.list_(pa.int32()), st.lists(st.none() | st.integers(-3, 3), max_size=3)),
-    (pa.struct([("a", pa.string()), ("b", pa.float64())]), st.fixed_dictionaries({"a": st.text(max_size=2), "b": st.floats()})),
+    (
+        pa.struct([("a", pa.string()), ("b", pa.float64())]),
+        st.fixed_dictionaries({"a": st.text(max_size=2), "b": st.floats()}),
+    ),
 ]
 
 
@@ -235,9 +284,15 @@ COLUMNS = [
 def test_columns_are_encoded_as_their_values_are_one_by_one(data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4))
     rows = data.draw(st.integers(0, 5))
-    columns = [pa.array(data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind) for kind, values in chosen]
+    columns = [
+        pa.array(data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind)
+        for kind, values in chosen
+    ]
     sliced = [pa.concat_arrays([column[:1], column]).slice(min(1, rows)) for column in columns]
-    expected = [b"head" + b"".join(map(encode_value, row)) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+    expected = [
+        b"head" + b"".join(map(encode_value, row))
+        for row in zip(*(column.to_pylist() for column in columns), strict=True)
+    ]
     assert encode_rows(columns, b"head").to_pylist() == expected
     assert encode_rows(sliced, b"head").to_pylist() == expected
 
@@ -247,10 +302,15 @@ def test_columns_are_encoded_as_their_values_are_one_by_one(data: st.DataObject)
 def test_fingerprints_of_columns_are_those_of_their_rows_one_by_one(data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4))
     rows = data.draw(st.integers(1, 5))
-    columns = [pa.array(data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind) for kind, values in chosen]
+    columns = [
+        pa.array(data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind)
+        for kind, values in chosen
+    ]
     for arrays in (columns, [pa.concat_arrays([column[:1], column]).slice(1) for column in columns]):
         halves = zip(*(half.tolist() for half in fingerprints(arrays, encode_value("t"))), strict=True)
-        expected = [fingerprint(row, "t") for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+        expected = [
+            fingerprint(row, "t") for row in zip(*(column.to_pylist() for column in columns), strict=True)
+        ]
         assert [high << 64 | low for high, low in halves] == expected
 
 
@@ -260,7 +320,9 @@ def test_a_hash_over_no_column_is_refused() -> None:
 
 
 def test_equal_rows_of_two_tables_are_apart() -> None:
-    assert hash_of(table_of([("a", 1, 1.0)]), name="panes") != hash_of(table_of([("a", 1, 1.0)]), name="timers")
+    assert hash_of(table_of([("a", 1, 1.0)]), name="panes") != hash_of(
+        table_of([("a", 1, 1.0)]), name="timers"
+    )
 
 
 def test_a_value_without_a_canonical_encoding_is_refused() -> None:

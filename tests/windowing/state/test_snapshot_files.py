@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from windowing.state.snapshot import FORMAT_VERSION, SnapshotFormatError, SnapshotTables, read_rows, read_tables, write_rows, write_tables
+from slackwater.windowing.state.snapshot import (
+    FORMAT_VERSION,
+    SnapshotFormatError,
+    SnapshotTables,
+    read_rows,
+    read_tables,
+    write_rows,
+    write_tables,
+)
 
 TIME = pa.timestamp("us", tz="UTC")
 ROWS = 300_000
@@ -27,7 +35,9 @@ def window_rows(keys: pa.Array) -> pa.Table:
             "key": keys,
             "window_start": numbers.cast(TIME),
             "elements": numbers,
-            "first_arrival": pa.array([None if number % 3 else number for number in range(len(keys))], pa.int64()).cast(TIME),
+            "first_arrival": pa.array(
+                [None if number % 3 else number for number in range(len(keys))], pa.int64()
+            ).cast(TIME),
             "trigger_state": pa.nulls(len(keys), pa.string()),
         }
     )
@@ -83,6 +93,6 @@ def test_the_files_of_one_snapshot_have_one_version(monkeypatch: pytest.MonkeyPa
     tables = SnapshotTables(*[TEXT_KEYS.slice(0, 2)] * 3)
     files = write_tables(tables)
     assert read_tables(files) == (tables, FORMAT_VERSION)
-    monkeypatch.setattr("windowing.state.snapshot.files.FORMAT_VERSION", 2)
+    monkeypatch.setattr("slackwater.windowing.state.snapshot.files.FORMAT_VERSION", 2)
     with pytest.raises(SnapshotFormatError, match="have the formats 1, 2"):
         read_tables((files[0], write_rows(tables.timers), files[2]))

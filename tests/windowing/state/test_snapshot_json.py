@@ -1,4 +1,6 @@
-"""State that has no typed column is JSON: the text is canonical, and what is read back is what was written, types included."""
+"""State that has no typed column is JSON: the text is canonical, and what is read back is what was written,
+types included.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windowing.evictors import TimestampedValue
-from windowing.state.snapshot import JsonValues, PickleRefusedError, SnapshotFormatError, SnapshotValueError
-from windowing.windows import GLOBAL_WINDOW, TimeWindow
+from slackwater.windowing.evictors import TimestampedValue
+from slackwater.windowing.state.snapshot import (
+    JsonValues,
+    PickleRefusedError,
+    SnapshotFormatError,
+    SnapshotValueError,
+)
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 
 class Flight(NamedTuple):
@@ -57,7 +64,11 @@ ATOMS = st.one_of(
     st.builds(TimeWindow, st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)),
     st.just(GLOBAL_WINDOW),
 )
-HASHABLE = st.recursive(ATOMS.filter(lambda value: value == value), lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=4)
+HASHABLE = st.recursive(
+    ATOMS.filter(lambda value: value == value),
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=4,
+)
 VALUES = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
@@ -127,7 +138,10 @@ def test_what_is_read_is_what_was_written(value: Any) -> None:
         (date(2013, 1, 1), '{"$date":"2013-01-01"}'),
         (time(1, 2, 3), '{"$time":"01:02:03"}'),
         (datetime(2013, 1, 1, tzinfo=UTC), '{"$datetime":"2013-01-01T00:00:00+00:00"}'),
-        (datetime(2013, 1, 1, tzinfo=ZoneInfo("Europe/Paris")), '{"$datetime":["2013-01-01T00:00:00","Europe/Paris",0]}'),
+        (
+            datetime(2013, 1, 1, tzinfo=ZoneInfo("Europe/Paris")),
+            '{"$datetime":["2013-01-01T00:00:00","Europe/Paris",0]}',
+        ),
         (timedelta(seconds=-1), '{"$timedelta":-1000000}'),
         (TimeWindow(0, 10), '{"$window":[0,10]}'),
         (GLOBAL_WINDOW, '{"$window":"global"}'),
@@ -149,7 +163,14 @@ class Nowhere(tzinfo):
 
 
 @pytest.mark.parametrize(
-    "value", [Opaque(1), [{"a": Opaque(1)}], complex(1), datetime(2013, 1, 1, tzinfo=Nowhere()), type("Late", (str,), {})("x")]
+    "value",
+    [
+        Opaque(1),
+        [{"a": Opaque(1)}],
+        complex(1),
+        datetime(2013, 1, 1, tzinfo=Nowhere()),
+        type("Late", (str,), {})("x"),
+    ],
 )
 def test_a_value_without_a_form_is_refused_unless_pickles_are_asked_for(value: Any) -> None:
     with pytest.raises(SnapshotValueError, match="ask for pickles"):
@@ -181,7 +202,9 @@ def test_an_object_that_contains_itself_can_be_pickled() -> None:
 def test_a_named_tuple_must_be_declared() -> None:
     with pytest.raises(SnapshotValueError, match="Flight, which has no JSON form"):
         JsonValues().dumps(Flight("EWR", 1.0))
-    with pytest.raises(SnapshotFormatError, match="State holds a Flight, but only no named tuple is declared"):
+    with pytest.raises(
+        SnapshotFormatError, match="State holds a Flight, but only no named tuple is declared"
+    ):
         JsonValues().loads(JSON.dumps(Flight("EWR", 1.0)))
 
 
@@ -196,5 +219,7 @@ def test_a_record_may_have_gained_fields_with_defaults_and_nothing_else() -> Non
     text = JsonValues([old]).dumps([old(3)])
     assert JsonValues([gained]).loads(text) == [gained(3, None)]
     for changed in (namedtuple("Element", ["x", "y"]), namedtuple("Element", ["y"], defaults=(None,))):
-        with pytest.raises(SnapshotFormatError, match="State holds a Element of x, but the declared one is of"):
+        with pytest.raises(
+            SnapshotFormatError, match="State holds a Element of x, but the declared one is of"
+        ):
             JsonValues([changed]).loads(text)

@@ -1,4 +1,6 @@
-"""What operators remember stands in the documented columns, readable, and comes back from them; rows here are written by hand."""
+"""What operators remember stands in the documented columns, readable, and comes back from them; rows here are
+written by hand.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     CountEvictor,
@@ -29,19 +31,19 @@ from windowing import (
     TumblingProcessingTimeWindows,
     ValueStateDescriptor,
 )
-from windowing.java import LONG_MAX, LONG_MIN
-from windowing.key_groups import KeyGroupRange, key_group_of
-from windowing.key_types import STRING, key_type
-from windowing.order_modes import OrderMode
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.key_group_runner import KeyGroupRunner
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from windowing.runtime.operator_snapshot import OperatorSnapshot, TimerSnapshot, take_snapshot
-from windowing.runtime.window_operator import MERGING_WINDOW_SET, window_operator
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.backend import StateEntry
-from windowing.state.snapshot import (
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_types import STRING, key_type
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, TimerSnapshot, take_snapshot
+from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET, window_operator
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.backend import StateEntry
+from slackwater.windowing.state.snapshot import (
     JsonValues,
     KeyColumns,
     SnapshotCodec,
@@ -51,7 +53,7 @@ from windowing.state.snapshot import (
     SnapshotTimeError,
     SnapshotValueError,
 )
-from windowing.windows import GLOBAL_WINDOW, TimeWindow
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 ALL = KeyGroupRange(0, 127)
 MINUTE = timedelta(minutes=1)
@@ -91,7 +93,10 @@ class SumAndCountColumns:
     is_commutative = True
 
     def arrays(self, contents: Sequence[tuple[int, int] | None]) -> list[pa.Array]:
-        return [pa.array([None if parts is None else parts[i] for parts in contents], pa.int64()) for i in range(2)]
+        return [
+            pa.array([None if parts is None else parts[i] for parts in contents], pa.int64())
+            for i in range(2)
+        ]
 
     def values(self, rows: pa.Table) -> list[tuple[int, int]]:
         return list(zip(rows.column("v__sum").to_pylist(), rows.column("v__count").to_pylist(), strict=True))
@@ -134,11 +139,23 @@ class Numbers(list[int]):
 
 
 def run_of(
-    config: WindowOperatorConfig, elements: Iterable[tuple[str, Any, int, int]], to_ms: int, *rises: tuple[int, int]
+    config: WindowOperatorConfig,
+    elements: Iterable[tuple[str, Any, int, int]],
+    to_ms: int,
+    *rises: tuple[int, int],
 ) -> OperatorSnapshot:
     """A run over [0, to_ms): elements are (key, value, timestamp, arrival), rises (tick end, watermark)."""
-    timeline = OneTick(-(2**63), Numbers(end for end, _ in rises), Numbers(watermark for _, watermark in rises))
-    runner = KeyGroupRunner(config, key_groups=ALL, max_parallelism=128, order_mode=OrderMode.ROCKSDB, timeline=timeline, from_ms=0)
+    timeline = OneTick(
+        -(2**63), Numbers(end for end, _ in rises), Numbers(watermark for _, watermark in rises)
+    )
+    runner = KeyGroupRunner(
+        config,
+        key_groups=ALL,
+        max_parallelism=128,
+        order_mode=OrderMode.ROCKSDB,
+        timeline=timeline,
+        from_ms=0,
+    )
     for element in elements:
         runner.process_element(*element)
     runner.finish(to_ms)
@@ -152,7 +169,10 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
 
 def entries_of(snapshot: OperatorSnapshot) -> list[str]:
     """Without an order, also of what is in a map."""
-    maps = [entry._replace(value=sorted(entry.value.items())) if entry.kind == "map" else entry for entry in snapshot.entries]
+    maps = [
+        entry._replace(value=sorted(entry.value.items())) if entry.kind == "map" else entry
+        for entry in snapshot.entries
+    ]
     return sorted(map(repr, maps))
 
 
@@ -169,7 +189,12 @@ def assert_comes_back(codec: SnapshotCodec, snapshot: OperatorSnapshot) -> None:
 
 def test_a_window_with_its_life_is_one_row() -> None:
     config = builder(TumblingEventTimeWindows.of(MINUTE)).allowed_lateness(MINUTE).reduce(operator.add)
-    snapshot = run_of(config, [("a", 2, 1_000, 5_000), ("a", 3, 2_000, 6_000), ("a", 4, 61_000, 61_500)], 130_000, (120_000, 70_000))
+    snapshot = run_of(
+        config,
+        [("a", 2, 1_000, 5_000), ("a", 3, 2_000, 6_000), ("a", 4, 61_000, 61_500)],
+        130_000,
+        (120_000, 70_000),
+    )
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     tables = codec.to_tables(snapshot)
     fired = {
@@ -200,7 +225,9 @@ def test_a_window_with_its_life_is_one_row() -> None:
     }
     assert rows_of(tables.window_state) == [fired, waiting]
     assert rows_of(tables.keyed_state) == []
-    assert [(row["time"], row["purpose"], row["service"], row["domain"]) for row in rows_of(tables.timers)] == [
+    assert [
+        (row["time"], row["purpose"], row["service"], row["domain"]) for row in rows_of(tables.timers)
+    ] == [
         (at(119_999), "cleanup", "window-timers", "event"),
         (at(119_999), "fire", "window-timers", "event"),
         (at(179_999), "cleanup", "window-timers", "event"),
@@ -209,7 +236,11 @@ def test_a_window_with_its_life_is_one_row() -> None:
 
 
 def test_a_purged_window_keeps_its_row() -> None:
-    config = builder(TumblingEventTimeWindows.of(MINUTE)).trigger(PurgingTrigger.of(CountTrigger.of(2))).aggregate(SumAndCount())
+    config = (
+        builder(TumblingEventTimeWindows.of(MINUTE))
+        .trigger(PurgingTrigger.of(CountTrigger.of(2)))
+        .aggregate(SumAndCount())
+    )
     snapshot = run_of(config, [("a", 2, 1_000, 5_000), ("a", 3, 2_000, 6_000)], 10_000)
     codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=SumAndCountColumns()))
     [row] = rows_of(codec.to_tables(snapshot).window_state)
@@ -268,15 +299,26 @@ def test_what_the_trigger_remembers_is_told_from_what_the_function_does() -> Non
             context.window_state().get_map_state(MapStateDescriptor("seen")).put("a", None)
             context.global_state().get_list_state(ListStateDescriptor("all")).add("x")
 
-    config = builder(TumblingEventTimeWindows.of(MINUTE)).trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=10))).process(Firings())
+    config = (
+        builder(TumblingEventTimeWindows.of(MINUTE))
+        .trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=10)))
+        .process(Firings())
+    )
     snapshot = snapshot_of(config, ("a", "x", 0), 10_000)
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     tables = codec.to_tables(snapshot)
     [row] = rows_of(tables.window_state)
     assert row["trigger_state"] == '{"fire-time":{"reducing":20000}}'
-    assert row["user_state"] == '{"firings":{"value":{"$tuple":[1,"one"]}},"seen":{"map":[["a",null],["b",1]]}}'
-    assert rows_of(tables.keyed_state) == [{"key_group": GROUP_A, "key": "a", "state_name": "all", "value_json": '{"list":["x"]}'}]
-    assert {(row["time"], row["purpose"]) for row in rows_of(tables.timers)} == {(at(20_000), "trigger"), (at(59_999), "fire+cleanup")}
+    assert (
+        row["user_state"] == '{"firings":{"value":{"$tuple":[1,"one"]}},"seen":{"map":[["a",null],["b",1]]}}'
+    )
+    assert rows_of(tables.keyed_state) == [
+        {"key_group": GROUP_A, "key": "a", "state_name": "all", "value_json": '{"list":["x"]}'}
+    ]
+    assert {(row["time"], row["purpose"]) for row in rows_of(tables.timers)} == {
+        (at(20_000), "trigger"),
+        (at(59_999), "fire+cleanup"),
+    }
     assert row["next_firing"] == at(20_000)
     assert_comes_back(codec, snapshot)
 
@@ -291,13 +333,24 @@ def test_state_of_a_window_that_is_gone_stands_under_its_name_and_bounds() -> No
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     tables = codec.to_tables(snapshot)
     assert tables.window_state.num_rows == 0
-    expected = {"key_group": GROUP_A, "key": "a", "state_name": "firings", "namespace_start": at(0), "namespace_end": at(60_000)}
+    expected = {
+        "key_group": GROUP_A,
+        "key": "a",
+        "state_name": "firings",
+        "namespace_start": at(0),
+        "namespace_end": at(60_000),
+    }
     assert rows_of(tables.keyed_state) == [{**expected, "value_json": '{"value":1}'}]
     assert entries_of(codec.from_tables(tables)) == entries_of(snapshot)
 
 
 def test_evicted_windows_hold_elements_with_their_timestamps() -> None:
-    config = builder(GlobalWindows.create()).trigger(CountTrigger.of(2)).evictor(CountEvictor.of(3)).process(Elements())
+    config = (
+        builder(GlobalWindows.create())
+        .trigger(CountTrigger.of(2))
+        .evictor(CountEvictor.of(3))
+        .process(Elements())
+    )
     snapshot = snapshot_of(config, ("a", 1, 5), ("a", 2, None), ("a", 3, 7))
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     [row] = rows_of(codec.to_tables(snapshot).window_state)
@@ -316,8 +369,16 @@ def test_a_timer_for_the_end_of_the_stream_has_no_time() -> None:
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     tables = codec.to_tables(snapshot)
     [timer] = rows_of(tables.timers)
-    assert timer == {"key_group": GROUP_A, "key": "a", "service": "window-timers", "domain": "event", "purpose": "trigger"}
-    assert codec.from_tables(tables).timers == (TimerSnapshot("window-timers", GROUP_A, ((LONG_MAX, "a", GLOBAL_WINDOW),), ()),)
+    assert timer == {
+        "key_group": GROUP_A,
+        "key": "a",
+        "service": "window-timers",
+        "domain": "event",
+        "purpose": "trigger",
+    }
+    assert codec.from_tables(tables).timers == (
+        TimerSnapshot("window-timers", GROUP_A, ((LONG_MAX, "a", GLOBAL_WINDOW),), ()),
+    )
 
 
 def test_a_window_of_processing_time_is_collected_at_its_last_instant() -> None:
@@ -354,7 +415,9 @@ class Everything(KeyedProcessFunction):
 
 
 def process_snapshot() -> OperatorSnapshot:
-    process = KeyedProcessOperator(Everything(), key_type("tuple(string,long)"), Discarding(), HarnessProcessingTimeService())
+    process = KeyedProcessOperator(
+        Everything(), key_type("tuple(string,long)"), Discarding(), HarnessProcessingTimeService()
+    )
     process.open()
     process.process_element(("a", 7), 1_000, 0)
     return take_snapshot(process, ALL)
@@ -386,7 +449,9 @@ def test_state_of_a_process_function_has_a_column_of_its_type_or_is_json() -> No
 
 
 def test_contents_that_flink_loses_are_kept_all_the_same() -> None:
-    """An element whose own window equals a merged session takes its place; what the session held stays behind."""
+    """An element whose own window equals a merged session takes its place; what the session held stays
+    behind.
+    """
     config = builder(EventTimeSessionWindows.with_gap(MINUTE)).aggregate(SumAndCount())
     window = TimeWindow(0, 110_000)
     entries = (
@@ -395,10 +460,17 @@ def test_contents_that_flink_loses_are_kept_all_the_same() -> None:
         StateEntry(MERGING_WINDOW_SET.name, "list", GROUP_A, "a", None, [(window, window)]),
     )
     snapshot = OperatorSnapshot(entries, (), 0)
-    for contents, text in ((None, '{"aggregating":{"$tuple":[3,2]}}'), (SumAndCountColumns(), '{"parts":[3,2]}')):
+    for contents, text in (
+        (None, '{"aggregating":{"$tuple":[3,2]}}'),
+        (SumAndCountColumns(), '{"parts":[3,2]}'),
+    ):
         codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=contents))
         [lost] = rows_of(codec.to_tables(snapshot).keyed_state)
-        assert (lost["state_name"], lost["namespace_start"], lost["value_json"]) == ("window-contents", at(50_000), text)
+        assert (lost["state_name"], lost["namespace_start"], lost["value_json"]) == (
+            "window-contents",
+            at(50_000),
+            text,
+        )
         assert entries_of(codec.from_tables(codec.to_tables(snapshot))) == entries_of(snapshot)
 
 
@@ -437,13 +509,19 @@ class OddWindow(NamedTuple):
 
 
 def with_entry(namespace: Any, value: Any) -> OperatorSnapshot:
-    return OperatorSnapshot((StateEntry("window-contents", "reducing", GROUP_A, "a", namespace, value),), (), 0)
+    return OperatorSnapshot(
+        (StateEntry("window-contents", "reducing", GROUP_A, "a", namespace, value),), (), 0
+    )
 
 
 def test_what_has_no_column_is_refused_with_whose_it_is() -> None:
-    with pytest.raises(SnapshotValueError, match=r"hold time windows and the global window, got OddWindow\(number=3\)"):
+    with pytest.raises(
+        SnapshotValueError, match=r"hold time windows and the global window, got OddWindow\(number=3\)"
+    ):
         CODEC.to_tables(with_entry(OddWindow(3), 1))
-    with pytest.raises(SnapshotValueError, match=r"a builtins.complex.*key 'a', window TimeWindow\(start=0, end=5\)") as refused:
+    with pytest.raises(
+        SnapshotValueError, match=r"a builtins.complex.*key 'a', window TimeWindow\(start=0, end=5\)"
+    ) as refused:
         CODEC.to_tables(with_entry(TimeWindow(0, 5), 1j))
     assert refused.value.state_name == "window-contents"
     with pytest.raises(SnapshotTimeError, match=f"window_end: {2**62} ms has no timestamp") as beyond:
@@ -456,13 +534,20 @@ def test_rows_that_are_no_snapshot_are_refused() -> None:
     with pytest.raises(SnapshotFormatError, match="window_state lacks the column contents"):
         CODEC.from_tables(tables._replace(window_state=tables.window_state.drop_columns(["contents"])))
     with pytest.raises(SnapshotFormatError, match="timers has columns of other types"):
-        CODEC.from_tables(tables._replace(timers=tables.timers.set_column(0, "key_group", pa.array(["x"] * tables.timers.num_rows))))
+        CODEC.from_tables(
+            tables._replace(
+                timers=tables.timers.set_column(0, "key_group", pa.array(["x"] * tables.timers.num_rows))
+            )
+        )
 
 
 def test_more_columns_and_another_order_of_them_do_not_matter() -> None:
     snapshot = snapshot_of(CONFIG, ("a", 1, 0))
     tables = CODEC.to_tables(snapshot)
-    turned = [table.select(table.column_names[::-1]).append_column("run_id", pa.array(["r"] * table.num_rows)) for table in tables]
+    turned = [
+        table.select(table.column_names[::-1]).append_column("run_id", pa.array(["r"] * table.num_rows))
+        for table in tables
+    ]
     assert entries_of(CODEC.from_tables(SnapshotTables(*turned))) == entries_of(snapshot)
 
 

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from windowing.state.snapshot import SnapshotValueError
-from windowing.state.snapshot.sql_types import arrow_type, to_column, to_values
+from slackwater.windowing.state.snapshot import SnapshotValueError
+from slackwater.windowing.state.snapshot.sql_types import arrow_type, to_column, to_values
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,10 @@ def test_other_types_are_refused_with_a_list_of_those_that_there_are(sql_type: s
         ("boolean", [True, False]),
         ("binary", [b"", b"\0"]),
         ("date", [date(1, 1, 1), date(9999, 12, 31)]),
-        ("timestamp", [datetime(2013, 1, 1, 0, 0, 0, 1, tzinfo=UTC), datetime(2013, 1, 1, tzinfo=ZoneInfo("UTC"))]),
+        (
+            "timestamp",
+            [datetime(2013, 1, 1, 0, 0, 0, 1, tzinfo=UTC), datetime(2013, 1, 1, tzinfo=ZoneInfo("UTC"))],
+        ),
         ("decimal(5,2)", [Decimal("1.5"), Decimal("-999.99")]),
         ("array<int>", [[], [1, None], None]),
     ],

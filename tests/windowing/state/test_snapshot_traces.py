@@ -1,4 +1,6 @@
-"""Every recorded case that restores a snapshot goes on as Flink did when the snapshot has been rows of tables, or files, in between."""
+"""Every recorded case that restores a snapshot goes on as Flink did when the snapshot has been rows of
+tables, or files, in between.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from windowing.conformance import BACK_ENDS, BackEnd, Case, play_case, read_cases
-from windowing.conformance.carrying import CARRIERS, as_files, as_rows
-from windowing.conformance.harness import Subject
-from windowing.order_modes import OrderMode
-from windowing.runtime.operator_snapshot import OperatorSnapshot
+from slackwater.windowing.conformance import BACK_ENDS, BackEnd, Case, play_case, read_cases
+from slackwater.windowing.conformance.carrying import CARRIERS, as_files, as_rows
+from slackwater.windowing.conformance.harness import Subject
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 
 TRACES = Path(__file__).parents[2] / "conformance" / "traces"
 RESTORING = {
@@ -38,7 +40,9 @@ class Counting:
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]) -> list[OperatorSnapshot]:
+    def __call__(
+        self, subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+    ) -> list[OperatorSnapshot]:
         self.calls += 1
         return as_files(subject, order_mode, snapshots)
 
@@ -48,8 +52,11 @@ def test_every_case_that_restores_is_listed() -> None:
     assert {name: len(cases) for name in sorted(found) if (cases := restoring_cases(name))} == RESTORING
 
 
-# The longest trace and the last back end are played in all pairs by the slow tests; each other has its turn in the fast ones.
-FAST = {(name, back_end) for name in RESTORING for back_end in BACK_ENDS[:-1]} - {("window_restore", BACK_ENDS[0])}
+# The longest trace and the last back end are played in all pairs by the slow tests; each other has its turn
+# in the fast ones.
+FAST = {(name, back_end) for name in RESTORING for back_end in BACK_ENDS[:-1]} - {
+    ("window_restore", BACK_ENDS[0])
+}
 
 
 @pytest.mark.parametrize(
@@ -73,8 +80,13 @@ def test_a_snapshot_in_rows_is_the_snapshot(name: str) -> None:
 
 
 def test_a_carrier_that_loses_something_is_noticed() -> None:
-    def forgetful(subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]) -> list[OperatorSnapshot]:
-        return [OperatorSnapshot(snapshot.entries[1:], snapshot.timers, snapshot.watermark) for snapshot in snapshots]
+    def forgetful(
+        subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+    ) -> list[OperatorSnapshot]:
+        return [
+            OperatorSnapshot(snapshot.entries[1:], snapshot.timers, snapshot.watermark)
+            for snapshot in snapshots
+        ]
 
     noticed = [play_case(case, "heap", forgetful) is not None for case in restoring_cases("window_restore")]
     assert sum(noticed) > len(noticed) / 2
@@ -83,6 +95,15 @@ def test_a_carrier_that_loses_something_is_noticed() -> None:
 @pytest.mark.parametrize("snapshots", CARRIERS)
 def test_the_command_carries_snapshots_as_it_is_told(snapshots: str) -> None:
     trace = TRACES / "window_flink_tests.jsonl.gz"
-    command = [sys.executable, "-m", "windowing.conformance", "--back-end", "heap", "--snapshots", snapshots, str(trace)]
+    command = [
+        sys.executable,
+        "-m",
+        "slackwater.windowing.conformance",
+        "--back-end",
+        "heap",
+        "--snapshots",
+        snapshots,
+        str(trace),
+    ]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (0, "20 passed, 0 failed, 0 unplayable\n"), run.stderr

@@ -1,4 +1,6 @@
-"""Snapshots of every format version that there was restore to what they were, and no other version is guessed at."""
+"""Snapshots of every format version that there was restore to what they were, and no other version is guessed
+at.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from slackwater.windowing.state.snapshot import (
+    FORMAT_VERSION,
+    SnapshotTables,
+    SnapshotVersionError,
+    migrate,
+    read_tables,
+)
+from slackwater.windowing.state.snapshot.versions import STEPS
 from tests.windowing.state.snapshots.fixed_operators import FOLDER, OPERATORS, content_of
-from windowing.state.snapshot import FORMAT_VERSION, SnapshotTables, SnapshotVersionError, migrate, read_tables
-from windowing.state.snapshot.versions import STEPS
 
 VERSIONS = sorted(int(folder.name[1:]) for folder in FOLDER.iterdir() if folder.name.startswith("v"))
 
@@ -48,7 +56,9 @@ NOTHING = SnapshotTables(*[pa.table({"key_group": pa.array([], pa.int32())})] * 
 
 
 def test_a_newer_version_is_refused() -> None:
-    with pytest.raises(SnapshotVersionError, match=r"of format 9, this release reads up to 1\. Install the release") as refused:
+    with pytest.raises(
+        SnapshotVersionError, match=r"of format 9, this release reads up to 1\. Install the release"
+    ) as refused:
         migrate(NOTHING, 9)
     assert (refused.value.version, refused.value.supported) == (9, FORMAT_VERSION)
 
@@ -67,5 +77,7 @@ def test_steps_are_taken_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_version_from_which_no_step_leads_is_refused(version: int) -> None:
-    with pytest.raises(SnapshotVersionError, match=f"of format {version}, and no step leads from {version} to {version + 1}"):
+    with pytest.raises(
+        SnapshotVersionError, match=f"of format {version}, and no step leads from {version} to {version + 1}"
+    ):
         migrate(NOTHING, version, {2: lambda tables: tables}, target=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowing.watermarks import WatermarkStatus
+from slackwater.windowing.watermarks import WatermarkStatus
 
 Entry = tuple[str, Any] | tuple[str, Any, int | None]
 

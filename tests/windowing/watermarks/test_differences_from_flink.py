@@ -1,4 +1,6 @@
-"""The timeline beside Flink's own generators and multiplexer on the same elements: where they agree, and each stated difference."""
+"""The timeline beside Flink's own generators and multiplexer on the same elements: where they agree, and each
+stated difference.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,14 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windowing.columnar.source_progress import SourceProgress, TickAggregates
-from windowing.columnar.timeline import INITIAL_WATERMARK, Timeline, watermark_timeline
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.watermarks import TimestampsAndWatermarksOperator, WatermarkOutputMultiplexer, WatermarkStrategy
+from slackwater.windowing.columnar.source_progress import SourceProgress, TickAggregates
+from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline, watermark_timeline
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.watermarks import (
+    TimestampsAndWatermarksOperator,
+    WatermarkOutputMultiplexer,
+    WatermarkStrategy,
+)
 
 from .recorder import Recorder
 
@@ -26,12 +32,16 @@ class Element(NamedTuple):
 
 
 def strategy_of(bound: int, idle_timeout: int | None) -> WatermarkStrategy:
-    strategy = WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=bound)).with_interval(timedelta(milliseconds=INTERVAL))
+    strategy = WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=bound)).with_interval(
+        timedelta(milliseconds=INTERVAL)
+    )
     return strategy if idle_timeout is None else strategy.with_idleness(timedelta(milliseconds=idle_timeout))
 
 
 class FlinkSource:
-    """One source with splits known beforehand: a generator each, probed at each tick's end, combined by the multiplexer."""
+    """One source with splits known beforehand: a generator each, probed at each tick's end, combined by the
+    multiplexer.
+    """
 
     def __init__(self, strategy: WatermarkStrategy, splits: Sequence[int]) -> None:
         self.now = 0
@@ -40,7 +50,10 @@ class FlinkSource:
         self.generators = {}
         for split in splits:
             self.multiplexer.register(str(split))
-            self.generators[split] = strategy.create_watermark_generator(lambda: self.now), self.multiplexer.deferred_output(str(split))
+            self.generators[split] = (
+                strategy.create_watermark_generator(lambda: self.now),
+                self.multiplexer.deferred_output(str(split)),
+            )
 
     def run(self, elements: Sequence[Element], to_ms: int) -> list[tuple[int, int]]:
         """(tick end, watermark) where the watermark rises."""
@@ -74,7 +87,9 @@ def timeline_and_progress(
 ) -> tuple[Timeline, SourceProgress]:
     columns = ([element[i] for element in elements] for i in range(3))
     ticks = TickAggregates.of_elements(*columns, interval_ms=INTERVAL)
-    return watermark_timeline(ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms, progress=progress, watermark=watermark)
+    return watermark_timeline(
+        ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms, progress=progress, watermark=watermark
+    )
 
 
 def rises_of(timeline: Timeline) -> list[tuple[int, int]]:
@@ -86,18 +101,31 @@ def ours(elements: Sequence[Element], strategy: WatermarkStrategy, to_ms: int) -
 
 
 def elements_of(partitions: int, last_arrival: int = 99) -> st.SearchStrategy[list[Element]]:
-    return st.lists(st.builds(Element, st.integers(0, partitions - 1), st.integers(0, last_arrival), st.integers(-200, 200)), max_size=20)
+    return st.lists(
+        st.builds(
+            Element, st.integers(0, partitions - 1), st.integers(0, last_arrival), st.integers(-200, 200)
+        ),
+        max_size=20,
+    )
 
 
 @given(elements_of(3), st.integers(0, 30))
-def test_without_idle_timeout_both_agree_once_each_partition_has_been_heard(elements: list[Element], bound: int) -> None:
+def test_without_idle_timeout_both_agree_once_each_partition_has_been_heard(
+    elements: list[Element], bound: int
+) -> None:
     heard = [Element(partition, partition, -200) for partition in range(3)]
-    assert ours(heard + elements, strategy_of(bound, None), 100) == flink(heard + elements, strategy_of(bound, None), 100)
+    assert ours(heard + elements, strategy_of(bound, None), 100) == flink(
+        heard + elements, strategy_of(bound, None), 100
+    )
 
 
 @given(elements_of(1), st.integers(0, 30), st.integers(INTERVAL + 1, 60))
-def test_one_partition_with_an_idle_timeout_longer_than_the_interval_agrees(elements: list[Element], bound: int, timeout: int) -> None:
-    assert ours(elements, strategy_of(bound, timeout), 100) == flink(elements, strategy_of(bound, timeout), 100, splits=[0])
+def test_one_partition_with_an_idle_timeout_longer_than_the_interval_agrees(
+    elements: list[Element], bound: int, timeout: int
+) -> None:
+    assert ours(elements, strategy_of(bound, timeout), 100) == flink(
+        elements, strategy_of(bound, timeout), 100, splits=[0]
+    )
 
 
 def test_when_idle_flink_takes_two_steps_and_strictly_more_than_the_timeout() -> None:
@@ -131,7 +159,9 @@ def test_timeout_not_longer_than_the_interval_can_silence_an_element_here_only()
     assert flink(at_the_ticks_start, strategy_of(0, INTERVAL), 100) == [(30, 99)]
 
 
-def test_phase_ticks_end_at_multiples_of_the_interval_here_and_count_from_the_operators_start_in_flink() -> None:
+def test_phase_ticks_end_at_multiples_of_the_interval_here_and_count_from_the_operators_start_in_flink() -> (
+    None
+):
     service, output = HarnessProcessingTimeService(4), Recorder()
     operator = TimestampsAndWatermarksOperator(strategy_of(0, None), service, output)
     operator.open()

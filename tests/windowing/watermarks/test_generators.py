@@ -1,11 +1,13 @@
-"""Generators by hand, where the recorded traces have no case: repeated probes, the pausable clock, the stopwatch's own rules."""
+"""Generators by hand, where the recorded traces have no case: repeated probes, the pausable clock, the
+stopwatch's own rules.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from windowing.errors import WatermarkStateError
-from windowing.watermarks import (
+from slackwater.windowing.errors import WatermarkStateError
+from slackwater.windowing.watermarks import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
     NoWatermarksGenerator,

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from windowing.errors import ConfigurationError, WatermarkStateError
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.watermarks import SourceContext, TimeCharacteristic, source_context
+from slackwater.windowing.errors import ConfigurationError, WatermarkStateError
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.watermarks import SourceContext, TimeCharacteristic, source_context
 
 from .recorder import Entry, Recorder
 
 LONG_MAX = 2**63 - 1
-EVENT, INGESTION, PROCESSING = TimeCharacteristic.EVENT_TIME, TimeCharacteristic.INGESTION_TIME, TimeCharacteristic.PROCESSING_TIME
+EVENT, INGESTION, PROCESSING = (
+    TimeCharacteristic.EVENT_TIME,
+    TimeCharacteristic.INGESTION_TIME,
+    TimeCharacteristic.PROCESSING_TIME,
+)
 
 
 class Source:
     """A context with its clock and all that has left it."""
 
-    def __init__(self, characteristic: TimeCharacteristic, now: int = 0, **options: int | bool | None) -> None:
+    def __init__(
+        self, characteristic: TimeCharacteristic, now: int = 0, **options: int | bool | None
+    ) -> None:
         self.service = HarnessProcessingTimeService(now)
         self.output = Recorder()
         self.context: SourceContext = source_context(characteristic, self.service, self.output, **options)
@@ -108,7 +114,8 @@ def test_ingestion_time_looks_for_idleness_at_each_watermark_timer() -> None:
     assert source.collect("a") == [("element", "a", 100), ("watermark", 100)]
     assert source.at(111) == [("watermark", 110)]
     assert source.at(122) == [("watermark", 120)]
-    # The check at 125 finds the element in its period; the watermark timer at 132 finds 32 > 25 ms of silence.
+    # The check at 125 finds the element in its period; the watermark timer at 132 finds 32 > 25 ms of
+    # silence.
     assert source.at(125) == []
     assert source.at(132) == [("status", "idle")]
     assert source.at(200) == []
@@ -136,7 +143,11 @@ def test_a_closed_context_refuses_everything_and_leaves_no_timer(characteristic:
     source.context.close()
     assert source.service.pending() == 0
     assert source.at(1000) == []
-    for use in (lambda: source.context.collect("a"), lambda: source.context.emit_watermark(1), source.context.mark_as_temporarily_idle):
+    for use in (
+        lambda: source.context.collect("a"),
+        lambda: source.context.emit_watermark(1),
+        source.context.mark_as_temporarily_idle,
+    ):
         with pytest.raises(WatermarkStateError, match="closed"):
             use()
 

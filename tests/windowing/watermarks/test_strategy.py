@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from windowing.errors import ConfigurationError
-from windowing.watermarks import WatermarkStrategy
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.watermarks import WatermarkStrategy
 
 
 def even_values(element: int, timestamp: int) -> int | None:
@@ -45,18 +45,39 @@ def test_flinks_defaults_hold_until_changed() -> None:
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
-        (lambda: WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=-1)), "must not be negative, got -1 ms"),
-        (lambda: WatermarkStrategy.monotonous().with_idleness(timedelta(0)), "idle timeout must be greater than zero, got 0 ms"),
-        (lambda: WatermarkStrategy.monotonous().with_idleness(timedelta(seconds=-2)), "greater than zero, got -2000 ms"),
-        (lambda: WatermarkStrategy.monotonous().with_interval(timedelta(seconds=-1)), "interval must not be negative"),
+        (
+            lambda: WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=-1)),
+            "must not be negative, got -1 ms",
+        ),
+        (
+            lambda: WatermarkStrategy.monotonous().with_idleness(timedelta(0)),
+            "idle timeout must be greater than zero, got 0 ms",
+        ),
+        (
+            lambda: WatermarkStrategy.monotonous().with_idleness(timedelta(seconds=-2)),
+            "greater than zero, got -2000 ms",
+        ),
+        (
+            lambda: WatermarkStrategy.monotonous().with_interval(timedelta(seconds=-1)),
+            "interval must not be negative",
+        ),
         (lambda: WatermarkStrategy.bounded_out_of_orderness(3600), "must be a timedelta, .* got 3600"),
         (lambda: WatermarkStrategy.monotonous().with_idleness(1.5), "idle timeout must be a timedelta"),
         (lambda: WatermarkStrategy.monotonous().with_interval(None), "interval must be a timedelta"),
-        (lambda: WatermarkStrategy.monotonous().with_interval(timedelta(microseconds=1500)), "whole milliseconds"),
+        (
+            lambda: WatermarkStrategy.monotonous().with_interval(timedelta(microseconds=1500)),
+            "whole milliseconds",
+        ),
         (lambda: WatermarkStrategy.punctuated(None), "needs a function; got None"),
         (lambda: WatermarkStrategy(kind="monotonous", watermark_of=even_values), "and no other"),
-        (lambda: WatermarkStrategy(kind="monotonous", out_of_orderness_ms=5), "must be 0 for a monotonous strategy"),
-        (lambda: WatermarkStrategy(kind="hourly"), "kind 'hourly'.*bounded_out_of_orderness, monotonous, no_watermarks, punctuated"),
+        (
+            lambda: WatermarkStrategy(kind="monotonous", out_of_orderness_ms=5),
+            "must be 0 for a monotonous strategy",
+        ),
+        (
+            lambda: WatermarkStrategy(kind="hourly"),
+            "kind 'hourly'.*bounded_out_of_orderness, monotonous, no_watermarks, punctuated",
+        ),
     ],
 )
 def test_what_flink_refuses_is_refused_with_class_value_and_rule(declare, message: str) -> None:
@@ -66,12 +87,16 @@ def test_what_flink_refuses_is_refused_with_class_value_and_rule(declare, messag
 
 
 def test_an_interval_of_zero_and_a_bound_of_zero_are_accepted_as_in_flink() -> None:
-    assert WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(timedelta(0)).interval_ms == 0
+    assert (
+        WatermarkStrategy.bounded_out_of_orderness(timedelta(0)).with_interval(timedelta(0)).interval_ms == 0
+    )
 
 
 def test_strategies_are_values() -> None:
     def declared() -> WatermarkStrategy:
-        return WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=5)).with_idleness(timedelta(seconds=9))
+        return WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=5)).with_idleness(
+            timedelta(seconds=9)
+        )
 
     assert declared() == declared()
     assert hash(declared()) == hash(declared())
@@ -94,4 +119,7 @@ def test_a_description_is_the_same_in_every_process() -> None:
     assert WatermarkStrategy.punctuated(even_values).describe()["watermark_of"] == f"{__name__}.even_values"
     assert WatermarkStrategy.punctuated(Every(2)).describe()["watermark_of"] == f"{__name__}.Every"
     assert "0x" not in repr(WatermarkStrategy.punctuated(even_values))
-    assert repr(WatermarkStrategy.no_watermarks()) == "WatermarkStrategy(kind='no_watermarks', out_of_orderness_ms=0, interval_ms=200)"
+    assert (
+        repr(WatermarkStrategy.no_watermarks())
+        == "WatermarkStrategy(kind='no_watermarks', out_of_orderness_ms=0, interval_ms=200)"
+    )

@@ -1,8 +1,10 @@
-"""Snapshots as open tables: what operators remember, as typed Arrow rows and back, the same for every engine and state back end."""
+"""Snapshots as open tables: what operators remember, as typed Arrow rows and back, the same for every engine
+and state back end.
+"""
 
-from windowing.state.snapshot.codec import SnapshotCodec
-from windowing.state.snapshot.content_hash import ContentHash, row_digests
-from windowing.state.snapshot.errors import (
+from slackwater.windowing.state.snapshot.codec import SnapshotCodec
+from slackwater.windowing.state.snapshot.content_hash import ContentHash, row_digests
+from slackwater.windowing.state.snapshot.errors import (
     PickleRefusedError,
     SnapshotError,
     SnapshotFormatError,
@@ -10,12 +12,12 @@ from windowing.state.snapshot.errors import (
     SnapshotValueError,
     SnapshotVersionError,
 )
-from windowing.state.snapshot.files import read_rows, read_tables, write_rows, write_tables
-from windowing.state.snapshot.json_values import JsonValues
-from windowing.state.snapshot.key_columns import KeyColumns
-from windowing.state.snapshot.layout import ContentsColumns, SnapshotLayout, WindowLayout
-from windowing.state.snapshot.times import bounds, times
-from windowing.state.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
+from slackwater.windowing.state.snapshot.files import read_rows, read_tables, write_rows, write_tables
+from slackwater.windowing.state.snapshot.json_values import JsonValues
+from slackwater.windowing.state.snapshot.key_columns import KeyColumns
+from slackwater.windowing.state.snapshot.layout import ContentsColumns, SnapshotLayout, WindowLayout
+from slackwater.windowing.state.snapshot.times import bounds, times
+from slackwater.windowing.state.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
 
 __all__ = [
     "FORMAT_VERSION",

@@ -1,4 +1,5 @@
-"""Snapshots of operators ↔ rows of `window_state`, `keyed_state` and `timers`: for any operator, key-group range and state back end.
+"""Snapshots of operators ↔ rows of `window_state`, `keyed_state` and `timers`: for any operator, key-group
+range and state back end.
 
 Arrow in memory; files.py makes files of it. The engine and the conformance player share this.
 """
@@ -9,21 +10,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from windowing.java import LONG_MIN
-from windowing.runtime.operator_snapshot import OperatorSnapshot
-from windowing.state.snapshot.errors import SnapshotFormatError
-from windowing.state.snapshot.keyed_rows import keyed_table, restore_keyed
-from windowing.state.snapshot.layout import SnapshotLayout
-from windowing.state.snapshot.timer_rows import next_firings, restore_timers, timer_rows, timer_table
-from windowing.state.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
-from windowing.state.snapshot.window_rows import restore_windows, split_entries, window_table
+from slackwater.windowing.java import LONG_MIN
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
+from slackwater.windowing.state.snapshot.errors import SnapshotFormatError
+from slackwater.windowing.state.snapshot.keyed_rows import keyed_table, restore_keyed
+from slackwater.windowing.state.snapshot.layout import SnapshotLayout
+from slackwater.windowing.state.snapshot.timer_rows import (
+    next_firings,
+    restore_timers,
+    timer_rows,
+    timer_table,
+)
+from slackwater.windowing.state.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
+from slackwater.windowing.state.snapshot.window_rows import restore_windows, split_entries, window_table
 
 
 class SnapshotCodec:
     """Writes and reads the snapshots of operators that have one layout.
 
-    Rows of several operators may be put together, and restored into any number of operators: each takes what is of its key groups
-    (`restore_snapshots`).
+    Rows of several operators may be put together, and restored into any number of operators: each takes what
+    is of its key groups (`restore_snapshots`).
     """
 
     def __init__(self, layout: SnapshotLayout) -> None:
@@ -45,7 +51,9 @@ class SnapshotCodec:
             timer_table(timers, self.layout),
         )
 
-    def from_tables(self, tables: SnapshotTables, version: int = FORMAT_VERSION, watermark: int = LONG_MIN) -> OperatorSnapshot:
+    def from_tables(
+        self, tables: SnapshotTables, version: int = FORMAT_VERSION, watermark: int = LONG_MIN
+    ) -> OperatorSnapshot:
         """The inverse of `to_tables`, from rows of any format up to this release's.
 
         Args:
@@ -64,14 +72,19 @@ class SnapshotCodec:
         entries += restore_keyed(keyed_state, self.layout)
         is_tracked = bool(opened) or not window_state.num_rows
         return OperatorSnapshot(
-            tuple(entries), tuple(restore_timers(timers, self.layout)), watermark, tuple(opened) if is_tracked else None
+            tuple(entries),
+            tuple(restore_timers(timers, self.layout)),
+            watermark,
+            tuple(opened) if is_tracked else None,
         )
 
     def _conform(self, name: str, rows: pa.Table) -> pa.Table:
         schema: Any = self.schemas[name]
         missing = [field for field in schema.names if field not in rows.column_names]
         if missing:
-            raise SnapshotFormatError(f"{name} lacks the column {', '.join(missing)}; it has {', '.join(rows.column_names)}.")
+            raise SnapshotFormatError(
+                f"{name} lacks the column {', '.join(missing)}; it has {', '.join(rows.column_names)}."
+            )
         try:
             return rows.select(schema.names).cast(schema)
         except pa.ArrowException as error:

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from windowing.state.snapshot.fingerprints import fingerprints
-from windowing.state.snapshot.row_encoding import encode_rows, encode_value
+from slackwater.windowing.state.snapshot.fingerprints import fingerprints
+from slackwater.windowing.state.snapshot.row_encoding import encode_rows, encode_value
 
 _MASK = (1 << 64) - 1
 _ROWS_ENCODED_AT_ONCE = 1 << 15  # columns of so many rows stay in the cache
-_ROWS_AT_ONCE = 1 << 17  # a MB each: threads that hash fewer at a time wait for each other, and for columns to be looked at
+_ROWS_AT_ONCE = (
+    1 << 17
+)  # a MB each: threads that hash fewer at a time wait for each other, and for columns to be looked at
 
 
 def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list[bytes]:
@@ -29,7 +31,8 @@ def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list
 
 
 class ContentHash:
-    """The content hash of the rows added so far. Adding tables in any order, or in any pieces, gives the same hash.
+    """The content hash of the rows added so far. Adding tables in any order, or in any pieces, gives the same
+    hash.
 
     Attributes:
         rows: how many.
@@ -42,7 +45,9 @@ class ContentHash:
         self.low = low
 
     def add(self, table_name: str, table: pa.Table, without: Iterable[str]) -> None:
-        """Add the rows of `table` over all columns but `without`; `table_name` keeps equal rows of two tables apart."""
+        """Add the rows of `table` over all columns but `without`; `table_name` keeps equal rows of two tables
+        apart.
+        """
         skipped = set(without)
         names = [name for name in table.column_names if name not in skipped]
         if not names:

@@ -1,8 +1,10 @@
-"""What can go wrong between state and its rows. Errors of windowing, kept beside the codec that alone raises them."""
+"""What can go wrong between state and its rows. Errors of windowing, kept beside the codec that alone raises
+them.
+"""
 
 from __future__ import annotations
 
-from windowing.errors import WindowingError
+from slackwater.windowing.errors import WindowingError
 
 
 class SnapshotError(WindowingError):
@@ -38,7 +40,9 @@ class SnapshotTimeError(SnapshotError, ValueError):
 
 
 class SnapshotFormatError(SnapshotError, ValueError):
-    """Rows that no version of this codec has written: a column is missing, a tag or a kind of state is unknown."""
+    """Rows that no version of this codec has written: a column is missing, a tag or a kind of state is
+    unknown.
+    """
 
     fault = "environment"
 

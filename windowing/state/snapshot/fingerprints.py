@@ -1,7 +1,8 @@
 """Fingerprints of rows: 128 bits that depend on the row's values alone, whole columns at a time.
 
-Not for adversaries: what somebody else might forge is told apart by `row_digests`. SHA-256 of each row cost half of a run (0.8 µs a row).
-Each column costs five passes over its values; one that is null throughout, as some of each snapshot are, costs none.
+Not for adversaries: what somebody else might forge is told apart by `row_digests`. SHA-256 of each row cost
+half of a run (0.8 µs a row). Each column costs five passes over its values; one that is null throughout, as
+some of each snapshot are, costs none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.state.snapshot.row_encoding import as_integers, encode_rows, encode_value
+from slackwater.windowing.state.snapshot.row_encoding import as_integers, encode_rows, encode_value
 
 Words = npt.NDArray[np.uint64]
 
@@ -25,24 +26,30 @@ _OF_TEXTS: Final = 0x9E3779B97F4A7C15
 _FINISHING: Final = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 # Of two tags that one column may hold, the one that stands for both.
 _SAME: Final = {"I": "i", "f": "t"}
-# Texts of so many bytes are mixed 8 bytes at a time. Python's call of SHA-256 for each takes 2 µs, and keys are mostly short.
+# Texts of so many bytes are mixed 8 bytes at a time. Python's call of SHA-256 for each takes 2 µs, and keys
+# are mostly short.
 _SHORT: Final = 64
-_HEADS: Final = np.array([(_MASK << (64 - 8 * count)) & _MASK for count in range(9)], np.uint64)  # keep the first bytes of a word
+_HEADS: Final = np.array(
+    [(_MASK << (64 - 8 * count)) & _MASK for count in range(9)], np.uint64
+)  # keep the first bytes of a word
 
 
 def fingerprint(values: Sequence[Any], prefix: str) -> int:
     """One row, which defines it.
 
-    A word h and a sum s begin as the first and second 8 bytes of SHA-256 of the encoded prefix. Each value but null has a word w and an odd
-    multiplier m: h = (h ^ w) · m, then h = h ^ h >> 32, then s = s + h, all mod 2^64. At last both are mixed as MurmurHash3 does; h is the
-    higher half. (Differences in the highest bits of two neighbours may leave h as it was, but not s.)
+    A word h and a sum s begin as the first and second 8 bytes of SHA-256 of the encoded prefix. Each value
+    but null has a word w and an odd multiplier m: h = (h ^ w) · m, then h = h ^ h >> 32, then s = s + h, all
+    mod 2^64. At last both are mixed as MurmurHash3 does; h is the higher half. (Differences in the highest
+    bits of two neighbours may leave h as it was, but not s.)
 
-    m is the first 8 bytes of SHA-256 of the tag of the value's encoding (`encode_value`) and its place in the row as 4 bytes, with the
-    lowest bit set: so a value tells what it is and where it stands. `i` stands for `I`, too, and `t` for `f`.
+    m is the first 8 bytes of SHA-256 of the tag of the value's encoding (`encode_value`) and its place in the
+    row as 4 bytes, with the lowest bit set: so a value tells what it is and where it stands. `i` stands for
+    `I`, too, and `t` for `f`.
 
-    w is, from the encoding: of 64-bit integers, floats, and decimals that are such integers, the 8 bytes behind the tag; of true 1 and of
-    false 0; of texts and bytes no longer than `_SHORT` what becomes of their length when their bytes, eight at a time as one big-endian
-    word, the last filled up with zeros, are mixed into it as values are, by one multiplier; of all else the first 8 bytes of SHA-256.
+    w is, from the encoding: of 64-bit integers, floats, and decimals that are such integers, the 8 bytes
+    behind the tag; of true 1 and of false 0; of texts and bytes no longer than `_SHORT` what becomes of their
+    length when their bytes, eight at a time as one big-endian word, the last filled up with zeros, are mixed
+    into it as values are, by one multiplier; of all else the first 8 bytes of SHA-256.
     """
     digest = hashlib.sha256(encode_value(prefix)).digest()
     word, total = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
@@ -57,7 +64,10 @@ def fingerprint(values: Sequence[Any], prefix: str) -> int:
 def fingerprints(columns: Sequence[pa.Array], prefix: bytes) -> tuple[Words, Words]:
     """The higher and lower halves of the rows over equally long `columns`; `prefix` is encoded."""
     digest = hashlib.sha256(prefix).digest()
-    words, totals = (np.full(len(columns[0]), int.from_bytes(half, "big"), np.uint64) for half in (digest[:8], digest[8:16]))
+    words, totals = (
+        np.full(len(columns[0]), int.from_bytes(half, "big"), np.uint64)
+        for half in (digest[:8], digest[8:16])
+    )
     for place, column in enumerate(columns):
         if not column.null_count:
             _mix(words, totals, *_words_of_column(column, place))
@@ -114,7 +124,9 @@ def _word_of_encoded(encoded: bytes) -> int:
     if tag in "sb" and (size := len(encoded) - 5) <= _SHORT:
         word = size
         for place in range(5, len(encoded), 8):
-            word = _mix_one(word, int.from_bytes(encoded[place : place + 8].ljust(8, b"\0"), "big"), _OF_TEXTS)
+            word = _mix_one(
+                word, int.from_bytes(encoded[place : place + 8].ljust(8, b"\0"), "big"), _OF_TEXTS
+            )
         return word
     return _digest_word(encoded)
 
@@ -149,8 +161,20 @@ def _tagged(column: pa.Array) -> tuple[str, Words | np.uint64]:
 
 
 _TEXTS: Final[tuple[tuple[str, pa.DataType, Callable[[pa.DataType], bool]], ...]] = (
-    ("s", pa.large_string(), lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)),
-    ("b", pa.large_binary(), lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)),
+    (
+        "s",
+        pa.large_string(),
+        lambda kind: (
+            pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        ),
+    ),
+    (
+        "b",
+        pa.large_binary(),
+        lambda kind: (
+            pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+        ),
+    ),
     ("b", pa.large_binary(), pa.types.is_fixed_size_binary),
 )
 
@@ -173,7 +197,9 @@ def _with_kernels(column: pa.Array) -> pa.Array:
 
 
 def _words_of_texts(column: pa.Array) -> Words:
-    """Texts or bytes with 64-bit offsets: short ones are mixed eight bytes at a time, all texts at once; others are digested."""
+    """Texts or bytes with 64-bit offsets: short ones are mixed eight bytes at a time, all texts at once;
+    others are digested.
+    """
     offsets = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
     sizes = np.diff(offsets)
     octets = np.frombuffer(column.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
@@ -183,7 +209,9 @@ def _words_of_texts(column: pa.Array) -> Words:
     for place in range(0, int(sizes[rows].max(initial=0)), 8):
         rows = rows[sizes[rows] > place]
         starts = offsets[rows] - offsets[0] + place
-        eights = np.lib.stride_tricks.sliding_window_view(octets, 8)[starts].view(">u8").ravel().astype(np.uint64)
+        eights = (
+            np.lib.stride_tricks.sliding_window_view(octets, 8)[starts].view(">u8").ravel().astype(np.uint64)
+        )
         eights &= _HEADS[np.minimum(sizes[rows] - place, 8)]
         mixed = words[rows] ^ eights
         mixed *= np.uint64(_OF_TEXTS)
@@ -195,7 +223,9 @@ def _words_of_texts(column: pa.Array) -> Words:
 
 def _words_of_decimals(column: pa.Array) -> Words:
     """Decimals that are 64-bit integers have those as words; others are digested."""
-    parts = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))].reshape(-1, 2)
+    parts = np.frombuffer(column.buffers()[1], np.int64)[
+        2 * column.offset : 2 * (column.offset + len(column))
+    ].reshape(-1, 2)
     low, unit = parts[:, 0], 10**column.type.scale
     is_short = parts[:, 1] == low >> 63
     if unit < 1 << 63:

@@ -1,6 +1,8 @@
-"""Python values as canonical JSON text: equal values give equal text, and the value read back is the one written, type included.
+"""Python values as canonical JSON text: equal values give equal text, and the value read back is the one
+written, type included.
 
-What JSON has, stands as it is; what it lacks is an object with one key, a tag that begins with `$`. No state or column is known here.
+What JSON has, stands as it is; what it lacks is an object with one key, a tag that begins with `$`. No state
+or column is known here.
 """
 
 from __future__ import annotations
@@ -16,15 +18,20 @@ from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from windowing.evictors import TimestampedValue
-from windowing.state.snapshot.errors import PickleRefusedError, SnapshotFormatError, SnapshotValueError
-from windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+from slackwater.windowing.evictors import TimestampedValue
+from slackwater.windowing.state.snapshot.errors import (
+    PickleRefusedError,
+    SnapshotFormatError,
+    SnapshotValueError,
+)
+from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _WIDEST_LITERAL_BITS: Final = 14_000  # Python reads and writes decimal text of up to 4300 digits
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-# (whether the C encoder would refuse or change it, so that floats, long integers and text are looked at one by one)
+# (whether the C encoder would refuse or change it, so that floats, long integers and text are looked at one
+# by one)
 Encode = Callable[[Any, bool], Any]
 
 
@@ -49,7 +56,8 @@ class JsonValues:
 
     Args:
         records: named tuples that state may hold, known by their class names.
-        pickles: whether values of other types may be pickled, and pickles read back. A pickle is code: only for rows of one's own.
+        pickles: whether values of other types may be pickled, and pickles read back. A pickle is code: only
+            for rows of one's own.
     """
 
     def __init__(self, records: Iterable[type] = (), pickles: bool = False) -> None:
@@ -73,7 +81,9 @@ class JsonValues:
             timedelta: lambda value, careful: {"$timedelta": value // _MICROSECOND},
             TimeWindow: lambda value, careful: {"$window": list(value)},
             GlobalWindow: lambda value, careful: {"$window": "global"},
-            TimestampedValue: lambda value, careful: {"$timestamped": [self._encode(value[0], careful), value[1]]},
+            TimestampedValue: lambda value, careful: {
+                "$timestamped": [self._encode(value[0], careful), value[1]]
+            },
             **dict.fromkeys(self._records.values(), self._encode_record),
         }
         self._decoders: dict[str, Callable[[Any], Any]] = {
@@ -88,14 +98,18 @@ class JsonValues:
             text = _dump(self._encode(value, False))
             if not text.isascii():
                 text.encode()
-        except ValueError as error:  # not-a-number and the like, integers of thousands of digits, lone surrogates
+        except (
+            ValueError
+        ) as error:  # not-a-number and the like, integers of thousands of digits, lone surrogates
             if isinstance(error, SnapshotValueError):
                 raise
             return _dump(self._encode(value, True))
         return text
 
     def loads(self, text: str) -> Any:
-        """The value of `dumps`. Raises SnapshotFormatError, and PickleRefusedError for a pickle that nobody asked for."""
+        """The value of `dumps`. Raises SnapshotFormatError, and PickleRefusedError for a pickle that nobody
+        asked for.
+        """
         try:
             return json.loads(text, object_hook=self._decode)
         except json.JSONDecodeError as error:
@@ -115,7 +129,10 @@ class JsonValues:
 
     def _encode_dict(self, value: dict[Any, Any], careful: bool) -> Any:
         items: Iterator[tuple[Any, Any]] = ((key, self._encode(item, careful)) for key, item in value.items())
-        if all(type(key) is str and not key.startswith("$") and (not careful or _is_unicode(key)) for key in value):
+        if all(
+            type(key) is str and not key.startswith("$") and (not careful or _is_unicode(key))
+            for key in value
+        ):
             return dict(items)
         return {"$dict": [[self._encode(key, careful), item] for key, item in items]}
 
@@ -126,7 +143,11 @@ class JsonValues:
             return self._encode_other(value, careful)
         tag = "$datetime" if isinstance(value, datetime) else "$time"
         text = value.replace(tzinfo=None if is_named else zone, fold=0).isoformat()
-        return {tag: [text, zone.key if isinstance(zone, ZoneInfo) else None, value.fold] if is_named or value.fold else text}
+        return {
+            tag: [text, zone.key if isinstance(zone, ZoneInfo) else None, value.fold]
+            if is_named or value.fold
+            else text
+        }
 
     def _encode_record(self, value: Any, careful: bool) -> Any:
         return {"$record": [type(value).__name__, self._encode_dict(value._asdict(), careful)]}
@@ -146,25 +167,35 @@ class JsonValues:
             [(tag, item)] = value.items()
             if tag.startswith("$"):
                 if tag not in self._decoders:
-                    raise SnapshotFormatError(f"State has a value with the tag {tag!r}; known are {', '.join(self._decoders)}.")
+                    raise SnapshotFormatError(
+                        f"State has a value with the tag {tag!r}; known are {', '.join(self._decoders)}."
+                    )
                 return self._decoders[tag](item)
         return value
 
     def _decode_record(self, item: list[Any]) -> Any:
         name, fields = item
         if name not in self._records:
-            raise SnapshotFormatError(f"State holds a {name}, but only {', '.join(self._records) or 'no named tuple'} is declared.")
+            raise SnapshotFormatError(
+                f"State holds a {name}, but only {', '.join(self._records) or 'no named tuple'} is declared."
+            )
         record = self._records[name]
-        lacking = [field for field in record._fields if field not in fields and field not in record._field_defaults]
+        lacking = [
+            field for field in record._fields if field not in fields and field not in record._field_defaults
+        ]
         if lacking or not fields.keys() <= set(record._fields):
             raise SnapshotFormatError(
-                f"State holds a {name} of {', '.join(fields)}, but the declared one is of {', '.join(record._fields)}."
+                f"State holds a {name} of {', '.join(fields)}, but the declared one is of "
+                f"{', '.join(record._fields)}."
             )
         return record(**fields)
 
     def _decode_pickle(self, item: str) -> Any:
         if not self._pickles:
-            raise PickleRefusedError("State holds pickled values. A pickle is code: ask for pickles only if nobody else could write these.")
+            raise PickleRefusedError(
+                "State holds pickled values. A pickle is code: ask for pickles only if nobody else could "
+                "write these."
+            )
         return pickle.loads(base64.b64decode(item))
 
 
@@ -199,7 +230,9 @@ def _decode_moment(kind: Any, item: Any) -> Any:
 
 
 def _pickle(value: Any) -> bytes:
-    """Without a memo, so that equal objects have equal bytes whether or not they share parts; with one, if the object needs it."""
+    """Without a memo, so that equal objects have equal bytes whether or not they share parts; with one, if
+    the object needs it.
+    """
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, 5)
     pickler.fast = True

@@ -1,4 +1,5 @@
-"""Keys as columns under their own names, and back: one column for a plain key, one each for the fields of a tuple.
+"""Keys as columns under their own names, and back: one column for a plain key, one each for the fields of a
+tuple.
 
 Conversions only; key groups are computed elsewhere.
 """
@@ -11,8 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from windowing.key_types import KeyType, TupleKey
-from windowing.state.snapshot.errors import SnapshotValueError
+from slackwater.windowing.key_types import KeyType, TupleKey
+from slackwater.windowing.state.snapshot.errors import SnapshotValueError
 
 _COLUMN_TYPES: Final = {
     "byte": pa.int8(),
@@ -47,7 +48,12 @@ class KeyColumns:
     def of_type(cls, key_type: KeyType) -> KeyColumns:
         """`key` for a plain key, `f0`, `f1` … for the fields of a Flink tuple."""
         if isinstance(key_type, TupleKey):
-            return cls(tuple((f"f{number}", _COLUMN_TYPES[field.name]) for number, field in enumerate(key_type.fields)), True)
+            return cls(
+                tuple(
+                    (f"f{number}", _COLUMN_TYPES[field.name]) for number, field in enumerate(key_type.fields)
+                ),
+                True,
+            )
         return cls((("key", _COLUMN_TYPES[key_type.name]),), False)
 
     @property
@@ -58,9 +64,14 @@ class KeyColumns:
         """One column a name. Raises SnapshotValueError for keys that are not of the columns' types."""
         fields = (list(zip(*keys, strict=True)) or [()] * len(self.columns)) if self.is_tuple else [keys]
         try:
-            return {name: pa.array(values, kind) for (name, kind), values in zip(self.columns, fields, strict=True)}
+            return {
+                name: pa.array(values, kind)
+                for (name, kind), values in zip(self.columns, fields, strict=True)
+            }
         except (pa.ArrowException, UnicodeError) as error:
-            raise SnapshotValueError(f"Keys do not fit the columns {', '.join(self.names)}: {error}") from error
+            raise SnapshotValueError(
+                f"Keys do not fit the columns {', '.join(self.names)}: {error}"
+            ) from error
 
     def values(self, rows: pa.Table) -> list[Any]:
         """The key of each row; equal keys of several columns are one object."""

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from windowing.state.backend import StateEntry
-from windowing.state.snapshot.layout import UNTYPED_VALUE, ContentsColumns, SnapshotLayout
-from windowing.state.snapshot.named_values import dump_value, tagged, untagged
-from windowing.state.snapshot.sql_types import to_column, to_values
-from windowing.state.snapshot.times import bounds, sort_rows, windows_of
-from windowing.windows import Window
+from slackwater.windowing.state.backend import StateEntry
+from slackwater.windowing.state.snapshot.layout import UNTYPED_VALUE, ContentsColumns, SnapshotLayout
+from slackwater.windowing.state.snapshot.named_values import dump_value, tagged, untagged
+from slackwater.windowing.state.snapshot.sql_types import to_column, to_values
+from slackwater.windowing.state.snapshot.times import bounds, sort_rows, windows_of
+from slackwater.windowing.windows import Window
 
 _PARTS: Final = "parts"
 
@@ -49,10 +49,15 @@ def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
     }
     typed = layout.value_columns()
     for name, (column, kind) in typed.items():
-        columns[column] = to_column([row.value if row.entry.state_name == name else None for row in rows], kind, name)
+        columns[column] = to_column(
+            [row.value if row.entry.state_name == name else None for row in rows], kind, name
+        )
     texts = [None if row.entry.state_name in typed else _text(row, layout) for row in rows]
     columns[UNTYPED_VALUE] = pa.array(texts, pa.string())
-    return sort_rows(pa.table(columns, schema=schema), ["key_group", *layout.keys.names, "state_name", "namespace_start", "namespace_end"])
+    return sort_rows(
+        pa.table(columns, schema=schema),
+        ["key_group", *layout.keys.names, "state_name", "namespace_start", "namespace_end"],
+    )
 
 
 def _rows_of(entry: StateEntry, layout: SnapshotLayout) -> Iterator[_Row]:
@@ -64,7 +69,9 @@ def _rows_of(entry: StateEntry, layout: SnapshotLayout) -> Iterator[_Row]:
 
 
 def _text(row: _Row, layout: SnapshotLayout) -> str:
-    return dump_value(layout.json, _untyped(row, layout), row.entry.state_name, row.entry.key, row.entry.namespace)
+    return dump_value(
+        layout.json, _untyped(row, layout), row.entry.state_name, row.entry.key, row.entry.namespace
+    )
 
 
 def _untyped(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
@@ -77,7 +84,9 @@ def _untyped(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
 
 
 def _typed_contents(layout: SnapshotLayout, state_name: str) -> ContentsColumns | None:
-    """The columns of lost contents: Flink can forget where those of a session stand, but not that they are there."""
+    """The columns of lost contents: Flink can forget where those of a session stand, but not that they are
+    there.
+    """
     windows = layout.windows
     return None if windows is None or state_name != windows.contents.name else windows.columns
 
@@ -111,7 +120,9 @@ def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
     return entries
 
 
-def _reader(layout: SnapshotLayout, typed: dict[str, list[Any]]) -> Callable[[int, str, bool, str | None], tuple[str, Any]]:
+def _reader(
+    layout: SnapshotLayout, typed: dict[str, list[Any]]
+) -> Callable[[int, str, bool, str | None], tuple[str, Any]]:
     """Row number, state name, whether it is a map's entry, JSON text → (kind, value)."""
     kinds, loads = layout.kinds(), layout.json.loads
 
@@ -131,4 +142,6 @@ def _reader(layout: SnapshotLayout, typed: dict[str, list[Any]]) -> Callable[[in
 
 def _one_row(contents: ContentsColumns, parts: list[Any]) -> pa.Table:
     schema = pa.schema(list(contents.columns))
-    return pa.table([pa.array([part], field.type) for part, field in zip(parts, schema, strict=True)], schema=schema)
+    return pa.table(
+        [pa.array([part], field.type) for part, field in zip(parts, schema, strict=True)], schema=schema
+    )

@@ -1,4 +1,5 @@
-"""What a snapshot of one operator looks like: its key columns, how its windows' contents stand, which states have typed columns.
+"""What a snapshot of one operator looks like: its key columns, how its windows' contents stand, which states
+have typed columns.
 
 Built from what the user declared; no state and no row here.
 """
@@ -11,18 +12,18 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from windowing.assigners import MergingWindowAssigner
-from windowing.java import LONG_MAX
-from windowing.key_types import KeyType
-from windowing.order_modes import OrderMode
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.descriptors import StateDescriptor
-from windowing.state.snapshot.errors import SnapshotValueError
-from windowing.state.snapshot.json_values import JsonValues
-from windowing.state.snapshot.key_columns import KeyColumns
-from windowing.state.snapshot.sql_types import arrow_type
-from windowing.state.snapshot.times import TIME
-from windowing.triggers import (
+from slackwater.windowing.assigners import MergingWindowAssigner
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.descriptors import StateDescriptor
+from slackwater.windowing.state.snapshot.errors import SnapshotValueError
+from slackwater.windowing.state.snapshot.json_values import JsonValues
+from slackwater.windowing.state.snapshot.key_columns import KeyColumns
+from slackwater.windowing.state.snapshot.sql_types import arrow_type
+from slackwater.windowing.state.snapshot.times import TIME
+from slackwater.windowing.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
@@ -33,10 +34,10 @@ from windowing.triggers import (
     PurgingTrigger,
     Trigger,
 )
-from windowing.triggers.continuous import FIRE_TIME
-from windowing.triggers.counting import COUNT, LAST_ELEMENT
-from windowing.triggers.nested import TIMEOUT
-from windowing.windows import Window
+from slackwater.windowing.triggers.continuous import FIRE_TIME
+from slackwater.windowing.triggers.counting import COUNT, LAST_ELEMENT
+from slackwater.windowing.triggers.nested import TIMEOUT
+from slackwater.windowing.windows import Window
 
 LONG, INT, TEXT = pa.int64(), pa.int32(), pa.string()
 UNTYPED_VALUE: Final = "value_json"
@@ -49,8 +50,8 @@ class ContentsColumns(Protocol):
 
     Attributes:
         columns: name and type of each.
-        is_commutative: whether contents depend on the elements alone, not on their order: then those of a merged session stand under the
-            session's own bounds.
+        is_commutative: whether contents depend on the elements alone, not on their order: then those of a
+            merged session stand under the session's own bounds.
     """
 
     columns: Columns
@@ -113,8 +114,8 @@ class SnapshotLayout:
         windows: None for a KeyedProcessFunction.
         states: declared states without a window; those with a SQL type have a column each, `<state>__value`.
         json: how values without a column are written.
-        keeps_timer_order: whether timers stand in the order of the snapshot, because the order mode's ties are the history of a heap;
-            otherwise rows are sorted.
+        keeps_timer_order: whether timers stand in the order of the snapshot, because the order mode's ties
+            are the history of a heap; otherwise rows are sorted.
     """
 
     keys: KeyColumns
@@ -161,7 +162,9 @@ class SnapshotLayout:
         return cls(columns, None, tuple(states), json or JsonValues(), order_mode.has_heap_timers)
 
     def value_columns(self) -> dict[str, tuple[str, pa.DataType]]:
-        """State name → its typed column. Lists have a list of the declared type; a map's keys stand in `map_key`."""
+        """State name → its typed column. Lists have a list of the declared type; a map's keys stand in
+        `map_key`.
+        """
         return {
             state.name: (f"{state.name}__value", pa.list_(kind) if state.kind == "list" else kind)
             for state in self.states
@@ -202,12 +205,21 @@ class SnapshotLayout:
                 *self.value_columns().values(),
                 (UNTYPED_VALUE, TEXT),
             ),
-            "timers": (*key, *_span("window"), ("service", TEXT), ("domain", TEXT), ("time", TIME), ("purpose", TEXT)),
+            "timers": (
+                *key,
+                *_span("window"),
+                ("service", TEXT),
+                ("domain", TEXT),
+                ("time", TIME),
+                ("purpose", TEXT),
+            ),
         }
         schemas = {name: pa.schema(list(fields)) for name, fields in columns.items()}
         for name, schema in schemas.items():
             if repeated := sorted({field for field in schema.names if schema.names.count(field) > 1}):
-                raise SnapshotValueError(f"{name} would have the column {', '.join(repeated)} twice; rename the key or the state.")
+                raise SnapshotValueError(
+                    f"{name} would have the column {', '.join(repeated)} twice; rename the key or the state."
+                )
         return schemas
 
 
@@ -218,7 +230,8 @@ def _span(prefix: str) -> Columns:
 def trigger_states(trigger: Trigger) -> frozenset[str]:
     """Names of the states that a trigger keeps for each window, so that readers see them as the trigger's.
 
-    A user's trigger may name its own in an attribute `states`, descriptors; what nobody names is shown as the window function's.
+    A user's trigger may name its own in an attribute `states`, descriptors; what nobody names is shown as the
+    window function's.
     """
     if isinstance(trigger, PurgingTrigger):
         return trigger_states(trigger.trigger)

@@ -1,4 +1,5 @@
-"""Several named states of one key and window as one JSON text, `{name: {kind: value}}`, and single values with their kind.
+"""Several named states of one key and window as one JSON text, `{name: {kind: value}}`, and single values
+with their kind.
 
 Names and maps in canonical order: neither has one that counts. No table is known here.
 """
@@ -8,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from windowing.state.snapshot.errors import SnapshotFormatError, SnapshotValueError
-from windowing.state.snapshot.json_values import JsonValues
-from windowing.windows import Window
+from slackwater.windowing.state.snapshot.errors import SnapshotFormatError, SnapshotValueError
+from slackwater.windowing.state.snapshot.json_values import JsonValues
+from slackwater.windowing.windows import Window
 
 KINDS: Final = frozenset({"value", "list", "map", "reducing", "aggregating"})
 
@@ -28,7 +29,9 @@ def untagged(tagged_value: Mapping[str, Any], name: str) -> KindAndValue:
     """The inverse of `tagged`: (kind, value). Raises SnapshotFormatError for a kind that does not exist."""
     [(kind, value)] = tagged_value.items()
     if kind not in KINDS:
-        raise SnapshotFormatError(f"State {name!r} is stored as {kind!r} state; there is {', '.join(sorted(KINDS))}.")
+        raise SnapshotFormatError(
+            f"State {name!r} is stored as {kind!r} state; there is {', '.join(sorted(KINDS))}."
+        )
     return kind, dict(value) if kind == "map" else value
 
 
@@ -42,9 +45,15 @@ def dump_value(json: JsonValues, value: Any, state_name: str, key: Any, namespac
         raise
 
 
-def dump_states(json: JsonValues, states: Mapping[str, Mapping[str, Any]], key: Any, window: Window) -> str | None:
+def dump_states(
+    json: JsonValues, states: Mapping[str, Mapping[str, Any]], key: Any, window: Window
+) -> str | None:
     """The text of state name → tagged values; None for none."""
-    return dump_value(json, {name: states[name] for name in sorted(states)}, ", ".join(states), key, window) if states else None
+    return (
+        dump_value(json, {name: states[name] for name in sorted(states)}, ", ".join(states), key, window)
+        if states
+        else None
+    )
 
 
 def load_states(json: JsonValues, text: str | None) -> dict[str, dict[str, Any]]:

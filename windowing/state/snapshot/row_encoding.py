@@ -1,6 +1,7 @@
 """The canonical bytes of a row: what its values are, and nothing of how they are stored.
 
-The scalar `encode_value` is the definition; `encode_rows` gives the same bytes, column by column. No hash is taken here.
+The scalar `encode_value` is the definition; `encode_rows` gives the same bytes, column by column. No hash is
+taken here.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ def encode_value(value: Any) -> bytes:
     """One value: a tag of one byte, then
 
     - null `n`, true `t`, false `f`: nothing;
-    - integers `i`: 8 bytes, big-endian two's complement; wider ones `I`: their length (4 bytes, big-endian) and as few bytes as hold them;
+    - integers `i`: 8 bytes, big-endian two's complement; wider ones `I`: their length (4 bytes, big-endian)
+      and as few bytes as hold them;
     - floats `d`: 8 bytes, big-endian; -0.0 is 0.0, and there is one NaN;
-    - text `s` (UTF-8), bytes `b`, decimals `m` (plain digits without trailing zeros): length (4 bytes, big-endian), then the bytes;
+    - text `s` (UTF-8), bytes `b`, decimals `m` (plain digits without trailing zeros): length (4 bytes,
+      big-endian), then the bytes;
     - times and dates: the integers that Arrow stores, microseconds and days;
     - lists `[`…`]`, structs `{`…`}`: their values one after the other.
 
@@ -52,11 +55,15 @@ def encode_value(value: Any) -> bytes:
     if isinstance(value, Decimal):
         return _sized(b"m", _digits(value).encode())
     if isinstance(value, datetime):
-        return encode_value(((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _EPOCH.resolution)
+        return encode_value(
+            ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _EPOCH.resolution
+        )
     if isinstance(value, date):
         return encode_value((value - _EPOCH.date()).days)
     if isinstance(value, time):
-        return encode_value(((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond)
+        return encode_value(
+            ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+        )
     if isinstance(value, dict):
         return b"{" + b"".join(map(encode_value, value.values())) + b"}"
     if isinstance(value, list | tuple):
@@ -65,7 +72,9 @@ def encode_value(value: Any) -> bytes:
 
 
 def encode_rows(columns: Sequence[pa.Array], prefix: bytes) -> pa.Array:
-    """The rows over equally long `columns`, as one binary array: `prefix`, then the encodings of the row's values."""
+    """The rows over equally long `columns`, as one binary array: `prefix`, then the encodings of the row's
+    values.
+    """
     pieces: list[pa.Array] = []
     adjacent: list[Bytes] = []
     for column in columns:
@@ -81,7 +90,9 @@ def encode_rows(columns: Sequence[pa.Array], prefix: bytes) -> pa.Array:
 
 
 def _encode_column(column: pa.Array) -> list[Bytes | pa.Array]:
-    """A column as byte strings to be put one after the other: rows × width for equally long ones, binary arrays for others."""
+    """A column as byte strings to be put one after the other: rows × width for equally long ones, binary
+    arrays for others.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _encode_column(column.dictionary_decode())
@@ -97,7 +108,12 @@ def _encode_column(column: pa.Array) -> list[Bytes | pa.Array]:
         return [_tagged_words("d", np.where(np.isnan(numbers), np.nan, numbers).astype(">f8"), column)]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return _encode_sized("s", pc.cast(pc.cast(column, pa.string()), pa.binary()))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
+    if (
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_binary_view(kind)
+    ):
         return _encode_sized("b", pc.cast(column, pa.binary()))
     if pa.types.is_decimal(kind) and (digits := _decimal_digits(column)) is not None:
         return _encode_sized("m", digits)
@@ -150,7 +166,9 @@ def _binary_of(blocks: list[Bytes]) -> list[pa.Array]:
 
 
 def _binary_from(data: Bytes, offsets: npt.NDArray[Any]) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    )
 
 
 def _decimal_digits(column: pa.Array) -> pa.Array | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from windowing.state.snapshot.errors import SnapshotValueError
+from slackwater.windowing.state.snapshot.errors import SnapshotValueError
 
 _TYPES: Final[dict[str, pa.DataType]] = {
     **dict.fromkeys(("tinyint", "byte"), pa.int8()),
@@ -32,7 +32,9 @@ _DECIMAL: Final = re.compile(r"(?:decimal|dec|numeric)\((\d+),\s*(-?\d+)\)")
 
 
 def arrow_type(sql_type: str) -> pa.DataType:
-    """The Arrow type of a SQL type; `array<…>` of those, too. Raises SnapshotValueError that lists what there is."""
+    """The Arrow type of a SQL type; `array<…>` of those, too. Raises SnapshotValueError that lists what there
+    is.
+    """
     name = sql_type.strip().lower()
     if name in _TYPES:
         return _TYPES[name]
@@ -40,7 +42,9 @@ def arrow_type(sql_type: str) -> pa.DataType:
         return pa.list_(arrow_type(name[6:-1]))
     if decimal := _DECIMAL.fullmatch(name):
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    raise SnapshotValueError(f"No column has the SQL type {sql_type!r}; there are {', '.join(_TYPES)}, decimal(p,s) and array<…>.")
+    raise SnapshotValueError(
+        f"No column has the SQL type {sql_type!r}; there are {', '.join(_TYPES)}, decimal(p,s) and array<…>."
+    )
 
 
 def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.Array:
@@ -56,7 +60,8 @@ def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.A
         column = pa.array(values, kind)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         raise SnapshotValueError(
-            f"State {state_name!r} is declared as {kind}, and a value does not fit: {error}", state_name=state_name
+            f"State {state_name!r} is declared as {kind}, and a value does not fit: {error}",
+            state_name=state_name,
         ) from error
     return column
 
@@ -80,7 +85,9 @@ def fits(value: Any, kind: pa.DataType) -> bool:
             return bool(abs(value) <= (2**53 if is_double else 2**24))
         return python is float and (is_double or value != value or _is_single(value))
     if pa.types.is_timestamp(kind):
-        return python is datetime and str(value.tzinfo) == "UTC"  # in another zone it would come back as another text
+        return (
+            python is datetime and str(value.tzinfo) == "UTC"
+        )  # in another zone it would come back as another text
     if pa.types.is_list(kind):
         return python is list and all(item is None or fits(item, kind.value_type) for item in value)
     for is_kind, expected in _PYTHON_TYPES:
@@ -105,7 +112,8 @@ _PYTHON_TYPES: Final = (
 def _misfit(value: Any, kind: pa.DataType, state_name: str) -> SnapshotValueError:
     name = type(value).__name__
     return SnapshotValueError(
-        f"State {state_name!r} is declared as {kind}, but holds the {name} {value!r:.100}. Change the declared type, or what is put there.",
+        f"State {state_name!r} is declared as {kind}, but holds the {name} {value!r:.100}. Change the "
+        "declared type, or what is put there.",
         state_name=state_name,
         type_name=name,
     )

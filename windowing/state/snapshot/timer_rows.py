@@ -1,6 +1,7 @@
 """Pending timers ↔ rows of `timers`, each with what it is for.
 
-In RocksDB's order timers are a set, and rows are sorted; a heap's order is its history, so rows keep it inside a key group.
+In RocksDB's order timers are a set, and rows are sorted; a heap's order is its history, so rows keep it
+inside a key group.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from windowing.java import LONG_MAX
-from windowing.runtime.operator_snapshot import TimerSnapshot
-from windowing.runtime.timer_queue import Timer
-from windowing.state.snapshot.cleanup_times import with_declared_cleanup
-from windowing.state.snapshot.layout import SnapshotLayout, WindowLayout
-from windowing.state.snapshot.times import bounds, due_times, milliseconds, sort_rows, windows_of
-from windowing.windows import GLOBAL_WINDOW, Window
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.runtime.operator_snapshot import TimerSnapshot
+from slackwater.windowing.runtime.timer_queue import Timer
+from slackwater.windowing.state.snapshot.cleanup_times import with_declared_cleanup
+from slackwater.windowing.state.snapshot.layout import SnapshotLayout, WindowLayout
+from slackwater.windowing.state.snapshot.times import bounds, due_times, milliseconds, sort_rows, windows_of
+from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 
 class TimerRow(NamedTuple):
@@ -25,7 +26,8 @@ class TimerRow(NamedTuple):
 
     Attributes:
         domain: event or processing.
-        purpose: fire (the window's last instant), cleanup, fire+cleanup, trigger (any other of a window's), or user (without a window).
+        purpose: fire (the window's last instant), cleanup, fire+cleanup, trigger (any other of a window's),
+            or user (without a window).
     """
 
     key_group: int
@@ -40,7 +42,9 @@ class TimerRow(NamedTuple):
 def timer_rows(parts: Iterable[TimerSnapshot], layout: SnapshotLayout) -> list[TimerRow]:
     """A row a timer, in the order of the parts."""
     windows = layout.windows
-    purpose = cache(lambda domain, time, window: _purpose(windows, domain, time, window))  # many keys have the same windows
+    purpose = cache(
+        lambda domain, time, window: _purpose(windows, domain, time, window)
+    )  # many keys have the same windows
     return [
         TimerRow(part.key_group, key, window, part.service, domain, time, purpose(domain, time, window))
         for part in parts
@@ -60,7 +64,9 @@ def _purpose(windows: WindowLayout | None, domain: str, time: int, window: Windo
 
 
 def next_firings(rows: Iterable[TimerRow]) -> dict[tuple[Any, Window], int]:
-    """(key, window) → time of its first timer that may fire it. Timers at Long.MAX fire nothing before the end of the stream."""
+    """(key, window) → time of its first timer that may fire it. Timers at Long.MAX fire nothing before the
+    end of the stream.
+    """
     firings: dict[tuple[Any, Window], int] = {}
     for row in rows:
         if row.purpose not in ("cleanup", "user") and row.time != LONG_MAX:
@@ -70,7 +76,9 @@ def next_firings(rows: Iterable[TimerRow]) -> dict[tuple[Any, Window], int]:
 
 
 def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
-    """Rows of `timers`, by key group; inside one sorted, or in the order of the snapshot. A time of Long.MAX is null."""
+    """Rows of `timers`, by key group; inside one sorted, or in the order of the snapshot. A time of Long.MAX
+    is null.
+    """
     schema = layout.schemas()["timers"]
     if not rows:
         return schema.empty_table()
@@ -85,12 +93,17 @@ def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
         "time": due_times([row.time for row in rows], "time"),
         "purpose": pa.array([row.purpose for row in rows], pa.string()),
     }
-    inside = [] if layout.keeps_timer_order else [*layout.keys.names, "window_start", "window_end", "service", "domain", "time"]
+    inside = (
+        []
+        if layout.keeps_timer_order
+        else [*layout.keys.names, "window_start", "window_end", "service", "domain", "time"]
+    )
     return sort_rows(pa.table(columns, schema=schema), ["key_group", *inside])
 
 
 def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot]:
-    """The inverse of `timer_rows` and `timer_table`: by service and ascending key group, in the rows' order inside each.
+    """The inverse of `timer_rows` and `timer_table`: by service and ascending key group, in the rows' order
+    inside each.
 
     Cleanup timers are restored to where the layout's allowed lateness puts them.
     """

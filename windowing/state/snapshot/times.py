@@ -11,21 +11,25 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.java import LONG_MAX
-from windowing.state.snapshot.errors import SnapshotTimeError, SnapshotValueError
-from windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow, Window
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.state.snapshot.errors import SnapshotTimeError, SnapshotValueError
+from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow, Window
 
 TIME: Final = pa.timestamp("us", tz="UTC")
 _LATEST_MS: Final = (2**63 - 1) // 1000
 
 
 def times(values: Sequence[int | None], column: str) -> pa.Array:
-    """Milliseconds as a timestamp column; None is null. Raises SnapshotTimeError beyond some 292,000 years from 1970."""
+    """Milliseconds as a timestamp column; None is null. Raises SnapshotTimeError beyond some 292,000 years
+    from 1970.
+    """
     milliseconds = pa.array(values, pa.int64())
     found = pc.min_max(milliseconds).as_py()
     for time in (found["min"], found["max"]):
         if time is not None and abs(time) > _LATEST_MS:
-            raise SnapshotTimeError(f"{column}: {time} ms has no timestamp in microseconds.", column=column, time=time)
+            raise SnapshotTimeError(
+                f"{column}: {time} ms has no timestamp in microseconds.", column=column, time=time
+            )
     return pc.multiply(milliseconds, 1000).cast(TIME)
 
 
@@ -56,16 +60,22 @@ def bounds(windows: Iterable[Window | None]) -> tuple[pa.Array, pa.Array]:
             ends.append(None)
         else:
             raise SnapshotValueError(
-                f"Snapshots hold time windows and the global window, got {window!r}; let the assigner give those.",
+                f"Snapshots hold time windows and the global window, got {window!r}; let the assigner give "
+                "those.",
                 type_name=type(window).__name__,
             )
     return times(starts, "window_start"), times(ends, "window_end")
 
 
 def windows_of(rows: pa.Table, prefix: str, unbounded: Window | None = GLOBAL_WINDOW) -> list[Any]:
-    """The inverse of `bounds`, from the columns `<prefix>_start` and `<prefix>_end`; `unbounded` where they are null."""
+    """The inverse of `bounds`, from the columns `<prefix>_start` and `<prefix>_end`; `unbounded` where they
+    are null.
+    """
     starts, ends = (milliseconds(rows.column(f"{prefix}_{side}")) for side in ("start", "end"))
-    return [unbounded if start is None or end is None else TimeWindow(start, end) for start, end in zip(starts, ends, strict=True)]
+    return [
+        unbounded if start is None or end is None else TimeWindow(start, end)
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -1,6 +1,8 @@
-"""The version of the tables' format, and how rows of earlier versions become rows of this one: one step a version.
+"""The version of the tables' format, and how rows of earlier versions become rows of this one: one step a
+version.
 
-A change of the format raises FORMAT_VERSION, adds its step to STEPS and keeps a snapshot of the version before as test data.
+A change of the format raises FORMAT_VERSION, adds its step to STEPS and keeps a snapshot of the version
+before as test data.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from windowing.state.snapshot.errors import SnapshotVersionError
+from slackwater.windowing.state.snapshot.errors import SnapshotVersionError
 
 FORMAT_VERSION: Final = 1
 
@@ -28,7 +30,9 @@ Step = Callable[[SnapshotTables], SnapshotTables]
 STEPS: Final[Mapping[int, Step]] = {}  # version → from it to the next
 
 
-def migrate(tables: SnapshotTables, version: int, steps: Mapping[int, Step] = STEPS, target: int = FORMAT_VERSION) -> SnapshotTables:
+def migrate(
+    tables: SnapshotTables, version: int, steps: Mapping[int, Step] = STEPS, target: int = FORMAT_VERSION
+) -> SnapshotTables:
     """`tables` of format `version` in the format `target`.
 
     Raises:
@@ -36,14 +40,16 @@ def migrate(tables: SnapshotTables, version: int, steps: Mapping[int, Step] = ST
     """
     if version > target:
         raise SnapshotVersionError(
-            f"The snapshot is of format {version}, this release reads up to {target}. Install the release that wrote it, or a newer one.",
+            f"The snapshot is of format {version}, this release reads up to {target}. Install the release "
+            "that wrote it, or a newer one.",
             version=version,
             supported=target,
         )
     for step in range(version, target):
         if step not in steps:
             raise SnapshotVersionError(
-                f"The snapshot is of format {version}, and no step leads from {step} to {step + 1}. Restore it with an earlier release.",
+                f"The snapshot is of format {version}, and no step leads from {step} to {step + 1}. Restore "
+                "it with an earlier release.",
                 version=version,
                 supported=target,
             )

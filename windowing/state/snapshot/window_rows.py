@@ -1,6 +1,8 @@
-"""Open windows ↔ rows of `window_state`: contents, what the trigger and the function remember of the window, and its life so far.
+"""Open windows ↔ rows of `window_state`: contents, what the trigger and the function remember of the window,
+and its life so far.
 
-A window has a row from its first element to its cleanup. State of windows that are gone is not here but in `keyed_state`.
+A window has a row from its first element to its cleanup. State of windows that are gone is not here but in
+`keyed_state`.
 """
 
 from __future__ import annotations
@@ -12,14 +14,27 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
-from windowing.runtime.window_log import WindowLife
-from windowing.runtime.window_operator import MERGING_WINDOW_SET
-from windowing.state.backend import StateEntry
-from windowing.state.snapshot.layout import SnapshotLayout, WindowLayout, trigger_states
-from windowing.state.snapshot.named_values import dump_states, dump_value, load_states, tagged, untagged
-from windowing.state.snapshot.times import bounds, due_times, milliseconds, sort_rows, times, windows_of
-from windowing.windows import GLOBAL_WINDOW, Window
+from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
+from slackwater.windowing.runtime.window_log import WindowLife
+from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET
+from slackwater.windowing.state.backend import StateEntry
+from slackwater.windowing.state.snapshot.layout import SnapshotLayout, WindowLayout, trigger_states
+from slackwater.windowing.state.snapshot.named_values import (
+    dump_states,
+    dump_value,
+    load_states,
+    tagged,
+    untagged,
+)
+from slackwater.windowing.state.snapshot.times import (
+    bounds,
+    due_times,
+    milliseconds,
+    sort_rows,
+    times,
+    windows_of,
+)
+from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 _ABSENT: Final = object()
 _NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
@@ -48,11 +63,14 @@ class WindowRow:
     user: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def split_entries(snapshot: OperatorSnapshot, layout: SnapshotLayout) -> tuple[list[WindowRow], list[StateEntry]]:
-    """The rows of the open windows, and the state that belongs to none: without a window, or of a window that is gone.
+def split_entries(
+    snapshot: OperatorSnapshot, layout: SnapshotLayout
+) -> tuple[list[WindowRow], list[StateEntry]]:
+    """The rows of the open windows, and the state that belongs to none: without a window, or of a window that
+    is gone.
 
-    Open are the windows that somebody has kept account of; without that, sessions in flight or, when windows do not merge, every window
-    that has any state. The global window is never gone.
+    Open are the windows that somebody has kept account of; without that, sessions in flight or, when windows
+    do not merge, every window that has any state. The global window is never gone.
     """
     if layout.windows is None:
         return [], list(snapshot.entries)
@@ -72,8 +90,16 @@ class _Splitting:
     def split(self) -> tuple[list[WindowRow], list[StateEntry]]:
         rest: Iterable[StateEntry] = self._entries
         if self._windows.merges:
-            sessions = [entry for entry in rest if entry.state_name == MERGING_WINDOW_SET.name and entry.namespace is None]
-            rest = [entry for entry in rest if entry.state_name != MERGING_WINDOW_SET.name or entry.namespace is not None]
+            sessions = [
+                entry
+                for entry in rest
+                if entry.state_name == MERGING_WINDOW_SET.name and entry.namespace is None
+            ]
+            rest = [
+                entry
+                for entry in rest
+                if entry.state_name != MERGING_WINDOW_SET.name or entry.namespace is not None
+            ]
             self._take_sessions(sessions)
         own, contents = trigger_states(self._windows.trigger), self._windows.contents.name
         leftovers = []
@@ -107,15 +133,21 @@ class _Splitting:
         return row
 
 
-def window_table(rows: list[WindowRow], layout: SnapshotLayout, next_firing: Mapping[WindowId, int]) -> pa.Table:
-    """Rows of `window_state`, sorted. `next_firing` is the time of each window's first timer that may fire it."""
+def window_table(
+    rows: list[WindowRow], layout: SnapshotLayout, next_firing: Mapping[WindowId, int]
+) -> pa.Table:
+    """Rows of `window_state`, sorted. `next_firing` is the time of each window's first timer that may fire
+    it.
+    """
     schema = layout.schemas()["window_state"]
     if layout.windows is None or not rows:
         return schema.empty_table()
     windows, lives = layout.windows, [row.life for row in rows]
     cleanup_time, fires_before_cleanup = cache(windows.cleanup_time), windows.fires_before_cleanup
     starts, ends = bounds(row.window for row in rows)
-    state_starts, state_ends = bounds(row.state_window if windows.keeps_state_windows else None for row in rows)
+    state_starts, state_ends = bounds(
+        row.state_window if windows.keeps_state_windows else None for row in rows
+    )
     columns = {
         "key_group": pa.array([row.key_group for row in rows], pa.int32()),
         **layout.keys.arrays([row.key for row in rows]),
@@ -125,24 +157,45 @@ def window_table(rows: list[WindowRow], layout: SnapshotLayout, next_firing: Map
         "state_window_end": state_ends,
         "elements": pa.array([None if life is None else life.elements for life in lives], pa.int64()),
         "firings": pa.array([None if life is None else life.firings for life in lives], pa.int64()),
-        "last_fired_at": times([None if life is None else life.last_fired_at for life in lives], "last_fired_at"),
+        "last_fired_at": times(
+            [None if life is None else life.last_fired_at for life in lives], "last_fired_at"
+        ),
         "next_firing": times([next_firing.get((row.key, row.window)) for row in rows], "next_firing"),
         "cleanup_time": due_times([cleanup_time(row.window) for row in rows], "cleanup_time"),
-        "first_arrival": times([None if life is None else life.first_arrival for life in lives], "first_arrival"),
-        "last_arrival": times([None if life is None else life.last_arrival for life in lives], "last_arrival"),
+        "first_arrival": times(
+            [None if life is None else life.first_arrival for life in lives], "first_arrival"
+        ),
+        "last_arrival": times(
+            [None if life is None else life.last_arrival for life in lives], "last_arrival"
+        ),
         **_contents_columns(rows, windows, layout),
         "trigger_state": pa.array(
-            [dump_states(layout.json, _trigger_state(row, fires_before_cleanup), row.key, row.window) for row in rows], pa.string()
+            [
+                dump_states(layout.json, _trigger_state(row, fires_before_cleanup), row.key, row.window)
+                for row in rows
+            ],
+            pa.string(),
         ),
-        "user_state": pa.array([dump_states(layout.json, row.user, row.key, row.window) for row in rows], pa.string()),
+        "user_state": pa.array(
+            [dump_states(layout.json, row.user, row.key, row.window) for row in rows], pa.string()
+        ),
     }
-    return sort_rows(pa.table(columns, schema=schema), ["key_group", *layout.keys.names, "window_start", "window_end"])
+    return sort_rows(
+        pa.table(columns, schema=schema), ["key_group", *layout.keys.names, "window_start", "window_end"]
+    )
 
 
-def _contents_columns(rows: list[WindowRow], windows: WindowLayout, layout: SnapshotLayout) -> dict[str, pa.Array]:
+def _contents_columns(
+    rows: list[WindowRow], windows: WindowLayout, layout: SnapshotLayout
+) -> dict[str, pa.Array]:
     if windows.columns is None:
         name = windows.contents.name
-        texts = [None if row.contents is _ABSENT else dump_value(layout.json, row.contents, name, row.key, row.window) for row in rows]
+        texts = [
+            None
+            if row.contents is _ABSENT
+            else dump_value(layout.json, row.contents, name, row.key, row.window)
+            for row in rows
+        ]
         return {"contents": pa.array(texts, pa.string())}
     arrays = windows.columns.arrays([None if row.contents is _ABSENT else row.contents for row in rows])
     texts = [_NO_CONTENTS if row.contents is _ABSENT else None for row in rows]
@@ -153,7 +206,9 @@ def _contents_columns(rows: list[WindowRow], windows: WindowLayout, layout: Snap
 
 
 def _trigger_state(row: WindowRow, fires_before_cleanup: bool) -> dict[str, dict[str, Any]]:
-    """What the trigger remembers, and how many elements have been in no firing where that doesn't follow from the counts."""
+    """What the trigger remembers, and how many elements have been in no firing where that doesn't follow from
+    the counts.
+    """
     life = row.life
     if life is None or fires_before_cleanup or life.unfired == _unfired(life):
         return row.trigger
@@ -188,7 +243,9 @@ class _Restoring:
             self._restore_states(column)
         opened = [
             OpenWindow(group, key, window, life)
-            for group, key, window, life in zip(self._groups, self._keys, self._spans, self._lives, strict=True)
+            for group, key, window, life in zip(
+                self._groups, self._keys, self._spans, self._lives, strict=True
+            )
             if life is not None
         ]
         return opened, self._entries
@@ -197,16 +254,23 @@ class _Restoring:
         columns = zip(
             self._rows.column("elements").to_pylist(),
             self._rows.column("firings").to_pylist(),
-            *(milliseconds(self._rows.column(name)) for name in ("last_fired_at", "first_arrival", "last_arrival")),
+            *(
+                milliseconds(self._rows.column(name))
+                for name in ("last_fired_at", "first_arrival", "last_arrival")
+            ),
             strict=True,
         )
         return [
-            None if elements is None else WindowLife(elements, firings, 0 if firings else elements, fired_at, first, last)
+            None
+            if elements is None
+            else WindowLife(elements, firings, 0 if firings else elements, fired_at, first, last)
             for elements, firings, fired_at, first, last in columns
         ]
 
     def _restore_sessions(self) -> list[Any]:
-        kept = windows_of(self._rows, "state_window", None) if self._windows.keeps_state_windows else self._spans
+        kept = (
+            windows_of(self._rows, "state_window", None) if self._windows.keeps_state_windows else self._spans
+        )
         sessions: dict[Any, list[tuple[Window, Window]]] = {}
         groups: dict[Any, int] = {}
         for group, key, window, state_window in zip(self._groups, self._keys, self._spans, kept, strict=True):
@@ -214,7 +278,9 @@ class _Restoring:
             if state_window is not None:
                 sessions.setdefault(key, []).append((window, state_window))
         name, kind = MERGING_WINDOW_SET.name, MERGING_WINDOW_SET.kind
-        self._entries += [StateEntry(name, kind, groups[key], key, None, pairs) for key, pairs in sessions.items()]
+        self._entries += [
+            StateEntry(name, kind, groups[key], key, None, pairs) for key, pairs in sessions.items()
+        ]
         return kept
 
     def _restore_contents(self, state_windows: list[Any]) -> None:
@@ -222,11 +288,20 @@ class _Restoring:
         if self._windows.columns is not None:
             owners = [number for number, text in enumerate(texts) if text != _NO_CONTENTS]
             whole = len(owners) == len(texts)
-            values = self._windows.columns.values(self._rows if whole else self._rows.take(owners)) if owners else []
+            values = (
+                self._windows.columns.values(self._rows if whole else self._rows.take(owners))
+                if owners
+                else []
+            )
         else:
             owners = [number for number, text in enumerate(texts) if text is not None]
             values = [self._layout.json.loads(texts[number] or "") for number in owners]
-        name, kind, groups, keys = self._windows.contents.name, self._windows.contents.kind, self._groups, self._keys
+        name, kind, groups, keys = (
+            self._windows.contents.name,
+            self._windows.contents.kind,
+            self._groups,
+            self._keys,
+        )
         self._entries += [
             StateEntry(name, kind, groups[number], keys[number], state_windows[number], value)
             for number, value in zip(owners, values, strict=True)
@@ -239,7 +314,11 @@ class _Restoring:
                     self._set_unfired(number, values.pop("elements"))
                 if values:
                     kind, value = untagged(values, name)
-                    self._entries.append(StateEntry(name, kind, self._groups[number], self._keys[number], self._spans[number], value))
+                    self._entries.append(
+                        StateEntry(
+                            name, kind, self._groups[number], self._keys[number], self._spans[number], value
+                        )
+                    )
 
     def _set_unfired(self, number: int, elements: int) -> None:
         life = self._lives[number]

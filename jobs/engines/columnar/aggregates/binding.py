@@ -1,6 +1,6 @@
 """From a bound accumulator to its columnar form, with the aggregate's own condition around it.
 
-Which type of column suits which aggregate has been decided before, by `jobs.engines.accumulators`.
+Which type of column suits which aggregate has been decided before, by `slackwater.jobs.engines.accumulators`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,27 +9,38 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.accumulators import Accumulator
-from jobs.engines.accumulators.distinct import CountDistinct
-from jobs.engines.accumulators.extremes import Extremum
-from jobs.engines.accumulators.histograms import ApproxQuantile
-from jobs.engines.accumulators.hyperloglog import ApproxDistinct
-from jobs.engines.accumulators.ranked import FirstOrLast
-from jobs.engines.accumulators.sums import Count, DecimalMean, DecimalSum, DoubleMean, DoubleSum, IntegerMean, IntegerSum
-from jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
-from jobs.engines.columnar.aggregates.counts import ColumnarCount
-from jobs.engines.columnar.aggregates.distinct import ColumnarCountDistinct
-from jobs.engines.columnar.aggregates.exact_doubles import ColumnarDouble
-from jobs.engines.columnar.aggregates.exact_integers import ColumnarDecimal, ColumnarInteger
-from jobs.engines.columnar.aggregates.extrema import ColumnarExtremum
-from jobs.engines.columnar.aggregates.protocol import ColumnarAggregate, Columns
-from jobs.engines.columnar.aggregates.ranked import ColumnarFirstOrLast
-from jobs.engines.columnar.aggregates.sketches import ColumnarApproxDistinct, ColumnarApproxQuantile
-from jobs.engines.columnar.aggregates.variances import ColumnarVariance
-from jobs.engines.conditions import Condition, bind_condition
-from jobs.pipelines import Aggregate
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups
+from slackwater.jobs.engines.accumulators import Accumulator
+from slackwater.jobs.engines.accumulators.distinct import CountDistinct
+from slackwater.jobs.engines.accumulators.extremes import Extremum
+from slackwater.jobs.engines.accumulators.histograms import ApproxQuantile
+from slackwater.jobs.engines.accumulators.hyperloglog import ApproxDistinct
+from slackwater.jobs.engines.accumulators.ranked import FirstOrLast
+from slackwater.jobs.engines.accumulators.sums import (
+    Count,
+    DecimalMean,
+    DecimalSum,
+    DoubleMean,
+    DoubleSum,
+    IntegerMean,
+    IntegerSum,
+)
+from slackwater.jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
+from slackwater.jobs.engines.columnar.aggregates.counts import ColumnarCount
+from slackwater.jobs.engines.columnar.aggregates.distinct import ColumnarCountDistinct
+from slackwater.jobs.engines.columnar.aggregates.exact_doubles import ColumnarDouble
+from slackwater.jobs.engines.columnar.aggregates.exact_integers import ColumnarDecimal, ColumnarInteger
+from slackwater.jobs.engines.columnar.aggregates.extrema import ColumnarExtremum
+from slackwater.jobs.engines.columnar.aggregates.protocol import ColumnarAggregate, Columns
+from slackwater.jobs.engines.columnar.aggregates.ranked import ColumnarFirstOrLast
+from slackwater.jobs.engines.columnar.aggregates.sketches import (
+    ColumnarApproxDistinct,
+    ColumnarApproxQuantile,
+)
+from slackwater.jobs.engines.columnar.aggregates.variances import ColumnarVariance
+from slackwater.jobs.engines.conditions import Condition, bind_condition
+from slackwater.jobs.pipelines import Aggregate
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups
 
 Form = Callable[[Any, Aggregate], ColumnarAggregate]
 
@@ -48,24 +59,40 @@ FORMS: Mapping[type, Form] = {
     DecimalMean: lambda bound, declared: ColumnarDecimal(_column(declared), is_mean=True, scale=bound.scale),
     DoubleSum: lambda bound, declared: ColumnarDouble(_column(declared), is_mean=False),
     DoubleMean: lambda bound, declared: ColumnarDouble(_column(declared), is_mean=True),
-    IntegerVariance: lambda bound, declared: ColumnarVariance(_column(declared), bound, declared.kind == "stddev"),
-    DecimalVariance: lambda bound, declared: ColumnarVariance(_column(declared), bound, declared.kind == "stddev"),
-    DoubleVariance: lambda bound, declared: ColumnarVariance(_column(declared), bound, declared.kind == "stddev"),
+    IntegerVariance: lambda bound, declared: ColumnarVariance(
+        _column(declared), bound, declared.kind == "stddev"
+    ),
+    DecimalVariance: lambda bound, declared: ColumnarVariance(
+        _column(declared), bound, declared.kind == "stddev"
+    ),
+    DoubleVariance: lambda bound, declared: ColumnarVariance(
+        _column(declared), bound, declared.kind == "stddev"
+    ),
     FirstOrLast: lambda bound, declared: ColumnarFirstOrLast(_column(declared), bound),
-    CountDistinct: lambda bound, declared: ColumnarCountDistinct(_column(declared), bound.parts[0][1].value_type),
+    CountDistinct: lambda bound, declared: ColumnarCountDistinct(
+        _column(declared), bound.parts[0][1].value_type
+    ),
     ApproxDistinct: lambda bound, declared: ColumnarApproxDistinct(_column(declared), bound),
     ApproxQuantile: lambda bound, declared: ColumnarApproxQuantile(_column(declared), bound),
-    Extremum: lambda bound, declared: ColumnarExtremum(_column(declared), declared.kind == "min", bound.result_type),
+    Extremum: lambda bound, declared: ColumnarExtremum(
+        _column(declared), declared.kind == "min", bound.result_type
+    ),
 }
 
 
-def bind_columnar(accumulator: Accumulator, declared: Aggregate, types: Mapping[str, pa.DataType]) -> ColumnarAggregate | None:
+def bind_columnar(
+    accumulator: Accumulator, declared: Aggregate, types: Mapping[str, pa.DataType]
+) -> ColumnarAggregate | None:
     """The columnar form of a bound accumulator; None where there is none."""
     form = FORMS.get(type(accumulator))
     if form is None:
         return None
     bound = form(accumulator, declared)
-    return bound if declared.where is None else _Conditional(bound, bind_condition(declared.kind, declared.where, types))
+    return (
+        bound
+        if declared.where is None
+        else _Conditional(bound, bind_condition(declared.kind, declared.where, types))
+    )
 
 
 class _Conditional:

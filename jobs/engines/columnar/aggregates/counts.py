@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates.protocol import Columns, Parts
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups, sum_of_groups
+from slackwater.jobs.engines.columnar.aggregates.protocol import Columns, Parts
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups, sum_of_groups
 
 
 def count_values(column: pa.ChunkedArray, groups: Groups) -> Longs:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates.lists import flattened, listed
-from jobs.engines.columnar.aggregates.ordinals import as_ordinals
-from jobs.engines.columnar.aggregates.protocol import Columns, Parts
-from windowing.columnar import maps
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups
+from slackwater.jobs.engines.columnar.aggregates.lists import flattened, listed
+from slackwater.jobs.engines.columnar.aggregates.ordinals import as_ordinals
+from slackwater.jobs.engines.columnar.aggregates.protocol import Columns, Parts
+from slackwater.windowing.columnar import maps
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups
 
 
 class ColumnarCountDistinct:
@@ -22,7 +22,9 @@ class ColumnarCountDistinct:
         self._kind = kind
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
-        return self._listed(groups.codes, rows.column(self._column).combine_chunks().cast(self._kind), groups.size)
+        return self._listed(
+            groups.codes, rows.column(self._column).combine_chunks().cast(self._kind), groups.size
+        )
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         rows, values = flattened(accumulators[0])
@@ -33,7 +35,13 @@ class ColumnarCountDistinct:
         numbers, _, values_of = as_ordinals(values)
         entries = maps.folded(rows, numbers, np.zeros(len(rows), np.int64), maps.Fold.MAX)
         entries = maps.running(entries, starts, len(accumulators[0]), maps.Fold.MAX)
-        return [listed(entries.rows, values_of(entries.keys, np.ones(len(entries.keys), np.bool_)), len(accumulators[0]))]
+        return [
+            listed(
+                entries.rows,
+                values_of(entries.keys, np.ones(len(entries.keys), np.bool_)),
+                len(accumulators[0]),
+            )
+        ]
 
     def _listed(self, codes: Longs, values: pa.Array, size: int) -> Columns:
         numbers, is_valid, values_of = as_ordinals(values)

@@ -1,4 +1,5 @@
-"""Sums and means of integer and decimal columns, exact: each sum is two or three signed digits of 64 bits, of which most are zero.
+"""Sums and means of integer and decimal columns, exact: each sum is two or three signed digits of 64 bits, of
+which most are zero.
 
 Doubles have another file.
 """
@@ -11,27 +12,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.accumulators.sums import DecimalSum, IntegerSum
-from jobs.engines.columnar.aggregates.counts import count_values, running_sum
-from jobs.engines.columnar.aggregates.limb_columns import decode_integers, encode_integers
-from jobs.engines.columnar.aggregates.protocol import Columns, OverflowAtRow, Parts
-from windowing.columnar import limbs
-from windowing.columnar.columns import Booleans, Longs
-from windowing.columnar.groups import Groups, sum_of_groups
+from slackwater.jobs.engines.accumulators.sums import DecimalSum, IntegerSum
+from slackwater.jobs.engines.columnar.aggregates.counts import count_values, running_sum
+from slackwater.jobs.engines.columnar.aggregates.limb_columns import decode_integers, encode_integers
+from slackwater.jobs.engines.columnar.aggregates.protocol import Columns, OverflowAtRow, Parts
+from slackwater.windowing.columnar import limbs
+from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.groups import Groups, sum_of_groups
 
 _LONG = 1 << 63
 _DOUBLE = 1 << 53
 
 
 class _ExactSumming(ABC):
-    """Accumulator: the digits of the sum, lowest first, and how many values are in it. Subclasses say how values become digits."""
+    """Accumulator: the digits of the sum, lowest first, and how many values are in it. Subclasses say how
+    values become digits.
+    """
 
     digits: int
 
     def __init__(self, column: str, is_mean: bool) -> None:
         self._column = column
         self._is_mean = is_mean
-        self.columns: Parts = (*((f"digit_{place}", pa.int64()) for place in range(self.digits)), ("count", pa.int64()))
+        self.columns: Parts = (
+            *((f"digit_{place}", pa.int64()) for place in range(self.digits)),
+            ("count", pa.int64()),
+        )
 
     @abstractmethod
     def _digits_of(self, values: pa.Array) -> list[Longs]:
@@ -64,7 +70,10 @@ class _ExactSumming(ABC):
 
     def _sum(self, digits: list[Longs], groups: Groups) -> list[Longs]:
         if _fits(digits):
-            return [sum_of_groups(digits[0], groups), *(np.zeros(groups.size, np.int64) for _ in range(self.digits - 1))]
+            return [
+                sum_of_groups(digits[0], groups),
+                *(np.zeros(groups.size, np.int64) for _ in range(self.digits - 1)),
+            ]
         return limbs.to_digits(limbs.sum_limbs(limbs.of_digits(digits), groups), self.digits)
 
     def _numbers(self, accumulators: Columns) -> tuple[list[Longs], Longs]:
@@ -126,7 +135,9 @@ class ColumnarInteger(_ExactSumming):
 
 def decimal_digits(decimals: pa.Array) -> tuple[Longs, Longs]:
     """The two digits of each decimal128 in units of its last place; of a null they mean nothing."""
-    words = np.frombuffer(decimals.buffers()[1], np.int64)[2 * decimals.offset : 2 * (decimals.offset + len(decimals))].reshape(-1, 2)
+    words = np.frombuffer(decimals.buffers()[1], np.int64)[
+        2 * decimals.offset : 2 * (decimals.offset + len(decimals))
+    ].reshape(-1, 2)
     low = np.ascontiguousarray(words[:, 0])
     return low, words[:, 1] + (low < 0)
 
@@ -162,7 +173,9 @@ class ColumnarDecimal(_ExactSumming):
         is_wide = np.zeros(len(digits[0]), np.bool_)
         for row in np.flatnonzero(_may_be_too_wide(digits)).tolist():
             is_wide[row] = self._scalar.encode((0, _integer(digits, row)))[0] is None
-        readable = pc.if_else(pa.array(is_wide), pa.scalar(None, self._scalar.result_type), _decimals(digits, self._scale))
+        readable = pc.if_else(
+            pa.array(is_wide), pa.scalar(None, self._scalar.result_type), _decimals(digits, self._scale)
+        )
         return [readable, encode_integers(limbs.of_digits(digits)), accumulators[-1]]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:

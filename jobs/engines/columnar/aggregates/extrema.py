@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates.ordinals import as_ordinals
-from jobs.engines.columnar.aggregates.protocol import Columns, Parts
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups, greatest_of_groups, least_of_groups, run_numbers
+from slackwater.jobs.engines.columnar.aggregates.ordinals import as_ordinals
+from slackwater.jobs.engines.columnar.aggregates.protocol import Columns, Parts
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups, greatest_of_groups, least_of_groups, run_numbers
 
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 

@@ -1,14 +1,14 @@
 """Integers of many limbs as one binary column: in each row a base and its limbs, as 64-bit words.
 
-Partials of different bases and widths can stand in one column, so that rows are concatenated as they come. Also the parked form of exact
-sums, byte for byte that of `jobs.engines.exact_sums`.
+Partials of different bases and widths can stand in one column, so that rows are concatenated as they come.
+Also the parked form of exact sums, byte for byte that of `slackwater.jobs.engines.exact_sums`.
 """
 
 import numpy as np
 import pyarrow as pa
 
-from windowing.columnar import limb_bytes, limbs
-from windowing.columnar.columns import Longs
+from slackwater.windowing.columnar import limb_bytes, limbs
+from slackwater.windowing.columnar.columns import Longs
 
 
 def pack_limbs(numbers: Longs, base: int) -> pa.Array:
@@ -22,7 +22,9 @@ def pack_limbs(numbers: Longs, base: int) -> pa.Array:
 
 def unpack_limbs(column: pa.Array) -> tuple[Longs, int]:
     """(limbs of one base and one width, that base)."""
-    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1] // 8
+    offsets = (
+        np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1] // 8
+    )
     if not len(column):
         return np.zeros((0, 1), np.int64), 0
     words = np.frombuffer(column.buffers()[2], np.int64, int(offsets[-1]))
@@ -67,7 +69,9 @@ def decode_integers(column: pa.Array) -> Longs:
 
 
 def _binary(data: np.ndarray, offsets: np.ndarray) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
 
 
 def _bytes_of(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -9,13 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.columns import Booleans, Longs
 
 _GREATEST = np.iinfo(np.int64).max
 
 
 def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
-    """(integers in the order of the values, where there is a value, the way back: (integers, where there is one) → values)."""
+    """(integers in the order of the values, where there is a value, the way back: (integers, where there is
+    one) → values).
+    """
     kind = values.type
     is_valid = np.asarray(values.is_valid())
     storage = _storage(kind)
@@ -30,7 +32,11 @@ def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
     if pa.types.is_floating(kind):
         doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy() + 0.0
         bits = np.where(np.isnan(doubles), np.nan, doubles).view(np.int64)
-        return bits ^ (bits >> 63 & _GREATEST), is_valid, lambda integers, there: _doubles(integers, there, kind)
+        return (
+            bits ^ (bits >> 63 & _GREATEST),
+            is_valid,
+            lambda integers, there: _doubles(integers, there, kind),
+        )
     return _ranked(values, is_valid)
 
 

@@ -8,14 +8,20 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from jobs.engines.accumulators.ranked import FirstOrLast
-from jobs.engines.columnar.aggregates.ordinals import as_ordinals
-from jobs.engines.columnar.aggregates.protocol import Columns, Parts
-from jobs.engines.rows import ARRIVAL, EVENT
-from jobs.tables.schemas import TIME
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups, greatest_of_groups, least_of_groups, run_numbers, run_starts
-from windowing.state.snapshot import row_digests
+from slackwater.jobs.engines.accumulators.ranked import FirstOrLast
+from slackwater.jobs.engines.columnar.aggregates.ordinals import as_ordinals
+from slackwater.jobs.engines.columnar.aggregates.protocol import Columns, Parts
+from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.tables.schemas import TIME
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import (
+    Groups,
+    greatest_of_groups,
+    least_of_groups,
+    run_numbers,
+    run_starts,
+)
+from slackwater.windowing.state.snapshot import row_digests
 
 _DIGEST = 32  # bytes
 
@@ -30,10 +36,16 @@ class ColumnarFirstOrLast:
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         kept = np.flatnonzero(np.asarray(rows.column(self._column).is_valid()))
-        keys = [rows.column(name).to_numpy() for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])]
-        # Of each group only the rows that times and order column put first are left; where several are, their hashes decide.
+        keys = [
+            rows.column(name).to_numpy()
+            for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])
+        ]
+        # Of each group only the rows that times and order column put first are left; where several are, their
+        # hashes decide.
         left = self._best([*keys, *self._order_keys(self._order_column(rows))], kept, groups)
-        return self.combine(self._parts_of(rows.take(pa.array(left))), Groups(groups.codes[left], groups.size))
+        return self.combine(
+            self._parts_of(rows.take(pa.array(left))), Groups(groups.codes[left], groups.size)
+        )
 
     def _order_column(self, rows: pa.Table) -> pa.Array | None:
         return None if self._scalar.order_by is None else rows.column(self._scalar.order_by).combine_chunks()
@@ -47,13 +59,19 @@ class ColumnarFirstOrLast:
 
     def _parts_of(self, rows: pa.Table) -> Columns:
         """Each row as an accumulator."""
-        columns = {name: rows.column(name).combine_chunks() for name in (self._column, self._scalar.order_by) if name is not None}
+        columns = {
+            name: rows.column(name).combine_chunks()
+            for name in (self._column, self._scalar.order_by)
+            if name is not None
+        }
         made = {
             "value": columns[self._column],
             "event_time": _time(rows, EVENT),
             "arrival": _time(rows, ARRIVAL),
             "order": columns.get(self._scalar.order_by or ""),
-            "row_hash": pa.array(row_digests(rows.select(self._scalar.hashed), self._scalar.hashed), pa.binary()),
+            "row_hash": pa.array(
+                row_digests(rows.select(self._scalar.hashed), self._scalar.hashed), pa.binary()
+            ),
         }
         return [_plain(made[name]).cast(kind) for name, kind in self.columns]
 
@@ -70,7 +88,9 @@ class ColumnarFirstOrLast:
         return _take(accumulators, winners)
 
     def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
-        """Those of `rows` that are first or last of their group by the keys, the first counting most; equal ones all."""
+        """Those of `rows` that are first or last of their group by the keys, the first counting most; equal
+        ones all.
+        """
         best_of = greatest_of_groups if self._scalar.is_last else least_of_groups
         for key in keys:
             values, codes = key[rows], groups.codes[rows]
@@ -91,7 +111,9 @@ class ColumnarFirstOrLast:
         return _take(accumulators, row_of[best])
 
     def _places_of(self, accumulators: Columns, there: Longs) -> Longs:
-        """The place of each accumulator that holds a row, by everything; equal only where they are interchangeable."""
+        """The place of each accumulator that holds a row, by everything; equal only where they are
+        interchangeable.
+        """
         held = self._named(_take(accumulators, there))
         times = [_moments(held[name]) for name in ("event_time", "arrival") if name in held]
         return _places([*times, *self._order_keys(held.get("order")), *_words(held["row_hash"])])

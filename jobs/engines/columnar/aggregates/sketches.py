@@ -1,6 +1,8 @@
-"""Approximate distinct counts and quantiles on whole columns: registers and buckets as maps, an entry for each that is not empty.
+"""Approximate distinct counts and quantiles on whole columns: registers and buckets as maps, an entry for
+each that is not empty.
 
-Which register or bucket a value goes into, and what they say, is defined in `jobs.engines.accumulators`.
+Which register or bucket a value goes into, and what they say, is defined in
+`slackwater.jobs.engines.accumulators`.
 """
 
 import itertools
@@ -12,18 +14,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines.accumulators.histograms import BUCKET, INFINITY_BUCKET, LEAST_EXPONENT, NAN_BUCKET, ApproxQuantile, middle, octave
-from jobs.engines.accumulators.hyperloglog import HASH_BITS, SPARSE, ApproxDistinct, hash_of, sigma, tau
-from jobs.engines.columnar.aggregates.lists import flattened, listed
-from jobs.engines.columnar.aggregates.protocol import Columns, Parts
-from windowing.columnar import maps
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups
-from windowing.columnar.maps import Entries, Fold
+from slackwater.jobs.engines.accumulators.histograms import (
+    BUCKET,
+    INFINITY_BUCKET,
+    LEAST_EXPONENT,
+    NAN_BUCKET,
+    ApproxQuantile,
+    middle,
+    octave,
+)
+from slackwater.jobs.engines.accumulators.hyperloglog import (
+    HASH_BITS,
+    SPARSE,
+    ApproxDistinct,
+    hash_of,
+    sigma,
+    tau,
+)
+from slackwater.jobs.engines.columnar.aggregates.lists import flattened, listed
+from slackwater.jobs.engines.columnar.aggregates.protocol import Columns, Parts
+from slackwater.windowing.columnar import maps
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.maps import Entries, Fold
 
 
 class _Mapped(ABC):
-    """Accumulator: a list of (key, value) a row, ascending keys. Subclasses say what keys and values are, and how values fold."""
+    """Accumulator: a list of (key, value) a row, ascending keys. Subclasses say what keys and values are, and
+    how values fold.
+    """
 
     columns: Parts = (("entries", pa.list_(BUCKET)),)
     fold: Fold
@@ -43,7 +62,9 @@ class _Mapped(ABC):
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         entries = _entries(accumulators[0])
-        return _columns(maps.folded(groups.codes[entries.rows], entries.keys, entries.values, self.fold), groups.size)
+        return _columns(
+            maps.folded(groups.codes[entries.rows], entries.keys, entries.values, self.fold), groups.size
+        )
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         rows = len(accumulators[0])
@@ -78,12 +99,20 @@ class ColumnarApproxQuantile(_Mapped):
 
     def results(self, accumulators: Columns) -> pa.Array:
         entries = _entries(accumulators[0])
-        counts = np.bincount(entries.rows, weights=entries.values, minlength=len(accumulators[0])).astype(np.int64)
+        counts = np.bincount(entries.rows, weights=entries.values, minlength=len(accumulators[0])).astype(
+            np.int64
+        )
         totals, of_totals = np.unique(counts, return_inverse=True)
-        positions = np.array([math.floor(self._scalar.quantile * (total - 1)) for total in totals.tolist()], np.int64)[of_totals]
+        positions = np.array(
+            [math.floor(self._scalar.quantile * (total - 1)) for total in totals.tolist()], np.int64
+        )[of_totals]
         before = np.cumsum(counts) - counts
         found = np.searchsorted(np.cumsum(entries.values), positions + before, side="right")
-        buckets = entries.keys[np.minimum(found, max(len(entries.keys) - 1, 0))] if len(entries.keys) else np.zeros(len(counts), np.int64)
+        buckets = (
+            entries.keys[np.minimum(found, max(len(entries.keys) - 1, 0))]
+            if len(entries.keys)
+            else np.zeros(len(counts), np.int64)
+        )
         kinds, numbers = np.unique(buckets, return_inverse=True)
         stands_for = np.array([middle(bucket, self._scalar.buckets) for bucket in kinds.tolist()], np.float64)
         return pc.if_else(pa.array(counts > 0), pa.array(stands_for[numbers]), pa.scalar(None, pa.float64()))
@@ -98,7 +127,9 @@ class ColumnarApproxQuantile(_Mapped):
 def buckets_of(values: np.ndarray, buckets: int) -> Longs:
     """`bucket_of` each of `values`."""
     fractions, exponents = np.frexp(np.abs(values))
-    found = (exponents.astype(np.int64) - LEAST_EXPONENT) * buckets + np.searchsorted(np.array(octave(buckets)), fractions, side="right")
+    found = (exponents.astype(np.int64) - LEAST_EXPONENT) * buckets + np.searchsorted(
+        np.array(octave(buckets)), fractions, side="right"
+    )
     found = np.where((values == 0) | (exponents < LEAST_EXPONENT), 0, found)
     found = np.where(np.isinf(values), INFINITY_BUCKET, found)
     return np.where(np.isnan(values), NAN_BUCKET, np.where(values < 0, -found, found))
@@ -162,7 +193,9 @@ class ColumnarApproxDistinct(_Mapped):
 
 
 def estimates(of_rank: Sequence[Longs], untouched: Longs, precision: int) -> Longs:
-    """`estimate` for each of many rows: of_rank[k] names the row of each register of rank k, `untouched` counts those of none."""
+    """`estimate` for each of many rows: of_rank[k] names the row of each register of rank k, `untouched`
+    counts those of none.
+    """
     registers, most = 1 << precision, HASH_BITS - precision
     greatest = np.bincount(of_rank[most + 1], minlength=len(untouched))
     raised = registers * _of_each(tau, 1 - greatest / registers)

@@ -1,4 +1,5 @@
-"""Accumulators of overlapping spans of rows: by differences of running totals where an aggregate is a sum, row by row where it isn't.
+"""Accumulators of overlapping spans of rows: by differences of running totals where an aggregate is a sum,
+row by row where it isn't.
 
 Which rows make up a span is the families' business.
 """
@@ -7,8 +8,8 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from jobs.engines.columnar.aggregates.protocol import ColumnarAggregate, Columns
-from windowing.columnar.spans import Spans
+from slackwater.jobs.engines.columnar.aggregates.protocol import ColumnarAggregate, Columns
+from slackwater.windowing.columnar.spans import Spans
 
 
 @runtime_checkable

@@ -1,4 +1,5 @@
-"""Variance and standard deviation on whole columns: the exact sum of the column beside the exact sum of its squares.
+"""Variance and standard deviation on whole columns: the exact sum of the column beside the exact sum of its
+squares.
 
 Squares are sums of limbs as sums of doubles are; a firing is rounded once.
 """
@@ -10,15 +11,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.engines import exact_sums
-from jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
-from jobs.engines.columnar.aggregates.exact_doubles import ColumnarDouble
-from jobs.engines.columnar.aggregates.exact_integers import ColumnarDecimal, ColumnarInteger, decimal_digits, powers_of_ten
-from jobs.engines.columnar.aggregates.limb_columns import decode_exact, encode_exact, pack_limbs, unpack_limbs
-from jobs.engines.columnar.aggregates.protocol import ColumnarAggregate, Columns, Parts
-from windowing.columnar import limb_bytes, limbs
-from windowing.columnar.columns import Longs
-from windowing.columnar.groups import Groups
+from slackwater.jobs.engines import exact_sums
+from slackwater.jobs.engines.accumulators.variances import DecimalVariance, DoubleVariance, IntegerVariance
+from slackwater.jobs.engines.columnar.aggregates.exact_doubles import ColumnarDouble
+from slackwater.jobs.engines.columnar.aggregates.exact_integers import (
+    ColumnarDecimal,
+    ColumnarInteger,
+    decimal_digits,
+    powers_of_ten,
+)
+from slackwater.jobs.engines.columnar.aggregates.limb_columns import (
+    decode_exact,
+    encode_exact,
+    pack_limbs,
+    unpack_limbs,
+)
+from slackwater.jobs.engines.columnar.aggregates.protocol import ColumnarAggregate, Columns, Parts
+from slackwater.windowing.columnar import limb_bytes, limbs
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups
 
 Scalar = IntegerVariance | DecimalVariance | DoubleVariance
 _BELOW = 34  # limbs below 2^-1074 that the least square needs
@@ -37,7 +48,9 @@ class ColumnarVariance:
             self._sum = ColumnarDecimal(column, is_mean=False, scale=scalar.scale)
             self._divisors = powers_of_ten(2 * scalar.scale)
         else:
-            self._sum = (ColumnarInteger if isinstance(scalar, IntegerVariance) else ColumnarDouble)(column, is_mean=False)
+            self._sum = (ColumnarInteger if isinstance(scalar, IntegerVariance) else ColumnarDouble)(
+                column, is_mean=False
+            )
         *sums, count = self._sum.columns
         self.columns: Parts = (*sums, ("squares", pa.binary()), count)
 
@@ -45,7 +58,9 @@ class ColumnarVariance:
         column = rows.column(self._column)
         codes, values = groups.codes[np.asarray(column.is_valid())], column.drop_null()
         squares, base, at = self._squares(values)
-        return self._with(self._sum.partial(rows, groups), limbs.sum_limbs(squares, Groups(codes[at], groups.size)), base)
+        return self._with(
+            self._sum.partial(rows, groups), limbs.sum_limbs(squares, Groups(codes[at], groups.size)), base
+        )
 
     def _squares(self, values: pa.ChunkedArray) -> tuple[Longs, int, Longs]:
         """Limbs and base of the squares of values, and which: those that are finite."""
@@ -65,7 +80,9 @@ class ColumnarVariance:
     def _integers(self, values: pa.ChunkedArray) -> Longs:
         """The values of a column of integers, or in units of the last digit."""
         if isinstance(self._scalar, DecimalVariance):
-            return limbs.of_digits(list(decimal_digits(values.cast(pa.decimal128(38, self._scalar.scale)).combine_chunks())))
+            return limbs.of_digits(
+                list(decimal_digits(values.cast(pa.decimal128(38, self._scalar.scale)).combine_chunks()))
+            )
         return limbs.of_longs(values.cast(pa.int64()).to_numpy())
 
     def _with(self, sums: Columns, squares: Longs, base: int) -> Columns:
@@ -74,11 +91,15 @@ class ColumnarVariance:
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         numbers, base = unpack_limbs(accumulators[-2])
-        return self._with(self._sum.combine(_sums(accumulators), groups), limbs.sum_limbs(numbers, groups), base)
+        return self._with(
+            self._sum.combine(_sums(accumulators), groups), limbs.sum_limbs(numbers, groups), base
+        )
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         numbers, base = unpack_limbs(accumulators[-2])
-        return self._with(self._sum.running(_sums(accumulators), starts), limbs.running_limbs(numbers, starts), base)
+        return self._with(
+            self._sum.running(_sums(accumulators), starts), limbs.running_limbs(numbers, starts), base
+        )
 
     def results(self, accumulators: Columns) -> pa.Array:
         """(n·Σx² - (Σx)²) / (n·(n - 1)), null for n < 2, NaN where a value was not finite."""
@@ -86,10 +107,17 @@ class ColumnarVariance:
         squares, base = unpack_limbs(accumulators[-2])
         totals, exponent = self._totals(accumulators)
         divided, exponent = limb_bytes.difference(
-            squares * counts[:, None], limbs.BITS * base - limbs.UNIT_BITS, limbs.squared(totals), 2 * exponent
+            squares * counts[:, None],
+            limbs.BITS * base - limbs.UNIT_BITS,
+            limbs.squared(totals),
+            2 * exponent,
         )
         divisors = [np.maximum(counts, 1), np.maximum(counts - 1, 1), *self._divisors]
-        found = _roots(divided, exponent, divisors) if self._is_root else limbs.to_doubles(divided, exponent, divisors)
+        found = (
+            _roots(divided, exponent, divisors)
+            if self._is_root
+            else limbs.to_doubles(divided, exponent, divisors)
+        )
         if isinstance(self._scalar, DoubleVariance):
             found[np.any([special.to_numpy() > 0 for special in accumulators[1:4]], axis=0)] = np.nan
         return pc.if_else(pa.array(counts > 1), pa.array(found), pa.scalar(None, pa.float64()))

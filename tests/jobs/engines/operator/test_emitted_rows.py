@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.engines.operator.emitted_rows import EmittedColumns, EmittedRowError
-from jobs.pipelines.columns import parse_columns
-from windowing import TimeWindow
+from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns, EmittedRowError
+from slackwater.jobs.pipelines.columns import parse_columns
+from slackwater.windowing import TimeWindow
 
 WINDOW = TimeWindow(0, 10)
 
@@ -27,7 +27,9 @@ def emitted(declared: EmittedColumns, *rows: Any, key: Any = "EWR") -> list[list
 Row = namedtuple("Row", ["n", "name", "more"])
 
 
-@pytest.mark.parametrize("row", [(3, "a"), {"name": "a", "n": 3}, Row(3, "a", None)], ids=["tuple", "dict", "named tuple"])
+@pytest.mark.parametrize(
+    "row", [(3, "a"), {"name": "a", "n": 3}, Row(3, "a", None)], ids=["tuple", "dict", "named tuple"]
+)
 def test_a_row_is_told_by_position_or_by_name(row: Any) -> None:
     assert emitted(columns("n long, name string"), row) == [[3], ["a"]]
 
@@ -99,7 +101,8 @@ MISFITS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("kind", "value"), MISFITS)
 def test_any_other_value_is_refused_with_its_owner(kind: str, value: Any) -> None:
     with pytest.raises(
-        EmittedRowError, match=r"output: column 'x' is .*, but the .* was emitted \(key 'EWR', window TimeWindow"
+        EmittedRowError,
+        match=r"output: column 'x' is .*, but the .* was emitted \(key 'EWR', window TimeWindow",
     ) as refused:
         emitted(columns(f"x {kind}"), (None,), (value,))
     assert (refused.value.key, refused.value.window, refused.value.exit_code) == ("EWR", WINDOW, 1)

@@ -11,20 +11,30 @@ from typing import Any
 
 import pytest
 
-from jobs.engines.inputs import to_datetime
-from jobs.engines.operator import range_work, spilling
-from jobs.engines.operator.spilling import DEFAULT_MB, VARIABLE, Spilling, StateFolderError, StateMemoryError, state_memory_mb
-from jobs.pipelines import DeltaSource, Pipeline
+from slackwater.jobs.engines.inputs import to_datetime
+from slackwater.jobs.engines.operator import range_work, spilling
+from slackwater.jobs.engines.operator.spilling import (
+    DEFAULT_MB,
+    VARIABLE,
+    Spilling,
+    StateFolderError,
+    StateMemoryError,
+    state_memory_mb,
+)
+from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.windowing.errors import UserCodeError
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.order_modes import OrderMode
 from tests.model import records as model
 from tests.properties.slices import Replayed, replay_pipeline
-from windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
-from windowing.errors import UserCodeError
-from windowing.key_groups import KeyGroupRange
-from windowing.order_modes import OrderMode
 
 START = 1_000_000
 RULES = model.Replay(start=START, to=START + 200, tick=10, bound=0, assigner=model.Tumbling(50))
-EVENTS = [model.Event(START + at, START + at, "s", at, f"key{at % 7}", {"x": at % 9, "y": None}) for at in range(160)]
+EVENTS = [
+    model.Event(START + at, START + at, "s", at, f"key{at % 7}", {"x": at % 9, "y": None})
+    for at in range(160)
+]
 
 
 class Rows(ProcessWindowFunction):
@@ -41,7 +51,13 @@ class Rows(ProcessWindowFunction):
 
 PIPELINE = Pipeline(
     name="rows",
-    source=DeltaSource("events", event_time="event_time", arrival_time="arrival_time", source_partition="source", order_by="row"),
+    source=DeltaSource(
+        "events",
+        event_time="event_time",
+        arrival_time="arrival_time",
+        source_partition="source",
+        order_by="row",
+    ),
     watermarks=WatermarkStrategy.monotonous().with_interval(timedelta(milliseconds=10)),
     key_by="key",
     window=TumblingEventTimeWindows(size_ms=50),
@@ -60,7 +76,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """After how many elements of its range each database was opened; megabytes are kilobytes, and every element is followed by a look."""
+    """After how many elements of its range each database was opened; megabytes are kilobytes, and every
+    element is followed by a look.
+    """
     when: list[int] = []
     looked = {"processed": 0}
     look, open_ = Spilling.look, Spilling._open

@@ -1,4 +1,5 @@
-"""Operators that never change, and what they remember: `python -m tests.windowing.state.snapshots.fixed_operators` keeps it on file.
+"""Operators that never change, and what they remember: `python -m
+tests.windowing.state.snapshots.fixed_operators` keeps it on file.
 
 Run once for each version of the format; files of earlier versions are test data and are never written again.
 """
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from windowing import (
+from slackwater.windowing import (
     AggregateFunction,
     ContinuousEventTimeTrigger,
     CountEvictor,
@@ -31,17 +32,24 @@ from windowing import (
     TumblingEventTimeWindows,
     ValueStateDescriptor,
 )
-from windowing.key_groups import KeyGroupRange
-from windowing.key_types import key_type
-from windowing.processing_time_service import HarnessProcessingTimeService
-from windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot, take_snapshot
-from windowing.runtime.window_log import WindowLife
-from windowing.runtime.window_operator import window_operator
-from windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from windowing.runtime.window_operator_config import WindowOperatorConfig
-from windowing.state.snapshot import FORMAT_VERSION, KeyColumns, SnapshotCodec, SnapshotLayout, SnapshotTables, write_tables
-from windowing.windows import TimeWindow
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.key_types import key_type
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot, take_snapshot
+from slackwater.windowing.runtime.window_log import WindowLife
+from slackwater.windowing.runtime.window_operator import window_operator
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.state.snapshot import (
+    FORMAT_VERSION,
+    KeyColumns,
+    SnapshotCodec,
+    SnapshotLayout,
+    SnapshotTables,
+    write_tables,
+)
+from slackwater.windowing.windows import TimeWindow
 
 FOLDER = Path(__file__).parent
 ALL = KeyGroupRange(0, 127)
@@ -79,10 +87,16 @@ class _AverageColumns:
 
     def arrays(self, contents: Sequence[tuple[int, int] | None]) -> list[pa.Array]:
         sums = [None if parts is None else Decimal(parts[0]) for parts in contents]
-        return [pa.array(sums, pa.decimal128(38, 0)), pa.array([None if parts is None else parts[1] for parts in contents], pa.int64())]
+        return [
+            pa.array(sums, pa.decimal128(38, 0)),
+            pa.array([None if parts is None else parts[1] for parts in contents], pa.int64()),
+        ]
 
     def values(self, rows: pa.Table) -> list[tuple[int, int]]:
-        return [(int(total), count) for total, count in zip(*(rows.column(name).to_pylist() for name, _ in self.columns), strict=True)]
+        return [
+            (int(total), count)
+            for total, count in zip(*(rows.column(name).to_pylist() for name, _ in self.columns), strict=True)
+        ]
 
 
 class _Remembering(ProcessWindowFunction):
@@ -90,7 +104,9 @@ class _Remembering(ProcessWindowFunction):
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> None:
         context.global_state().get_list_state(ListStateDescriptor("seen")).add_all(elements)
-        context.window_state().get_map_state(MapStateDescriptor("by-kind")).put(("n", 1), {"at": date(2013, 1, 1), "share": float("nan")})
+        context.window_state().get_map_state(MapStateDescriptor("by-kind")).put(
+            ("n", 1), {"at": date(2013, 1, 1), "share": float("nan")}
+        )
 
 
 class _Departures(KeyedProcessFunction):
@@ -132,18 +148,29 @@ def _with_lives(snapshot: OperatorSnapshot) -> OperatorSnapshot:
     """As a run keeps account of them; the figures are made up."""
     contents = [entry for entry in snapshot.entries if entry.state_name == "window-contents"]
     opened = [
-        OpenWindow(entry.key_group, entry.key, entry.namespace, WindowLife(number + 2, number % 3, 1, 9_000, 100 * number, 9_500))
+        OpenWindow(
+            entry.key_group,
+            entry.key,
+            entry.namespace,
+            WindowLife(number + 2, number % 3, 1, 9_000, 100 * number, 9_500),
+        )
         for number, entry in enumerate(contents)
     ]
-    purged = OpenWindow(contents[0].key_group, contents[0].key, TimeWindow(90_000, 91_000), WindowLife(3, 0, 3, None, 5, 6))
+    purged = OpenWindow(
+        contents[0].key_group, contents[0].key, TimeWindow(90_000, 91_000), WindowLife(3, 0, 3, None, 5, 6)
+    )
     return OperatorSnapshot(snapshot.entries, snapshot.timers, snapshot.watermark, (*opened, purged))
 
 
 def _tumbling() -> tuple[SnapshotCodec, OperatorSnapshot]:
-    builder = WindowOperatorBuilder(key_type("string"), TumblingEventTimeWindows.of(SECOND)).allowed_lateness(5 * SECOND)
+    builder = WindowOperatorBuilder(key_type("string"), TumblingEventTimeWindows.of(SECOND)).allowed_lateness(
+        5 * SECOND
+    )
     config = builder.trigger(CountTrigger.of(2)).aggregate(_Average())
     keys = KeyColumns.of([("origin", pa.string())])
-    return SnapshotCodec(SnapshotLayout.of_windows(config, keys=keys, contents=_AverageColumns())), _with_lives(_windows(config, 6_000))
+    return SnapshotCodec(
+        SnapshotLayout.of_windows(config, keys=keys, contents=_AverageColumns())
+    ), _with_lives(_windows(config, 6_000))
 
 
 def _sessions() -> tuple[SnapshotCodec, OperatorSnapshot]:
@@ -153,11 +180,18 @@ def _sessions() -> tuple[SnapshotCodec, OperatorSnapshot]:
 
 
 def _remembering() -> tuple[SnapshotCodec, OperatorSnapshot]:
-    config = WindowOperatorBuilder(key_type("string"), TumblingEventTimeWindows.of(SECOND)).process(_Remembering())
+    config = WindowOperatorBuilder(key_type("string"), TumblingEventTimeWindows.of(SECOND)).process(
+        _Remembering()
+    )
     snapshot = _windows(config, 4_000)
     opened = [entry for entry in snapshot.entries if entry.state_name == "window-contents"]
-    lives = tuple(OpenWindow(entry.key_group, entry.key, entry.namespace, WindowLife(1, 0, 1, None, 1, 2)) for entry in opened)
-    return SnapshotCodec(SnapshotLayout.of_windows(config)), OperatorSnapshot(snapshot.entries, snapshot.timers, 4_000, lives)
+    lives = tuple(
+        OpenWindow(entry.key_group, entry.key, entry.namespace, WindowLife(1, 0, 1, None, 1, 2))
+        for entry in opened
+    )
+    return SnapshotCodec(SnapshotLayout.of_windows(config)), OperatorSnapshot(
+        snapshot.entries, snapshot.timers, 4_000, lives
+    )
 
 
 def _evicting() -> tuple[SnapshotCodec, OperatorSnapshot]:
@@ -185,12 +219,17 @@ OPERATORS: dict[str, Callable[[], tuple[SnapshotCodec, OperatorSnapshot]]] = {
 
 
 def content_of(snapshot: OperatorSnapshot) -> list[str]:
-    """A line for each entry, timer and open window, in an order of their own; maps and the sessions of a key have none."""
+    """A line for each entry, timer and open window, in an order of their own; maps and the sessions of a key
+    have none.
+    """
     lines = []
     for entry in snapshot.entries:
         value = sorted(entry.value.items(), key=repr) if entry.kind == "map" else entry.value
         value = sorted(value) if entry.state_name == "merging-window-set" else value
-        lines.append(f"{entry.kind} {entry.state_name} of {entry.key!r} {entry.namespace!r} in {entry.key_group}: {value!r}")
+        lines.append(
+            f"{entry.kind} {entry.state_name} of {entry.key!r} {entry.namespace!r} in {entry.key_group}: "
+            f"{value!r}"
+        )
     for part in snapshot.timers:
         for domain, timers in (("event", part.event), ("processing", part.processing)):
             lines += [f"{part.service} {domain} {timer!r} in {part.key_group}" for timer in timers]
@@ -202,14 +241,19 @@ def main() -> None:
     """Write this version's files. Refuses to replace a version that is there."""
     folder = FOLDER / f"v{FORMAT_VERSION}"
     if folder.exists():
-        sys.exit(f"{folder.name} is there already, and what is there is test data; raise FORMAT_VERSION when the format changes")
+        sys.exit(
+            f"{folder.name} is there already, and what is there is test data; raise FORMAT_VERSION when the "
+            "format changes"
+        )
     for name, make in OPERATORS.items():
         codec, snapshot = make()
         own = folder / name
         own.mkdir(parents=True)
         for table, data in zip(SnapshotTables._fields, write_tables(codec.to_tables(snapshot)), strict=True):
             (own / f"{table}.parquet").write_bytes(data)
-        (own / "content.json").write_text(json.dumps(content_of(snapshot), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (own / "content.json").write_text(
+            json.dumps(content_of(snapshot), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,30 @@
+"""The front door: what a user's file imports, `from slackwater import Pipeline, DeltaSource, agg, expect,
+TumblingEventTimeWindows`.
+
+Names are those of `slackwater.jobs.pipelines` and `slackwater.windowing`, imported when one of them is first
+asked for: `slackwater.jobs.args`, which DAG files import, needs the standard library alone. In a checkout the
+folders `jobs`, `windowing` and `dags` stand beside this one, which links to them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slackwater.jobs.pipelines import *  # noqa: F403 - exactly the names of its __all__
+    from slackwater.windowing import *  # noqa: F403
+
+_ROOMS = ("slackwater.jobs.pipelines", "slackwater.windowing")
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        for module in map(import_module, _ROOMS):
+            if name in module.__all__:
+                return getattr(module, name)
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__dir__())}", name=name, obj=None
+    )
+
+
+def __dir__() -> list[str]:
+    return sorted({name for module in map(import_module, _ROOMS) for name in module.__all__})

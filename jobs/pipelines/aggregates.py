@@ -10,7 +10,7 @@ from typing import Literal
 from slackwater.jobs.pipelines.conditions import columns_of, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 
-_KINDS = (
+KINDS = (
     "count",
     "sum",
     "mean",
@@ -53,8 +53,8 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         subject = f"aggregate {self.kind}"
-        if self.kind not in _KINDS:
-            raise PipelineError(f"aggregate {self.kind!r}", f"it is one of {', '.join(_KINDS)}")
+        if self.kind not in KINDS:
+            raise PipelineError(f"aggregate {self.kind!r}", f"it is one of {', '.join(KINDS)}")
         if self.column is None and self.kind != "count":
             raise PipelineError(
                 f"aggregate {self.kind}()", "it needs a column, e.g. " + f'{self.kind}("amount")'

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.machinery import PathFinder
@@ -19,6 +20,7 @@ from types import ModuleType
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines.canonical import USER_MODULE
+from slackwater.jobs.pipelines.code import FORMER_PACKAGES, PipelineCode, front_door_lines
 from slackwater.jobs.pipelines.pipeline import Pipeline
 
 EXAMPLES = (
@@ -28,6 +30,13 @@ EXAMPLES = (
 )
 VARIABLE = "SLACKWATER_PIPELINES"
 
+
+# Code hashes that a version before the front door recorded of our examples, which were reformatted since.
+_FORMER_CODE = {
+    "slackwater.jobs.examples.departures": "7adf5145804e4c37f3dfcbc9d1d0b0ff4d653fe9a0e155e6bfb76c6c3b52a57c",
+    "slackwater.jobs.examples.nexmark": "bd47ad2577e5fe7e86f163d1d8efe0e44490890025199991315a74d589d9be0e",
+    "slackwater.jobs.examples.turnarounds": "455cefc2045611b64f5583693b073e1e69023af6572d787820c57cef934d0d7c",
+}
 
 # The modules that this process has loaded for its user, by name: what executors don't have.
 _LOADED: dict[str, ModuleType] = {}
@@ -90,12 +99,13 @@ class Registry(Mapping[str, Pipeline]):
         """
         return sorted(self._files(name).values())
 
+    def code(self, name: str) -> PipelineCode:
+        """What the pipeline's code is recognised by: its sources and our version."""
+        former = _FORMER_CODE.get(self._modules[self[name].name].__name__)
+        return PipelineCode.of(self._files(name), product_version(), () if former is None else (former,))
+
     def code_hash(self, name: str) -> str:
-        """SHA-256 over our version and the pipeline's sources (names and bytes)."""
-        digest = hashlib.sha256(product_version().encode())
-        for relative, path in sorted(self._files(name).items()):
-            digest.update(b"\0" + relative.encode() + b"\0" + path.read_bytes())
-        return digest.hexdigest()
+        return self.code(name).hash
 
     def _files(self, name: str) -> dict[str, Path]:
         module = self._modules[self[name].name]
@@ -232,8 +242,27 @@ def _load(wanted: str) -> ModuleType:
         del sys.modules[unique], _LOADED[unique]
         if isinstance(error, UsageError):
             raise
-        raise _not_loaded(path, error) from error
+        raise _former_import(error) or _not_loaded(path, error) from error
     return module
+
+
+def _former_import(error: BaseException) -> PipelinesFileError | None:
+    """The refusal of a file that imports us under a former name, with the lines to write; None for other errors.
+
+    A package called `jobs` may be the user's: refused is what finds nothing, or a folder of ours.
+    """
+    if not isinstance(error, ImportError) or (error.name or "").partition(".")[0] not in FORMER_PACKAGES:
+        return None
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = Path(frame.f_code.co_filename)
+        if file.is_file() and (lines := front_door_lines(file.read_text(encoding="utf-8"))):
+            return PipelinesFileError(
+                f"{file}: {error}. Slackwater is imported by one name now; write\n"
+                + "".join(f"    {line}\n" for line in lines)
+                + "in place of the imports of jobs and windowing. Aggregates are agg.count(), agg.max() and so on.",
+                path=str(file),
+            )
+    return None
 
 
 def _not_loaded(what: Path | str, error: BaseException) -> PipelinesFileError:
@@ -248,7 +277,7 @@ def _import(name: str) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        raise PipelinesFileError(
+        raise _former_import(error) or PipelinesFileError(
             f"{name}: no such file, and no module of that name can be imported ({error}).", path=name
         ) from error
     except (Exception, SystemExit) as error:

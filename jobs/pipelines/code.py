@@ -1,0 +1,186 @@
+"""What a pipeline's code is recognised by: a SHA-256 over its files that the lines which import Slackwater leave as it is.
+
+Before the front door (`from slackwater import …`) files imported `jobs` and `windowing`, and the hash was taken over
+all bytes. Such a hash in the ledger is compared with that of the file as it stood then: the text of today with the
+import lines of that time.
+"""
+
+import ast
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from slackwater.jobs.pipelines.aggregates import KINDS
+
+# The packages of Slackwater: today, and as files imported them before there was one name for all.
+PACKAGE = "slackwater"
+FORMER_PACKAGES = ("jobs", "windowing", "dags")
+_DECLARATIONS = ("Aggregate", "DeltaSource", "Expectation", "Pipeline", "expect")
+ImportStatement = ast.Import | ast.ImportFrom
+
+
+@dataclass(frozen=True)
+class PipelineCode:
+    """The identity of a pipeline's code, recorded in each row of the ledger.
+
+    Attributes:
+        hash: SHA-256, hexadecimal, which lines that import Slackwater don't change.
+        former_hashes: hashes that earlier versions recorded of the same code.
+    """
+
+    hash: str
+    former_hashes: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls, files: Mapping[str, Path], version: str, former_hashes: Collection[str] = ()
+    ) -> "PipelineCode":
+        """The code of `files` (name → Python file) under the product's `version`; `former_hashes` are known beside."""
+        sources = {name: path.read_bytes() for name, path in sorted(files.items())}
+        former = {
+            _digest(version, {name: rewrite(text) for name, text in sources.items()}) for rewrite in _FORMER
+        }
+        return cls(
+            _digest(version, {name: _without_our_imports(text) for name, text in sources.items()}),
+            frozenset({*former, *former_hashes}),
+        )
+
+    def current(self, recorded: str | None) -> str | None:
+        """`recorded`, or `hash` where an earlier version recorded that of the same code."""
+        return self.hash if recorded in self.former_hashes else recorded
+
+
+def front_door_lines(source: str) -> list[str]:
+    """The import lines to write for those of `source` that import Slackwater under its former names."""
+    names: set[str] = set()
+    lines: list[str] = []
+    for statement in _imports(source.encode(), FORMER_PACKAGES):
+        if isinstance(statement, ast.Import):
+            lines += [
+                f"from {PACKAGE} import {alias.name}"
+                if "." not in alias.name
+                else f"import {PACKAGE}.{alias.name}"
+                for alias in statement.names
+            ]
+        elif statement.module in ("jobs.pipelines", "windowing"):
+            names |= {_front_door_name(alias.name, statement.module) for alias in statement.names}
+        elif statement.module == "windowing.testing":
+            lines.append(f"from {PACKAGE}.testing import {_listed(statement.names)}")
+        else:
+            lines.append(f"from {PACKAGE}.{statement.module} import {_listed(statement.names)}")
+    return ([f"from {PACKAGE} import {', '.join(_in_import_order(names))}"] if names else []) + lines
+
+
+def _front_door_name(name: str, module: str) -> str:
+    return "agg" if module == "jobs.pipelines" and name.rstrip("_") in KINDS else name
+
+
+def _listed(names: list[ast.alias]) -> str:
+    return ", ".join(f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names)
+
+
+def _in_import_order(names: set[str]) -> list[str]:
+    """Constants, classes, functions: as import sorters put them."""
+    return sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name))
+
+
+def _digest(version: str, sources: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256(version.encode())
+    for name, text in sources.items():
+        digest.update(b"\0" + name.encode() + b"\0" + text)
+    return digest.hexdigest()
+
+
+def _imports(source: bytes, packages: tuple[str, ...]) -> Iterator[ImportStatement]:
+    """The statements that import one of `packages`, or from it; none of what is no Python of this version."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if (isinstance(node, ast.Import) and all(_top(alias.name) in packages for alias in node.names)) or (
+            isinstance(node, ast.ImportFrom) and node.level == 0 and _top(node.module or "") in packages
+        ):
+            yield node
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _without_our_imports(source: bytes) -> bytes:
+    """The text without the lines that import Slackwater, and, whatever the modules are called, which names they bind."""
+    statements = list(_imports(source, (PACKAGE,)))
+    lines: list[bytes | None] = list(source.splitlines(keepends=True))
+    bound = set()
+    for statement in statements:
+        first, last = statement.lineno - 1, statement.end_lineno or statement.lineno
+        lines[first:last] = [None] * (last - first)
+        bound |= {
+            f"{alias.name.rpartition('.')[2]} as {alias.asname or alias.name.rpartition('.')[2]}"
+            for alias in statement.names
+        }
+        for step, index in ((-1, first - 1), (1, last)):  # blank lines around go with them
+            while 0 <= index < len(lines) and not (lines[index] or b"").strip():
+                lines[index] = None
+                index += step
+    return "\n".join([*sorted(bound), ""]).encode() + b"".join(line for line in lines if line is not None)
+
+
+def _with_former_packages(source: bytes) -> bytes:
+    """`from slackwater.jobs.pipelines import …` as `from jobs.pipelines import …`."""
+    return re.sub(rb"(?m)^(\s*(?:from|import) )slackwater\.(?=jobs|windowing|dags)", rb"\1", source)
+
+
+def _with_former_imports(source: bytes, write: Callable[[str, list[str]], str]) -> bytes:
+    """One line of the front door as two, sorted, and aggregates without `agg.`; `write` gives a statement's text."""
+    text = source.decode("utf-8", errors="replace")
+    statements = [
+        item
+        for item in _imports(source, (PACKAGE,))
+        if isinstance(item, ast.ImportFrom) and item.module == PACKAGE
+    ]
+    lines = text.splitlines(keepends=True)
+    used = set(re.findall(r"\bagg\.(\w+)", text))
+    for statement in sorted(statements, key=lambda item: item.lineno, reverse=True):
+        names = {alias.name for alias in statement.names}
+        former = {_former_aggregate(name) for name in used & set(KINDS)} if "agg" in names else set()
+        declared = (names & set(_DECLARATIONS)) | former
+        windows = names - set(_DECLARATIONS) - {"agg"}
+        rooms = [("jobs.pipelines", declared), ("windowing", windows)]
+        lines[statement.lineno - 1 : statement.end_lineno] = [
+            write(room, _in_import_order(items)) for room, items in rooms if items
+        ]
+    return re.sub(r"\bagg\.(\w+)", lambda match: _former_aggregate(match[1]), "".join(lines)).encode()
+
+
+def _former_aggregate(name: str) -> str:
+    return f"{name}_" if name in ("min", "max") else name
+
+
+def _on_one_line(module: str, names: list[str]) -> str:
+    return f"from {module} import {', '.join(names)}\n"
+
+
+def _on_a_line_each(module: str, names: list[str]) -> str:
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
+
+
+def _at_most(width: int) -> Callable[[str, list[str]], str]:
+    """The way of formatters that hold lines of `width` characters."""
+
+    def write(module: str, names: list[str]) -> str:
+        line = _on_one_line(module, names)
+        return line if len(line) <= width + 1 else _on_a_line_each(module, names)
+
+    return write
+
+
+_FORMER: tuple[Callable[[bytes], bytes], ...] = (
+    lambda source: source,
+    _with_former_packages,
+    *(partial(_with_former_imports, write=_at_most(width)) for width in (79, 88, 100, 110, 120, 140)),
+)

@@ -23,6 +23,7 @@ TRACES = Path(__file__).parent / "traces"
 CASES = {
     "key_groups": 14,
     "merging_window_set": 81,
+    "merging_window_set_more": 5,
     "timers": 262,
     "watermark_generator": 169,
     "watermark_inputs": 238,

@@ -274,6 +274,22 @@ def test_sessions_of_an_order_sensitive_function_keep_their_state_windows() -> N
     assert_comes_back(codec, snapshot)
 
 
+def test_sessions_come_back_in_the_order_in_which_they_were_persisted() -> None:
+    config = builder(EventTimeSessionWindows(gap_ms=10)).process(Elements())
+    # Buckets 0, 11 and 0 of a HashMap of 16; windows of one bucket stay as they were inserted.
+    elements = [("a", "x", 40), ("a", "y", 0), ("a", "z", 20)]
+    persisted = [TimeWindow(start, start + 10) for start in (40, 20, 0)]
+    snapshot = snapshot_of(config, *elements, ("b", "x", 20), ("b", "y", 40))
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    restored = codec.from_tables(codec.to_tables(snapshot))
+    for taken in (snapshot, restored):
+        sessions = {
+            entry.key: entry.value for entry in taken.entries if entry.state_name == MERGING_WINDOW_SET.name
+        }
+        assert sessions["a"] == [(window, window) for window in persisted]
+        assert sessions["b"] == [(window, window) for window in (TimeWindow(20, 30), TimeWindow(40, 50))]
+
+
 def test_sessions_of_a_commutative_aggregate_stand_under_their_own_bounds() -> None:
     config = builder(EventTimeSessionWindows.with_gap(MINUTE)).aggregate(SumAndCount())
     snapshot = snapshot_of(config, ("a", 1, 50_000), ("a", 2, 0))

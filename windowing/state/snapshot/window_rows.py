@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from slackwater.windowing.java import hash_order
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
 from slackwater.windowing.runtime.window_log import WindowLife
 from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET
@@ -37,6 +38,7 @@ from slackwater.windowing.state.snapshot.times import (
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 _ABSENT: Final = object()
+_PLACE: Final = "__place"
 _NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
 UNFIRED: Final = "elements-not-fired"  # beside what the trigger remembers
 
@@ -49,6 +51,7 @@ class WindowRow:
 
     Attributes:
         state_window: where a session's contents stand; None when windows do not merge.
+        place: among the sessions of the key as they were persisted, where that order shows; else 0.
         contents: _ABSENT when there are none.
         trigger, user: state name → tagged value.
     """
@@ -58,6 +61,7 @@ class WindowRow:
     window: Window
     life: WindowLife | None = None
     state_window: Window | None = None
+    place: int = 0
     contents: Any = _ABSENT
     trigger: dict[str, dict[str, Any]] = field(default_factory=dict)
     user: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -116,11 +120,13 @@ class _Splitting:
 
     def _take_sessions(self, sessions: Iterable[StateEntry]) -> None:
         for entry in sessions:
-            for window, state_window in entry.value:
+            is_ordered = _has_shared_bucket([window for window, _ in entry.value])
+            for place, (window, state_window) in enumerate(entry.value):
                 row = self._rows.get((entry.key, window))
                 if row is None:
                     row = self._rows[entry.key, window] = WindowRow(entry.key_group, entry.key, window)
                 row.state_window = state_window
+                row.place = place if is_ordered else 0
                 self._by_state_window[entry.key, state_window] = row
 
     def _row_of(self, entry: StateEntry, is_contents: bool) -> WindowRow | None:
@@ -133,11 +139,25 @@ class _Splitting:
         return row
 
 
+def _has_shared_bucket(windows: list[Window]) -> bool:
+    """Whether the order in which the windows were persisted shows in the HashMap made of them.
+
+    MergingWindowSet's constructor inserts them in the order of the list (`mapping.put(window.f0, window.f1)`);
+    those that share a bucket keep that order.
+    """
+    there, back = (hash_order(order, _hash_code) for order in (windows, reversed(windows)))
+    return there != back
+
+
+def _hash_code(window: Window) -> int:
+    return int(window.java_hash())
+
+
 def window_table(
     rows: list[WindowRow], layout: SnapshotLayout, next_firing: Mapping[WindowId, int]
 ) -> pa.Table:
-    """Rows of `window_state`, sorted. `next_firing` is the time of each window's first timer that may fire
-    it.
+    """Rows of `window_state`, sorted by key, place and window. `next_firing` is the time of each window's
+    first timer that may fire it.
     """
     schema = layout.schemas()["window_state"]
     if layout.windows is None or not rows:
@@ -180,9 +200,9 @@ def window_table(
             [dump_states(layout.json, row.user, row.key, row.window) for row in rows], pa.string()
         ),
     }
-    return sort_rows(
-        pa.table(columns, schema=schema), ["key_group", *layout.keys.names, "window_start", "window_end"]
-    )
+    table = pa.table(columns, schema=schema).append_column(_PLACE, pa.array([row.place for row in rows]))
+    order = ["key_group", *layout.keys.names, _PLACE, "window_start", "window_end"]
+    return sort_rows(table, order).drop_columns(_PLACE)
 
 
 def _contents_columns(

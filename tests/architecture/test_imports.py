@@ -135,7 +135,9 @@ def test_the_front_door_has_every_name_that_a_pipelines_file_needs() -> None:
     assert not set(pipelines.__all__) & set(windowing.__all__), (
         "a name that stands in two rooms hides one of them"
     )
-    with pytest.raises(AttributeError, match=r"no attribute 'Pipelin'; it has Aggregate, AggregateFunction, "):
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'Pipelin'; it has Aggregate, AggregateFunction, "
+    ):
         slackwater.Pipelin  # noqa: B018
 
 

@@ -48,9 +48,15 @@ class PipelineCode:
             frozenset({*former, *former_hashes}),
         )
 
-    def current(self, recorded: str | None) -> str | None:
-        """`recorded`, or `hash` where an earlier version recorded that of the same code."""
-        return self.hash if recorded in self.former_hashes else recorded
+    def recognises(self, recorded: str | None) -> bool:
+        """Whether a row that recorded this hash was made by this code, whatever its import lines were."""
+        return recorded == self.hash or recorded in self.former_hashes
+
+    def as_continued(self, recorded: str | None) -> str:
+        """The hash that a run behind one of `recorded` records: that one where it is of this code. So rows of a
+        lineage that differ in their import lines alone have equal hashes.
+        """
+        return recorded if recorded is not None and self.recognises(recorded) else self.hash
 
 
 def front_door_lines(source: str) -> list[str]:

@@ -58,7 +58,14 @@ def code_of(folder: Path, version: str = "1", **files: str) -> PipelineCode:
 @pytest.mark.parametrize("text", [FORMER, PREFIXED, FRONT_DOOR], ids=["as it was", "prefixed", "front door"])
 def test_a_hash_recorded_before_the_front_door_is_recognised(tmp_path: Path, text: str) -> None:
     code = code_of(tmp_path, mine=text)
-    assert code.current(recorded_before("1", mine=FORMER)) == code.hash
+    assert code.recognises(recorded_before("1", mine=FORMER))
+
+
+def test_a_lineage_goes_on_under_the_hash_that_it_has(tmp_path: Path) -> None:
+    code = code_of(tmp_path, mine=FRONT_DOOR)
+    recorded = recorded_before("1", mine=FORMER)
+    assert code.as_continued(recorded) == recorded
+    assert code.as_continued(code.hash) == code.as_continued(None) == code.hash
 
 
 @pytest.mark.parametrize(
@@ -70,19 +77,20 @@ def test_a_hash_recorded_before_the_front_door_is_recognised(tmp_path: Path, tex
 def test_a_hash_of_other_code_is_not(tmp_path: Path, text: str, changed: str) -> None:
     code = code_of(tmp_path, mine=text)
     recorded = recorded_before("1", mine=changed)
-    assert code.current(recorded) == recorded != code.hash
+    assert not code.recognises(recorded)
+    assert code.as_continued(recorded) == code.hash != recorded
 
 
 def test_a_hash_of_another_version_is_not(tmp_path: Path) -> None:
     recorded = recorded_before("1", mine=FORMER)
-    assert code_of(tmp_path, version="2", mine=FRONT_DOOR).current(recorded) == recorded
+    assert not code_of(tmp_path, version="2", mine=FRONT_DOOR).recognises(recorded)
 
 
 def test_files_beside_it_count_in_both(tmp_path: Path) -> None:
     beside = "from windowing import Trigger\n\nclass Mine(Trigger): ...\n"
     code = code_of(tmp_path, mine=PREFIXED, beside=beside.replace("windowing", "slackwater.windowing"))
-    assert code.current(recorded_before("1", mine=FORMER, beside=beside)) == code.hash
-    assert code.current(recorded_before("1", mine=FORMER)) != code.hash
+    assert code.recognises(recorded_before("1", mine=FORMER, beside=beside))
+    assert not code.recognises(recorded_before("1", mine=FORMER))
 
 
 def test_wrapped_imports_of_that_time_are_recognised(tmp_path: Path) -> None:
@@ -94,7 +102,7 @@ def test_wrapped_imports_of_that_time_are_recognised(tmp_path: Path) -> None:
     ]
     former = "from windowing import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
     code = code_of(tmp_path, mine=f"from slackwater import {', '.join(names)}\n")
-    assert code.current(recorded_before("1", mine=former)) == code.hash
+    assert code.recognises(recorded_before("1", mine=former))
 
 
 @pytest.mark.parametrize(

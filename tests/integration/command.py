@@ -4,16 +4,19 @@ one, for one Spark session.
 Knows no verb.
 """
 
+import atexit
 import logging
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from slackwater.jobs import command_line
 from tests.integration.driver import Plan
+from tests.integration.fork_server import ForkedDriver, ForkServer
 from tests.integration.stored import ROOT
 
 SCRIPT = Path(sys.executable).parent / "slackwater"
@@ -40,21 +43,28 @@ def slackwater(
 def driver(
     plan: Plan, *arguments: object, env: Mapping[str, str] | None = None, timeout: float = 180
 ) -> Done:
-    """Run `slackwater ARGUMENTS` with `plan` built in, to its end or its death."""
-    return _run(
-        [sys.executable, "-m", "tests.integration.driver", plan.text(), *map(str, arguments)],
-        ROOT,
-        env,
-        timeout,
-    )
+    """Run `slackwater ARGUMENTS` in a process of its own with `plan` built in, to its end or its death.
+
+    Forked from one that has imported the product, unless it is to have a JVM or an environment of its own.
+    """
+    if plan.spark or env is not None:
+        command = [sys.executable, "-m", "tests.integration.driver", plan.text(), *map(str, arguments)]
+        return _run(command, ROOT, env, timeout)
+    process = start_driver(plan, *arguments)
+    stdout, stderr = process.communicate(timeout)
+    return subprocess.CompletedProcess(process.args, process.poll(), stdout, stderr)
 
 
-def start_driver(plan: Plan, *arguments: object) -> "subprocess.Popen[str]":
-    """As `driver`, without waiting."""
-    command = [sys.executable, "-m", "tests.integration.driver", plan.text(), *map(str, arguments)]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def start_driver(plan: Plan, *arguments: object) -> ForkedDriver:
+    """As `driver`, without waiting and without Spark."""
+    return _fork_server().start(plan.text(), *map(str, arguments))
+
+
+@cache
+def _fork_server() -> ForkServer:
+    server = ForkServer(environment(), ROOT)
+    atexit.register(server.close)
+    return server
 
 
 def _run(command: list[str], cwd: Path | None, env: Mapping[str, str] | None, timeout: float) -> Done:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.command import Done, driver, environment, here, slackwater
+from tests.integration.command import Done, driver, environment, here
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_as_model, assert_corrections_make_published, assert_whole
 from tests.integration.stored import ROOT, Stored
@@ -84,7 +84,7 @@ def run(hourly: Stored, plan: Plan, *options: str, **variables: str) -> Done:
         "--pipelines",
         PIPELINES,
     )
-    return driver(plan, *arguments, env=environment(**variables))
+    return driver(plan, *arguments, env=environment(**variables) if variables else None)
 
 
 def assert_finished(hourly: Stored) -> None:
@@ -128,7 +128,7 @@ def test_publish_alone_finishes_what_a_killed_run_has_committed(
     killed: Callable[[str], Stored], at: str
 ) -> None:
     hourly = killed(at)
-    done = slackwater("publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
+    done = driver(Plan(), "publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert (done.returncode, "nothing to publish" in done.stdout) == (0, True), done.stderr
     assert hourly.rolled_forward() == 2
     assert_as_model(hourly, "2013-01-03")
@@ -148,7 +148,7 @@ def test_inspection_says_that_a_roll_forward_is_open_and_leaves_it_open(
     killed: Callable[[str], Stored],
 ) -> None:
     hourly = killed("after the ledger commit")
-    done = slackwater("runs", "hourly", "--warehouse", hourly.warehouse, "--output", "json")
+    done = driver(Plan(), "runs", "hourly", "--warehouse", hourly.warehouse, "--output", "json")
     assert [row["seq"] for row in json.loads(done.stdout)] == [1, 2]
     assert "`published` is as of run 1, the ledger at 2" in done.stderr
     assert "slackwater publish hourly" in done.stderr
@@ -159,7 +159,7 @@ def test_a_slice_that_was_staged_before_the_kill_can_be_published_as_it_is(
     killed: Callable[[str], Stored],
 ) -> None:
     hourly = killed("before the ledger commit")
-    done = slackwater("publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
+    done = driver(Plan(), "publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert (done.returncode, "published run 2 " in done.stdout) == (0, True), done.stderr
     assert_as_model(hourly, "2013-01-03")
     assert_corrections_make_published(hourly)
@@ -176,7 +176,7 @@ def test_publish_of_a_chain_killed_at_any_moment_publishes_all_of_it_or_nothing(
         assert_whole(hourly)
         assert len(hourly.ledger()) == (0 if at == "before the ledger commit" else 3)
     assert hourly.rolled_forward() == 1, "killed between the roll-forward commits of the second slice"
-    assert slackwater(*arguments).returncode == 0
+    assert driver(Plan(), *arguments).returncode == 0
     assert_finished(hourly)
 
 

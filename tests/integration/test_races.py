@@ -19,9 +19,10 @@ import pytest
 from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.owners import owner_of, this_process
 from slackwater.jobs.tables.warehouse import Warehouse
-from tests.integration.command import Done, driver, here, slackwater, start_driver
+from tests.integration.command import Done, driver, here, start_driver
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_as_model, assert_corrections_make_published
+from tests.integration.fork_server import ForkedDriver
 from tests.integration.stored import ROOT, Stored
 
 PIPELINES = ROOT / "tests" / "integration" / "hourly.py"
@@ -68,7 +69,7 @@ def race(
     ended = []
     for process in started:
         out, err = process.communicate(timeout=120)
-        ended.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
+        ended.append(subprocess.CompletedProcess(process.args, process.poll(), out, err))
     assert len(list(meet.iterdir())) == 2, "both came to the moment"
     return sorted(ended, key=lambda done: done.returncode)
 
@@ -165,7 +166,7 @@ def test_two_that_roll_forward_the_same_run_do_each_step_once(hourly: Stored, tm
     assert_corrections_make_published(hourly)
 
 
-def wait_for_one(meet: Path, driver: "subprocess.Popen[str]") -> None:
+def wait_for_one(meet: Path, driver: ForkedDriver) -> None:
     """Until `driver`, which alone has been started, has come to the moment and waits there."""
     while not any(meet.iterdir()):
         assert driver.poll() is None, driver.communicate()
@@ -186,7 +187,7 @@ def test_a_slice_that_another_run_covers_between_two_looks_is_not_run_again(
     fast = driver(Plan(at="after the roll-forward", meet=str(meet)), *command)
     assert fast.returncode == 0, fast.stderr
     _, said = slow.communicate(timeout=120)
-    assert slow.returncode == 5, said
+    assert slow.poll() == 5, said
     assert [row["seq"] for row in hourly.ledger()] == [1, 2]
     assert_as_model(hourly, DAY_2)
 
@@ -207,9 +208,8 @@ def leave_claim(hourly: Stored, owner: str, ends_in: timedelta) -> None:
 
 def test_a_live_lease_ends_the_second_run_at_once(hourly: Stored) -> None:
     leave_claim(hourly, this_process(), timedelta(minutes=2))
-    done = slackwater(
-        "run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES, timeout=20
-    )
+    command = ("run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
+    done = driver(Plan(), *command, timeout=20)
     assert done.returncode == 5
     assert "another run is alive" in done.stderr
     assert f"/{os.getpid()}/" in done.stderr
@@ -218,9 +218,8 @@ def test_a_live_lease_ends_the_second_run_at_once(hourly: Stored) -> None:
 
 def test_a_live_lease_of_another_host_counts_too(hourly: Stored) -> None:
     leave_claim(hourly, "elsewhere/1/1", timedelta(minutes=2))
-    done = slackwater(
-        "run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES, timeout=20
-    )
+    command = ("run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
+    done = driver(Plan(), *command, timeout=20)
     assert done.returncode == 5
 
 

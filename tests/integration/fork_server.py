@@ -1,0 +1,145 @@
+"""A fork server: drivers in processes of their own that begin with the product imported, as `multiprocessing` has it.
+
+    this process ──(socket: arguments; stdout, stderr, answer)──▶ server ──fork──▶ keeper ──fork──▶ driver
+         ◀────────────(answer: the driver's process id, then its exit code)──────────┘◀───wait────────┘
+
+The server has imported what a driver needs and runs nothing itself, so that it has no lock that a fork could leave
+closed. The keeper waits for its driver: a dead driver must be gone, not a zombie, for whoever asks if its lease is held.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+_LARGEST_REQUEST = 1 << 16
+
+
+class ForkServer:
+    """The side of the tests: starts the server, and processes through it."""
+
+    def __init__(self, env: Mapping[str, str], cwd: Path) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "tests.integration.fork_server", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                env=dict(env),
+                cwd=cwd,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def start(self, *arguments: str) -> "ForkedDriver":
+        """Start `python -m tests.integration.driver ARGUMENTS`."""
+        stdout, stderr = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")  # noqa: SIM115 - the driver's
+        answer, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            descriptors = [stdout.fileno(), stderr.fileno(), theirs.fileno()]
+            socket.send_fds(self._channel, [json.dumps(arguments).encode()], descriptors)
+        return ForkedDriver(arguments, stdout, stderr, answer)
+
+    def close(self) -> None:
+        """End the server. Drivers that run go on."""
+        self._channel.close()
+        self._server.wait()
+
+
+class ForkedDriver:
+    """A driver that has been started, with as much of `subprocess.Popen` as the tests use."""
+
+    def __init__(
+        self, arguments: tuple[str, ...], stdout: IO[str], stderr: IO[str], answer: socket.socket
+    ) -> None:
+        self.args = arguments
+        self.pid = _number(answer.recv(8))
+        self._exit_code: int | None = None
+        self._stdout, self._stderr, self._answer = stdout, stderr, answer
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._wait(timeout=0)
+
+    def communicate(self, timeout: float = 180) -> tuple[str, str]:
+        """Wait for its end. Gives its output and its errors, once."""
+        with self._stdout, self._stderr, self._answer:
+            if self._wait(timeout) is None:
+                os.kill(self.pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            self._stdout.seek(0)
+            self._stderr.seek(0)
+            return self._stdout.read(), self._stderr.read()
+
+    def _wait(self, timeout: float) -> int | None:
+        if self._exit_code is None:
+            self._answer.settimeout(timeout)
+            try:
+                self._exit_code = _number(self._answer.recv(8))
+            except (TimeoutError, BlockingIOError):
+                return None
+        return self._exit_code
+
+
+def _number(message: bytes) -> int:
+    assert message, "the fork server has died; what it said stands in the tests' own errors"
+    return int.from_bytes(message, "big", signed=True)
+
+
+def _become_the_next_driver(channel: socket.socket) -> list[str]:
+    """Serve requests until there are no more. Returns in each driver, with its arguments; never in the server."""
+    signal.signal(signal.SIGCHLD, _bury_keepers)
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(channel, _LARGEST_REQUEST, 3)
+        if not request:
+            os._exit(0)
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            channel.close()
+            _become_a_driver_with_a_keeper(*descriptors)
+            return list(json.loads(request))
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _bury_keepers(*_: object) -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+
+
+def _become_a_driver_with_a_keeper(stdout: int, stderr: int, answer: int) -> None:
+    """Fork once more. Returns in the child; this process reports the child's end and ends with it."""
+    driver = os.fork()
+    if driver == 0:
+        os.close(answer)
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        return
+    with socket.socket(fileno=answer) as tests:
+        tests.send(driver.to_bytes(8, "big", signed=True))
+        _, status = os.waitpid(driver, 0)
+        tests.send(os.waitstatus_to_exitcode(status).to_bytes(8, "big", signed=True))
+    os._exit(0)
+
+
+def main() -> None:
+    from slackwater.jobs.engines import transport  # noqa: F401 - the import is the work
+    from tests.integration import driver
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import great_expectations  # noqa: F401 - seconds, in each driver that validates
+
+    sys.argv[1:] = _become_the_next_driver(socket.socket(fileno=int(sys.argv[1])))
+    driver.main()
+
+
+if __name__ == "__main__":
+    main()

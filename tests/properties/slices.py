@@ -22,22 +22,7 @@ from slackwater.jobs.engines.progress import Progress, timeline_of
 from slackwater.jobs.engines.replay import Engine, Outcome, Replay
 from slackwater.jobs.engines.rows import Judge
 from slackwater.jobs.engines.transport import InProcess, SliceScan, Transport
-from slackwater.jobs.pipelines import (
-    DeltaSource,
-    Pipeline,
-    approx_distinct,
-    approx_quantile,
-    count,
-    count_distinct,
-    first,
-    last,
-    max_,
-    mean,
-    min_,
-    stddev,
-    sum,
-    variance,
-)
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.protocol.close import final_timeline
 from slackwater.jobs.protocol.shapes import shape_of
 from slackwater.jobs.protocol.validation import check_assignments
@@ -55,24 +40,24 @@ from slackwater.windowing import (
 from tests.model import records as model
 
 SELECT = {
-    "n": count(),
-    "known": count("x"),
-    "total": sum("x"),
-    "average": mean("y"),
-    "least": min_("y"),
-    "greatest": max_("x"),
-    "spread": stddev("x"),
-    "spread_of_doubles": variance("y", where="y < 1e200"),
-    "several": count_distinct("y"),
-    "positive": count(where="x > 0"),
-    "opening": first("x"),
-    "closing": last("y"),
-    "earliest": first("y", by="arrival", where="x <= 0"),
-    "newest": last("x", by="arrival"),
+    "n": agg.count(),
+    "known": agg.count("x"),
+    "total": agg.sum("x"),
+    "average": agg.mean("y"),
+    "least": agg.min("y"),
+    "greatest": agg.max("x"),
+    "spread": agg.stddev("x"),
+    "spread_of_doubles": agg.variance("y", where="y < 1e200"),
+    "several": agg.count_distinct("y"),
+    "positive": agg.count(where="x > 0"),
+    "opening": agg.first("x"),
+    "closing": agg.last("y"),
+    "earliest": agg.first("y", by="arrival", where="x <= 0"),
+    "newest": agg.last("x", by="arrival"),
 }
 # What is approximate has no brute force here: it must not depend on cuts and parallelism, and its errors are
 # measured elsewhere.
-APPROXIMATE = {"about": approx_distinct("y", precision=4), "median": approx_quantile("x", 0.5)}
+APPROXIMATE = {"about": agg.approx_distinct("y", precision=4), "median": agg.approx_quantile("x", 0.5)}
 _CONDITIONS = {
     None: lambda event: True,
     "x > 0": lambda event: event.values["x"] is not None and event.values["x"] > 0,

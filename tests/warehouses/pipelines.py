@@ -8,16 +8,18 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
-import slackwater.jobs.pipelines as agg
-from slackwater.jobs.pipelines import DeltaSource, Pipeline, expect
-from slackwater.windowing import (
+from slackwater import (
     CountEvictor,
+    DeltaSource,
     KeyedProcessFunction,
+    Pipeline,
     ProcessWindowFunction,
     ReducingStateDescriptor,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
+    agg,
+    expect,
 )
 
 SOURCE = DeltaSource(

@@ -85,7 +85,7 @@ def test_keys_and_results_are_called_as_the_words_of_sql(
     keys, results = nasty[::2], nasty[1::2]
     own = Own(tmp_path, pa.schema([*SCHEMA, *((name, pa.string()) for name in keys)]))
     own.declare(
-        f"key_by={keys}, select={{{', '.join(f'{name!r}: count()' for name in results)}}}, "
+        f"key_by={keys}, select={{{', '.join(f'{name!r}: agg.count()' for name in results)}}}, "
         f"expect=[expect.between({results[0]!r}, min=1)]"
     )
     rows: list[dict[str, Any]] = [

@@ -12,8 +12,8 @@ from tests.jobs.commands.own_source import SCHEMA, Own, every_hour
 
 # What each change of the declarations, or of the source, is told by.
 CHANGES = {
-    'select={"n": count()}': "total",
-    'select={"n": count(), "total": sum("x"), "more": sum("x")}': "more",
+    'select={"n": agg.count()}': "total",
+    'select={"n": agg.count(), "total": agg.sum("x"), "more": agg.sum("x")}': "more",
     "window=TumblingEventTimeWindows.of(HOUR)": "window.size_ms: 7200000 → 3600000",
     'source=DeltaSource("sources/own", event_time="e", arrival_time="a", '
     'order_by="x")': "source.order_by: none → x",

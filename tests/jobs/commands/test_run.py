@@ -179,7 +179,7 @@ def test_a_missing_pipelines_file_is_told(flights: Path, tmp_path: Path, said: C
         ("", "'order_by': 'position'", ["no column 'position'", "it has event_time, arrival_time, carrier"]),
         ("'key_by': 'airport'", "", ["no column 'airport'"]),
         (
-            "'select': {'n': __import__('slackwater.jobs.pipelines').pipelines.agg.max('speed')}",
+            "'select': {'n': __import__('slackwater').agg.max('speed')}",
             "",
             ["no column 'speed'"],
         ),
@@ -194,7 +194,7 @@ def test_a_missing_pipelines_file_is_told(flights: Path, tmp_path: Path, said: C
             ["arrival_time is column 'arrival_date'", "must be a timestamp"],
         ),
         (
-            "'select': {'n': __import__('slackwater.jobs.pipelines').pipelines.mean('dest')}",
+            "'select': {'n': __import__('slackwater').agg.mean('dest')}",
             "",
             ["'dest'", "string"],
         ),

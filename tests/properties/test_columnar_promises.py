@@ -3,7 +3,6 @@ do not show (P1, P2), to the bit of a sum of doubles; every row is accounted for
 equal hashes (P7).
 """
 
-import builtins
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -91,7 +90,7 @@ def test_every_row_is_accounted_for(case, data):
     assert counts["rows_read"] == len(read)
     assert counts["rows_filtered"] == len([event for event in read if not meets(event.values["x"])])
     parts = ("filtered", "accepted", "late", "unassigned", "quarantined")
-    assert len(read) == builtins.sum(counts[f"rows_{part}"] for part in parts)
+    assert len(read) == sum(counts[f"rows_{part}"] for part in parts)
     assert (counts["rows_late"], counts["rows_quarantined"]) == (
         len(replayed.late),
         len(replayed.quarantined),

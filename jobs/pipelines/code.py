@@ -8,9 +8,9 @@ import lines of that time.
 import ast
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from slackwater.jobs.pipelines.aggregates import KINDS
@@ -100,17 +100,21 @@ def _digest(version: str, sources: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _imports(source: bytes, packages: tuple[str, ...]) -> Iterator[ImportStatement]:
+@lru_cache(maxsize=256)  # each rewriting asks for the same ones
+def _imports(source: bytes, packages: tuple[str, ...]) -> tuple[ImportStatement, ...]:
     """The statements that import one of `packages`, or from it; none of what is no Python of this version."""
+    if not any(package.encode() in source for package in packages):
+        return ()
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if (isinstance(node, ast.Import) and all(_top(alias.name) in packages for alias in node.names)) or (
-            isinstance(node, ast.ImportFrom) and node.level == 0 and _top(node.module or "") in packages
-        ):
-            yield node
+        return ()
+    return tuple(
+        node
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Import) and all(_top(alias.name) in packages for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.level == 0 and _top(node.module or "") in packages)
+    )
 
 
 def _top(module: str) -> str:
@@ -119,7 +123,7 @@ def _top(module: str) -> str:
 
 def _without_our_imports(source: bytes) -> bytes:
     """The text without the lines that import Slackwater, and, whatever the modules are called, which names they bind."""
-    statements = list(_imports(source, (PACKAGE,)))
+    statements = _imports(source, (PACKAGE,))
     lines: list[bytes | None] = list(source.splitlines(keepends=True))
     bound = set()
     for statement in statements:

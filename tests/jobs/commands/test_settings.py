@@ -52,7 +52,7 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
     ("settings", "difference"),
     [
         (
-            "'window': __import__('windowing').TumblingEventTimeWindows.of(" + HOURS.format(2) + ")",
+            "'window': __import__('slackwater').TumblingEventTimeWindows.of(" + HOURS.format(2) + ")",
             "window.size_ms: 3600000 → 7200000",
         ),
         ("'order_mode': 'heap'", "order_mode: rocksdb → heap"),
@@ -77,7 +77,7 @@ def test_what_parked_state_cannot_follow_is_refused_and_changes_nothing(
 def test_a_restatement_from_the_start_follows_any_change(hourly: Hourly, said: Callable[[], str]) -> None:
     assert hourly.run_here("--to", "2013-01-02") == 0
     hourly.declare(
-        settings=f"'window': __import__('windowing').TumblingEventTimeWindows.of({HOURS.format(2)})"
+        settings=f"'window': __import__('slackwater').TumblingEventTimeWindows.of({HOURS.format(2)})"
     )
     assert here("backfill", "hourly", "--from", "2013-01-01", "--to", "2013-01-02", *hourly.where) == 0
     windows = {row["window_end"] - row["window_start"] for row in hourly.stored.rows("published")}

@@ -17,7 +17,8 @@ from slackwater.jobs import command_line
 from slackwater.jobs.commands.options import Time, show
 from slackwater.jobs.engines.inputs import to_datetime
 from slackwater.jobs.examples import find_example
-from slackwater.jobs.protocol.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.catch_up import Request
+from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.tables.inspection import Inspection
 from slackwater.jobs.tables.warehouse import Warehouse
 
@@ -66,7 +67,7 @@ def demo(to_ms: int, warehouse: str) -> None:
             bar.console.print(text)
             bar.advance(task)
 
-        CatchUp.on_spark(Request(PIPELINE, to_ms), root, None, line).run()
+        OpenedPipeline(PIPELINE, root, None).catch_up(Request(PIPELINE, to_ms), line).run()
     _show_results(console, Inspection.of(PIPELINE, root), warehouse)
 
 

@@ -19,7 +19,7 @@ from slackwater.jobs.bench.results import Key, Results
 from slackwater.jobs.bench.worker import ContenderFailed, Worker
 from slackwater.jobs.bench.workloads import WORKLOADS
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.protocol.trial import LONG_ENOUGH_S, TIMES
+from slackwater.jobs.protocol.planning.trial import LONG_ENOUGH_S, TIMES
 
 REPETITIONS = 3
 OWN = ("slackwater", "slackwater_last_eighth")

@@ -13,7 +13,7 @@ from slackwater.jobs.commands.options import Length, Time
 from slackwater.jobs.commands.plan import show as _show_plan
 
 if TYPE_CHECKING:
-    from slackwater.jobs.protocol.backfill import Backfill
+    from slackwater.jobs.protocol.restating.backfill import Backfill
 
 
 @click.command("backfill")
@@ -78,8 +78,9 @@ def command(
     if dry_run:
         _show_plan(pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, output)
         return
-    from slackwater.jobs.protocol.backfill import Backfill, Request
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.outcome import report_to
+    from slackwater.jobs.protocol.restating.backfill import Request
 
     options.log_to_stderr(log_format)
     request = Request(
@@ -93,7 +94,7 @@ def command(
         engine,
         partitions,
     )
-    work = Backfill.on_spark(request, warehouse, pipelines, lines=click.echo)
+    work = OpenedPipeline(pipeline, warehouse, pipelines).backfill(request, click.echo)
     with _bar(work):
         if manifest is None:
             work.run()

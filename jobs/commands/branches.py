@@ -68,8 +68,8 @@ def _facts(branch: Any, runs: list[Any], is_live: bool) -> dict[str, Any]:
 @options.log_format
 def drop(pipeline: str, branch: str, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
     """End BRANCH. Its runs stay in the ledger; those that main has taken stay live."""
-    from slackwater.jobs.protocol.catch_up import moves
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    row = moves(pipeline, warehouse, pipelines).drop(branch)
+    row = OpenedPipeline(pipeline, warehouse, pipelines).moves().drop(branch)
     click.echo(f"{pipeline}: the branch {branch} was dropped, by row {row.seq}.")

@@ -111,7 +111,7 @@ def _stored(warehouse: str | None, pipelines: str | None) -> list[str]:
 
 def _rows(name: str, warehouse: str | None, pipelines: str | None) -> str:
     from slackwater.jobs.pipelines import registry
-    from slackwater.jobs.protocol.roll_forward import RollForward
+    from slackwater.jobs.protocol.publishing.roll_forward import RollForward
     from slackwater.jobs.tables.warehouse import Warehouse
 
     pipeline = registry.load(pipelines)[name]

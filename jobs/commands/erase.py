@@ -47,8 +47,8 @@ def command(
     was first.
     """
     from slackwater.jobs.pipelines import registry
-    from slackwater.jobs.protocol.catch_up import erasing
-    from slackwater.jobs.protocol.erasure import Person, erasure_told, of_key
+    from slackwater.jobs.protocol.lineage.erasure import Person, erasure_told, of_key
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     if not keys and not columns:
         raise click.UsageError("say whose rows: --key K, or --column NAME=VALUE")
@@ -61,7 +61,7 @@ def command(
             raise click.UsageError(f"--column {column!r}: write it as NAME=VALUE")
         persons.append(Person(((name, value),)))
     options.log_to_stderr(log_format)
-    work = erasing(pipeline, warehouse, pipelines)
+    work = OpenedPipeline(pipeline, warehouse, pipelines).erasure()
     planned = [{"table": table, "rows": rows} for table, rows in work.plan(persons).items()]
     row = None if dry_run or reason is None else work.run(persons, reason)
     options.show(planned, ["table", "rows"], output, empty=f"{pipeline}: none of its tables has such rows.")

@@ -75,7 +75,7 @@ def report(
     restated.
     """
     from slackwater.jobs.engines.inputs import to_datetime, to_ms
-    from slackwater.jobs.protocol.collected import LiveMarks
+    from slackwater.jobs.protocol.staging.collected import LiveMarks
     from slackwater.jobs.tables.inspection import Inspection
     from slackwater.jobs.tables.lateness import MILLISECOND
     from slackwater.jobs.tables.lateness import report as saved_by
@@ -131,13 +131,13 @@ def redrive(
     later restatement of it.
     """
     from slackwater.jobs.engines.inputs import to_ms
-    from slackwater.jobs.protocol.catch_up import redriving
-    from slackwater.jobs.protocol.slices import iso
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+    from slackwater.jobs.protocol.staging.slices import iso
     from slackwater.jobs.tables.inspection import Inspection
 
     options.log_to_stderr(log_format)
     late = Inspection.of(pipeline, warehouse).late(key, seq).rows
-    done = redriving(pipeline, warehouse, pipelines).run(late, reason, is_dry=dry_run)
+    done = OpenedPipeline(pipeline, warehouse, pipelines).redrive().run(late, reason, is_dry=dry_run)
     rows = [vars(row) for row in done.overrides]
     options.show(
         rows,

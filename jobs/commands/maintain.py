@@ -20,10 +20,10 @@ def command(
     """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period
     (keep_snapshot_every) nor needed by a branch or a staged run, and history that is older than
     Pipeline.keep_history; compact small files; delete files that are dead for a week; checkpoint the logs."""
-    from slackwater.jobs.protocol.catch_up import maintenance
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    work = maintenance(pipeline, warehouse, pipelines)
+    work = OpenedPipeline(pipeline, warehouse, pipelines).maintenance()
     rows = [asdict(upkeep) for upkeep in (work.plan() if dry_run else work.run())]
     columns = ["table", "snapshots", "rows", "bytes", "kept", "compacted", "vacuumed", "note"]
     options.show(

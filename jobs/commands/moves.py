@@ -22,10 +22,10 @@ def fork(
     """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main
     stays as it is.
     """
-    from slackwater.jobs.protocol.catch_up import moves
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    row = moves(pipeline, warehouse, pipelines).fork(branch, seq)
+    row = OpenedPipeline(pipeline, warehouse, pipelines).moves().fork(branch, seq)
     behind = "at the start of the lineage" if not row.live else f"behind run {row.live[-1].last_seq}"
     moved = (
         ""
@@ -44,10 +44,10 @@ def fork(
 def restore(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
     """Make main again what it was after SEQ: its runs, its state, and what it had published. Later runs stay
     in the ledger, and can be restored in turn."""
-    from slackwater.jobs.protocol.catch_up import moves
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    row = moves(pipeline, warehouse, pipelines).restore(seq)
+    row = OpenedPipeline(pipeline, warehouse, pipelines).moves().restore(seq)
     if row is None:
         click.echo(f"{pipeline}: nothing to do; what was live after {seq} is live now.")
     else:
@@ -73,10 +73,10 @@ def adopt(
     """Declare the table that stands where the source was dropped and made again the same, so that runs go on
     with it. It must hold the rows that live runs have read, slice by slice: their values are compared where
     the old table can still be read, else their numbers."""
-    from slackwater.jobs.protocol.catch_up import adoption
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    result = adoption(pipeline, warehouse, pipelines).run(accept)
+    result = OpenedPipeline(pipeline, warehouse, pipelines).adoption().run(accept)
     if result is None:
         click.echo(
             f"{pipeline}: nothing to do; the source is the table that runs have read, as far as the ledger "
@@ -105,10 +105,10 @@ def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_forma
     the close back. As in Flink, a function that registers a timer of event time whenever one fires is never
     done.
     """
-    from slackwater.jobs.protocol.catch_up import close_on_spark
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    row = close_on_spark(pipeline, warehouse, pipelines, lines=click.echo)
+    row = OpenedPipeline(pipeline, warehouse, pipelines).close(click.echo)
     if row is None:
         click.echo(f"{pipeline}: nothing to do; the lineage is closed.")
         return

@@ -10,7 +10,7 @@ from slackwater.jobs.commands import options
 from slackwater.jobs.commands.options import Time
 
 if TYPE_CHECKING:
-    from slackwater.jobs.protocol.plan import Plan
+    from slackwater.jobs.protocol.planning.plan import Plan
 
 COLUMNS = ["from", "to", "files", "bytes", "rows_read", "rows_used", "seconds"]
 
@@ -62,10 +62,10 @@ def show(
     calibrate: bool = False,
 ) -> None:
     """Print the plan; `backfill --dry-run` prints it too."""
-    from slackwater.jobs.protocol.plan import as_rows, plan
+    from slackwater.jobs.protocol.planning.plan import as_rows, plan
 
     found = plan(
-        pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, _measuring() if calibrate else None
+        pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, _measuring(pipeline) if calibrate else None
     )
     rows = as_rows(found)
     if output == "json":
@@ -78,11 +78,13 @@ def show(
         click.echo(line)
 
 
-def _measuring() -> Any:
+def _measuring(pipeline: str) -> Any:
     """What replays and times rows; it needs Spark."""
-    from slackwater.jobs.protocol.trial import calibrate
+    from slackwater.jobs.protocol.opened_pipeline import spark_transport
+    from slackwater.jobs.protocol.planning.trial import calibrate
 
-    return partial(calibrate, lines=partial(click.echo, err=True))
+    transport = spark_transport(f"calibrate {pipeline}")
+    return partial(calibrate, transport=transport, lines=partial(click.echo, err=True))
 
 
 def _facts(found: "Plan") -> dict[str, Any]:
@@ -109,7 +111,7 @@ def _facts(found: "Plan") -> dict[str, Any]:
 
 
 def _straggler(item: Any) -> dict[str, Any]:
-    from slackwater.jobs.protocol.slices import iso
+    from slackwater.jobs.protocol.staging.slices import iso
 
     return {"from": iso(item.slice.from_ms), "to": iso(item.slice.to_ms), "rows": item.rows}
 

@@ -1,8 +1,13 @@
 """`slackwater publish`: makes staged runs or a branch live, without Spark."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from slackwater.jobs.commands import options
+
+if TYPE_CHECKING:
+    from slackwater.jobs.protocol.publishing.rebuild import Rebuild
 
 
 @click.command("publish")
@@ -36,7 +41,7 @@ def command(
     With --rebuild: remove doubled rows from the ledger, `corrections` and `published`, make `published` what
     its corrections say, and correct it where the panes of the live runs say otherwise.
     """
-    from slackwater.jobs.protocol.catch_up import publish_branch, publisher
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     if accept is not None and (run_id is None or not accept.strip()):
         raise click.UsageError(
@@ -46,16 +51,16 @@ def command(
     if rebuild and run_id is not None:
         raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
     options.log_to_stderr(log_format)
+    opened = OpenedPipeline(pipeline, warehouse, pipelines)
     if rebuild:
-        _rebuild(pipeline, warehouse, pipelines)
+        _rebuild(pipeline, opened.rebuild())
         return
-    made = publisher(pipeline, warehouse, pipelines)
-    if run_id is not None and made.tables.ledger.branch(run_id) is not None:
+    if run_id is not None and opened.tables.ledger.branch(run_id) is not None:
         if accept is not None:
             raise click.UsageError(
                 "--accept is for staged runs; what failed its validation never becomes part of a branch"
             )
-        row = publish_branch(pipeline, run_id, warehouse, pipelines)
+        row = opened.publish_branch(run_id)
         told = (
             "nothing to publish; main has all its runs"
             if row is None
@@ -63,7 +68,7 @@ def command(
         )
         click.echo(f"{pipeline}: branch {run_id}: {told}.")
         return
-    rows = made.publish(run_id, accept)
+    rows = opened.publisher().publish(run_id, accept)
     if not rows:
         click.echo(f"{pipeline}: nothing to publish; no staged run continues what is live.")
     for row in rows:
@@ -71,10 +76,8 @@ def command(
         click.echo(f"{pipeline}: published run {row.seq} {span}, verdict {row.verdict}.")
 
 
-def _rebuild(pipeline: str, warehouse: str | None, pipelines: str | None) -> None:
-    from slackwater.jobs.protocol.catch_up import rebuilding
-
-    done = rebuilding(pipeline, warehouse, pipelines).run()
+def _rebuild(pipeline: str, work: "Rebuild") -> None:
+    done = work.run()
     for table, count in done.doubled.items():
         click.echo(f"{pipeline}: {count:,} rows of {table} stood there more than once, and stand there once.")
     if done.is_published_anew and "published" not in done.doubled:

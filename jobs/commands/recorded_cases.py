@@ -24,7 +24,7 @@ from slackwater.jobs.engines.replay import Replay
 from slackwater.jobs.engines.transport import InProcess, SliceScan
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.pipelines.errors import PipelineError
-from slackwater.jobs.protocol.shapes import shape_of
+from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.tables.schemas import TIME, table_schemas
 from slackwater.jobs.tables.staging import stack
 from slackwater.windowing import (

@@ -60,7 +60,8 @@ def command(
     Exit codes: 0 done or nothing to do, 2 usage, 3 try again, 4 rejected by validation, 5 another run was
     first.
     """
-    from slackwater.jobs.protocol.catch_up import CatchUp, Request
+    from slackwater.jobs.protocol.lineage.catch_up import Request
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
     request = Request(
@@ -74,7 +75,7 @@ def command(
         ranges=partitions,
         branch=branch,
     )
-    work = CatchUp.on_spark(request, warehouse, pipelines, lines=click.echo)
+    work = OpenedPipeline(pipeline, warehouse, pipelines).catch_up(request, click.echo)
     if manifest is None:
         work.run()
         return

@@ -48,9 +48,9 @@ def command(
 
 
 def _run(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, output: str) -> bool:
-    from slackwater.jobs.protocol.catch_up import verifier
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    found = verifier(pipeline, warehouse, pipelines).verify(seq)
+    found = OpenedPipeline(pipeline, warehouse, pipelines).verifier().verify(seq)
     rows = [
         {"what": fact.what, "recorded": fact.recorded, "replayed": fact.replayed, "equal": fact.is_equal}
         for fact in found.facts
@@ -74,9 +74,9 @@ def _run(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, 
 
 
 def _tables(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> bool:
-    from slackwater.jobs.protocol.catch_up import table_checks
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    checks = table_checks(pipeline, warehouse, pipelines)
+    checks = OpenedPipeline(pipeline, warehouse, pipelines).table_checks()
     facts = list(checks.facts())
     rows = [{**vars(fact), "equal": fact.is_equal} for fact in facts]
     differing = [row for row in rows if not row["equal"]]

@@ -104,9 +104,6 @@ class Registry(Mapping[str, Pipeline]):
         former = _FORMER_CODE.get(self._modules[self[name].name].__name__)
         return PipelineCode.of(self._files(name), product_version(), () if former is None else (former,))
 
-    def code_hash(self, name: str) -> str:
-        return self.code(name).hash
-
     def _files(self, name: str) -> dict[str, Path]:
         module = self._modules[self[name].name]
         own = Path(str(module.__file__))

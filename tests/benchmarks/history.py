@@ -26,9 +26,10 @@ from deltalake import write_deltalake
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.transport import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash
-from slackwater.jobs.protocol.catch_up import CatchUp, Request
-from slackwater.jobs.protocol.run import Runner
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.warehouse import Warehouse
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
@@ -107,7 +108,13 @@ class Lineage:
         self.root, self.rows, self.days = root, rows, 0
         declared = pipeline()
         self.runner = Runner(
-            Warehouse(str(root)), declared, config_hash(declared), "code", "0", OperatorEngine(), InProcess()
+            Warehouse(str(root)),
+            declared,
+            config_hash(declared),
+            PipelineCode("code"),
+            "0",
+            OperatorEngine(),
+            InProcess(),
         )
 
     def run(self) -> Cost:

@@ -24,7 +24,8 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.protocol.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.catch_up import Request
+from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.runtime.session import session
 
 DAY_MS = 86_400_000
@@ -73,9 +74,8 @@ def day_of_events(number: int, rows: int) -> pa.Table:
 
 def ours(warehouse: Path, pipelines: Path, number: int, engine: str | None) -> None:
     to_ms = int(START.timestamp() * 1000) + (number + 1) * DAY_MS
-    CatchUp.on_spark(
-        Request("lookback", to_ms, engine=engine), str(warehouse), str(pipelines), lambda line: None
-    ).run()
+    opened = OpenedPipeline("lookback", str(warehouse), str(pipelines))
+    opened.catch_up(Request("lookback", to_ms, engine=engine), lambda line: None).run()
 
 
 def rebuild(spark: Any, source: str, target: str, number: int) -> None:

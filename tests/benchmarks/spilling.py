@@ -30,7 +30,7 @@ from slackwater.jobs.engines.replay import Outcome, Replay
 from slackwater.jobs.engines.rows import Judge
 from slackwater.jobs.engines.transport import InProcess, SliceScan
 from slackwater.jobs.pipelines import DeltaSource, Pipeline
-from slackwater.jobs.protocol.shapes import shape_of
+from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.tables.delta import write_file
 from slackwater.jobs.tables.schemas import table_schemas
 from slackwater.jobs.tables.staging import stack

@@ -17,7 +17,8 @@ from slackwater.jobs.bench.cases import Case
 from slackwater.jobs.bench.contenders.flink import Flink
 from slackwater.jobs.bench.workloads import WORKLOADS
 from slackwater.jobs.engines.transport import InProcess
-from slackwater.jobs.protocol.catch_up import CatchUp, Request, runner_for
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
 NAMES = ("a", "b", "c", "d")
 OPERATOR, COLUMNAR, FLINK = "operator engine", "columnar engine", "Flink, heap state"
@@ -32,11 +33,8 @@ def replayed(case: Case, engine: str) -> tuple[float, Any]:
     shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
     gc.collect()
     request = Request(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"], engine=engine)
-    run = CatchUp(
-        request,
-        lambda: runner_for(request, str(case.folder), "slackwater.jobs.bench.pipelines", InProcess),
-        lambda line: None,
-    )
+    opened = OpenedPipeline(case.workload.pipeline, str(case.folder), "slackwater.jobs.bench.pipelines")
+    run = CatchUp(request, lambda: opened.runner(engine, transport=InProcess), lambda line: None)
     start = time.process_time()
     [row] = run.run()
     return time.process_time() - start, row

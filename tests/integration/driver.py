@@ -18,9 +18,9 @@ from typing import Any
 
 from slackwater.jobs import command_line
 from slackwater.jobs.engines.transport import InProcess
-from slackwater.jobs.protocol import catch_up
-from slackwater.jobs.protocol.roll_forward import RollForward
-from slackwater.jobs.protocol.run import Prepared, Runner
+from slackwater.jobs.protocol import opened_pipeline
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.staging.run import Prepared, Runner
 from slackwater.jobs.tables.attempts import AttemptsWriter
 from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.ledger import LedgerWriter
@@ -64,9 +64,9 @@ class Plan:
 def main() -> None:
     plan = Plan(**json.loads(sys.argv.pop(1)))
     if not plan.spark:
-        catch_up.spark_transport = lambda app: InProcess
+        opened_pipeline.spark_transport = lambda app: InProcess
     if not plan.lease:
-        catch_up.Runner = functools.partial(Runner, lease=False)
+        opened_pipeline.Runner = functools.partial(Runner, lease=False)
     if plan.at is not None:
         _build_in(plan, *MOMENTS[plan.at])
     command_line.main()

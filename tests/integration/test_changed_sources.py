@@ -14,9 +14,9 @@ import pytest
 
 from slackwater.jobs.engines.inputs import SourceRewritten, pin
 from slackwater.jobs.engines.transport import OnSpark
-from slackwater.jobs.protocol.erasure import Erasure, of_key
-from slackwater.jobs.protocol.roll_forward import RollForward
-from slackwater.jobs.protocol.run import Runner
+from slackwater.jobs.protocol.lineage.erasure import Erasure, of_key
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.staging.run import Runner
 from tests.jobs.protocol.restating import SCHEMA, START, Event, World, every_hour, moment
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slackwater.jobs.engines.transport import InProcess
-from slackwater.jobs.protocol import catch_up
+from slackwater.jobs.protocol import opened_pipeline
 from tests.integration import facts_of_own_functions as facts
 from tests.integration.command import here
 from tests.integration.stored import Row, Stored
@@ -65,7 +65,7 @@ def test_spark_and_one_process_leave_the_same(
 ) -> None:
     on_spark = replayed(tmp_path / "spark", "0", monkeypatch)
     assert facts.published_in(on_spark) == facts.published("2013-01-03")
-    monkeypatch.setattr(catch_up, "spark_transport", lambda app: InProcess)
+    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     in_process = replayed(tmp_path / "process", "1024", monkeypatch)
     assert recorded(on_spark) == recorded(in_process)
     assert without_run(on_spark.live("side_records")) == without_run(in_process.live("side_records")) != []

@@ -23,9 +23,9 @@ from slackwater.jobs.engines.replay import Engine, Outcome, Replay
 from slackwater.jobs.engines.rows import Judge
 from slackwater.jobs.engines.transport import InProcess, SliceScan, Transport
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
-from slackwater.jobs.protocol.close import final_timeline
-from slackwater.jobs.protocol.shapes import shape_of
-from slackwater.jobs.protocol.validation import check_assignments
+from slackwater.jobs.protocol.lineage.close import final_timeline
+from slackwater.jobs.protocol.staging.shapes import shape_of
+from slackwater.jobs.protocol.staging.validation import check_assignments
 from slackwater.jobs.tables.delta import write_file
 from slackwater.jobs.tables.schemas import side_table, table_schemas
 from slackwater.jobs.tables.staging import stack

@@ -10,7 +10,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.pipelines import agg
-from slackwater.jobs.protocol.close import NeverEnds, refuse_endless
+from slackwater.jobs.protocol.lineage.close import NeverEnds, refuse_endless
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     GlobalWindows,

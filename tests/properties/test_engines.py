@@ -17,7 +17,7 @@ from slackwater.jobs.engines.columnar import ColumnarEngine, key_numbers
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
 from slackwater.jobs.pipelines import agg
-from slackwater.jobs.protocol.close import NeverEnds, refuse_endless
+from slackwater.jobs.protocol.lineage.close import NeverEnds, refuse_endless
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,

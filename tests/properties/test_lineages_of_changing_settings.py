@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.declared import Declared
-from slackwater.jobs.protocol.evolution import RULES, SettingsChanged
-from slackwater.jobs.protocol.moves import Moves
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.lineage.moves import Moves
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.evolution import RULES, SettingsChanged
 from slackwater.windowing import (
     CountTrigger,
     EventTimeTrigger,

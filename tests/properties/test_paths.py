@@ -13,10 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.declared import Declared
-from slackwater.jobs.protocol.moves import Moves
-from slackwater.jobs.protocol.publish_branch import BranchBehind, BranchPublisher, ForkedFromAnotherPast
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.lineage.moves import Moves
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating.publish_branch import (
+    BranchBehind,
+    BranchPublisher,
+    ForkedFromAnotherPast,
+)
+from slackwater.jobs.protocol.staging.declared import Declared
 from tests.jobs.protocol.published_model import PaneRow, newest_firings
 from tests.jobs.protocol.restating import Event, World, multiset
 from tests.properties.test_restatements import pipelines

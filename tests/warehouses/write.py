@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from slackwater.jobs.engines.transport import InProcess
-from slackwater.jobs.protocol import catch_up
+from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.tables.schemas import FORMAT_VERSION
 from tests.integration.command import here
 
@@ -103,7 +103,7 @@ def main() -> None:
             f"{file.name} is there already, and what is there is test data; raise FORMAT_VERSION when the "
             "format changes"
         )
-    catch_up.spark_transport = lambda app: InProcess  # type: ignore[assignment,return-value]
+    opened_pipeline.spark_transport = lambda app: InProcess  # type: ignore[assignment,return-value]
     with tempfile.TemporaryDirectory() as folder:
         warehouse = Path(folder) / "warehouse"
         write(warehouse)

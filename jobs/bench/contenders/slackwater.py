@@ -14,10 +14,11 @@ from slackwater.jobs.engines.inputs import pin
 from slackwater.jobs.engines.planner import choose
 from slackwater.jobs.engines.task_memory import estimate_mb
 from slackwater.jobs.pipelines import registry
-from slackwater.jobs.protocol.catch_up import CatchUp, Request
-from slackwater.jobs.protocol.prediction import from_calibration
-from slackwater.jobs.protocol.run import wall_clock
-from slackwater.jobs.protocol.trial import calibrate
+from slackwater.jobs.protocol.lineage.catch_up import Request
+from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline, spark_transport
+from slackwater.jobs.protocol.planning.prediction import from_calibration
+from slackwater.jobs.protocol.planning.trial import calibrate
+from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.warehouse import Warehouse
 
@@ -62,7 +63,9 @@ class Slackwater:
         """Seconds in a session that is warm, and megabytes of the largest task."""
         pipeline, where = registry.load(PIPELINES)[case.workload.pipeline], Warehouse.at(str(case.folder))
         from_ms, to_ms, rows = (case.facts[name] for name in ("from_ms", "to_ms", "rows"))
-        rates = calibrate(pipeline, where, from_ms, to_ms, lines=lambda line: None)
+        rates = calibrate(
+            pipeline, where, from_ms, to_ms, spark_transport("calibrate"), lines=lambda line: None
+        )
         source = pin(pipeline.source, where.source(pipeline.source.table))
         files = source.files(from_ms, to_ms, pipeline.source.arrival_time, None)
         estimate = estimate_mb(pipeline, source, files, rows, 0, choose(pipeline, source.schema).make())
@@ -73,7 +76,8 @@ class Slackwater:
 
     def _replay(self, case: Case, from_ms: int, to_ms: int, ranges: int | None = None) -> dict[str, Any]:
         request = Request(case.workload.pipeline, to_ms, from_ms, engine=self._engine, ranges=ranges)
-        work = CatchUp.on_spark(request, str(case.folder), PIPELINES, lambda line: None)
+        opened = OpenedPipeline(request.pipeline, str(case.folder), PIPELINES)
+        work = opened.catch_up(request, lambda line: None)
         started = wall_clock()
         [row] = work.run()
         assert row.committed_at is not None

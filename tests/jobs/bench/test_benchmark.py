@@ -32,8 +32,9 @@ from slackwater.jobs.bench.worker import ContenderFailed
 from slackwater.jobs.bench.workloads import WORKLOADS, Workload
 from slackwater.jobs.engines.transport import InProcess
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.protocol import catch_up
-from slackwater.jobs.protocol.catch_up import CatchUp, Request, runner_for
+from slackwater.jobs.protocol import opened_pipeline
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.tables.inspection import Inspection
 from tests.integration.command import slackwater
 from tests.integration.conftest import great_expectations as great_expectations
@@ -93,9 +94,8 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
 def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: Path) -> None:
     case = case_of(name, tmp_path, 30_000)
     request = Request(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
-    [row] = CatchUp(
-        request, lambda: runner_for(request, str(case.folder), PIPELINES, InProcess), lambda line: None
-    ).run()
+    opened = OpenedPipeline(case.workload.pipeline, str(case.folder), PIPELINES)
+    [row] = CatchUp(request, lambda: opened.runner(transport=InProcess), lambda line: None).run()
     assert row.rows_late > 0
     assert checks.check(case, "slackwater", {}).endswith("equal")
     parked = Inspection.of(case.workload.pipeline, str(case.folder)).snapshot("window_state", None)
@@ -371,7 +371,7 @@ def test_a_small_benchmark_runs_whole(tmp_path: Path) -> None:
 def test_what_we_leave_of_nexmark_passes_and_without_panes_it_does_not(
     workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, great_expectations: None
 ) -> None:
-    monkeypatch.setattr(catch_up, "spark_transport", lambda app: InProcess)
+    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     case = Case(workload.name, workload, 6_000, tmp_path)
     case.make()
     contender = Slackwater(None)

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from slackwater.jobs.engines.transport import InProcess
-from slackwater.jobs.protocol import catch_up
+from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import Done, driver, here
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.driver import Plan
@@ -130,7 +130,7 @@ class Hourly:
 @pytest.fixture
 def without_spark(great_expectations: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of this process need no Spark and have loaded Great Expectations."""
-    monkeypatch.setattr(catch_up, "spark_transport", lambda app: InProcess)
+    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def of_today(tmp_path_factory: pytest.TempPathFactory, great_expectations: None)
     """The same commands, and those of `_go_on`, by today's code. Not to be written."""
     warehouse = tmp_path_factory.mktemp("today") / "warehouse"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.jobs.protocol.catch_up.spark_transport", lambda app: InProcess)
+        patch.setattr("slackwater.jobs.protocol.opened_pipeline.spark_transport", lambda app: InProcess)
         write(warehouse)
         _go_on(warehouse)
     return warehouse
@@ -56,7 +56,7 @@ def continued(number: int, tmp_path_factory: pytest.TempPathFactory, great_expec
     """A warehouse of an earlier format after `_go_on`. Not to be written."""
     warehouse = unpacked(tmp_path_factory.mktemp("continued"), number)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slackwater.jobs.protocol.catch_up.spark_transport", lambda app: InProcess)
+        patch.setattr("slackwater.jobs.protocol.opened_pipeline.spark_transport", lambda app: InProcess)
         _go_on(warehouse)
     return warehouse
 

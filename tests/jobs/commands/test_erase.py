@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.warehouse import Warehouse
 from tests.jobs.commands.own_source import Own, every_hour, moment

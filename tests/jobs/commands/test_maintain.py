@@ -194,7 +194,9 @@ def test_a_roll_forward_that_is_open_is_finished_first(
     six_runs: Hourly, said: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("slackwater.jobs.protocol.roll_forward.RollForward.finish", lambda self: [])
+        patched.setattr(
+            "slackwater.jobs.protocol.publishing.roll_forward.RollForward.finish", lambda self: []
+        )
         assert six_runs.run_here("--to", "2013-01-04T12:00") == 0
     assert six_runs.stored.rolled_forward() == 6
     maintain(six_runs, said)

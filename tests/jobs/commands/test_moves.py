@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from tests.integration.command import driver, here
 from tests.integration.driver import Plan
 from tests.integration.facts import (

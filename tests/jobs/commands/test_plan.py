@@ -19,8 +19,8 @@ from deltalake import DeltaTable, write_deltalake
 from slackwater.jobs.engines import small_slices
 from slackwater.jobs.engines.transport import InProcess
 from slackwater.jobs.examples.departures import departures
-from slackwater.jobs.protocol import trial
-from slackwater.jobs.protocol.calibration import Calibration
+from slackwater.jobs.protocol.planning import trial
+from slackwater.jobs.protocol.planning.calibration import Calibration
 from tests.integration.command import environment, here, slackwater
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.stored import ROOT, Stored

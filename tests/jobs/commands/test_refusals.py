@@ -7,7 +7,7 @@ import pytest
 from deltalake import write_deltalake
 
 from slackwater.jobs.errors import PermanentError
-from slackwater.jobs.protocol.run import Prepared
+from slackwater.jobs.protocol.staging.run import Prepared
 from tests.jobs.commands.own_source import SCHEMA, Own, every_hour
 
 # What each change of the declarations, or of the source, is told by.

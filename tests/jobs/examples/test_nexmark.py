@@ -16,7 +16,7 @@ from slackwater.jobs.engines.transport import InProcess
 from slackwater.jobs.examples import find_example
 from slackwater.jobs.examples.auctions import SCHEMA, START, events_arrived, load_auctions
 from slackwater.jobs.examples.errors import BadRange
-from slackwater.jobs.protocol import catch_up
+from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import here
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.model import brute_force
@@ -99,7 +99,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def replayed(query: str, engine: str, source: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict]:
     """The panes of a query over all events, in two runs of an engine."""
     shutil.rmtree(source / query, ignore_errors=True)
-    monkeypatch.setattr(catch_up, "spark_transport", lambda app: InProcess)
+    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     where = ("--warehouse", source, "--engine", engine)
     assert (
         here("run", query, "--start", at(SINCE).isoformat(), "--to", at(SINCE + 11).isoformat(), *where) == 0

@@ -247,7 +247,7 @@ class TestErrors:
 
 class TestTheCodeHash:
     def hash_of(self, path: Path) -> str:
-        return load(str(path)).code_hash("mine")
+        return load(str(path)).code("mine").hash
 
     def test_it_is_the_same_wherever_the_files_lie(self, tmp_path: Path) -> None:
         assert self.hash_of(user_file(tmp_path / "a")) == self.hash_of(user_file(tmp_path / "b"))
@@ -268,7 +268,7 @@ class TestTheCodeHash:
         assert len(seen) == 5
 
     def test_of_an_example_it_does_not_depend_on_its_neighbours(self) -> None:
-        assert load().code_hash("departures") == load().code_hash("departures")
+        assert load().code("departures") == load().code("departures")
         assert len(load().sources("departures")) == 1
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.corrections import Identity
+from slackwater.jobs.protocol.publishing.corrections import Identity
 from tests.jobs.protocol.published_model import Change, PaneRow
 
 HOUR = timedelta(hours=1)

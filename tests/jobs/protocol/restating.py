@@ -19,8 +19,10 @@ from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replay import Engine
 from slackwater.jobs.engines.transport import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
-from slackwater.jobs.protocol import backfill, catch_up
-from slackwater.jobs.protocol.run import Runner
+from slackwater.jobs.pipelines.code import PipelineCode
+from slackwater.jobs.protocol.lineage import catch_up
+from slackwater.jobs.protocol.restating import backfill
+from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.ledger import LedgerReader, LedgerRow
 from slackwater.jobs.tables.schemas import partitioned_by
@@ -118,7 +120,16 @@ class World:
     # --- commands
 
     def runner(self, **changes: Any) -> Runner:
-        runner = Runner(self.warehouse, self.pipeline, self.code, self.code, "0", self.engine, InProcess(), 2)
+        runner = Runner(
+            self.warehouse,
+            self.pipeline,
+            self.code,
+            PipelineCode(self.code),
+            "0",
+            self.engine,
+            InProcess(),
+            2,
+        )
         return replace(runner, **changes)
 
     def run(self, to: float, slice_: timedelta | None = None, **request: Any) -> list[LedgerRow]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from slackwater.jobs.protocol.corrections import Identity, Publication
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.tables.ledger import MAIN, LedgerWriter
 from slackwater.jobs.tables.lineage import fork_row, publish_row, restore_row
 from slackwater.jobs.tables.schemas import Shape

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.jobs.protocol.corrections import Identity
+from slackwater.jobs.protocol.publishing.corrections import Identity
 from tests.jobs.protocol.published_model import Correction, PaneRow, Published
 
 

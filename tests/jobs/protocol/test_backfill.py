@@ -14,13 +14,13 @@ from slackwater.jobs.args import Manifest, read_manifest
 from slackwater.jobs.engines.inputs import SourceRewritten
 from slackwater.jobs.errors import LostRaceError, RetryableError
 from slackwater.jobs.pipelines import agg, expect
-from slackwater.jobs.protocol import backfill
-from slackwater.jobs.protocol.backfill import MainMoved
-from slackwater.jobs.protocol.catch_up import SliceRejected
 from slackwater.jobs.protocol.outcome import report_to
-from slackwater.jobs.protocol.publish import Publisher
-from slackwater.jobs.protocol.roll_forward import RollForward
-from slackwater.jobs.protocol.run import Runner, wall_clock
+from slackwater.jobs.protocol.publishing.publish import Publisher
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating import backfill
+from slackwater.jobs.protocol.restating.backfill import MainMoved
+from slackwater.jobs.protocol.staging.rejection import SliceRejected
+from slackwater.jobs.protocol.staging.run import Runner, wall_clock
 from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger import LedgerWriter
 from tests.integration.conftest import great_expectations as great_expectations

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.jobs.engines.inputs import to_ms
-from slackwater.jobs.protocol.branches import ReadAgain
+from slackwater.jobs.protocol.restating.branches import ReadAgain
 from slackwater.jobs.tables.ledger import Input, LedgerRow
 from slackwater.jobs.tables.overrides import INPUT, Override
 from slackwater.jobs.tables.warehouse import Warehouse

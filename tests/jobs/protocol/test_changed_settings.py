@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.protocol.declared import Declared
-from slackwater.jobs.protocol.evolution import SettingsChanged
-from slackwater.jobs.protocol.moves import Moves
-from slackwater.jobs.protocol.publish import Publisher
-from slackwater.jobs.protocol.publish_branch import BranchPublisher
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.lineage.moves import Moves
+from slackwater.jobs.protocol.publishing.publish import Publisher
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
+from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.evolution import SettingsChanged
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, multiset, perfect

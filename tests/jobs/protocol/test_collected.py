@@ -17,14 +17,14 @@ from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.progress import timeline_of
 from slackwater.jobs.engines.replay import Engine, Replay
 from slackwater.jobs.engines.transport import InProcess
-from slackwater.jobs.protocol import collected
-from slackwater.jobs.protocol.catch_up import SliceRejected
-from slackwater.jobs.protocol.declared import Declared
-from slackwater.jobs.protocol.moves import Moves
-from slackwater.jobs.protocol.plan import _Planner
-from slackwater.jobs.protocol.roll_forward import RollForward
-from slackwater.jobs.protocol.run import checked_source
-from slackwater.jobs.protocol.verify import Verifier
+from slackwater.jobs.protocol.lineage.moves import Moves
+from slackwater.jobs.protocol.lineage.verify import Verifier
+from slackwater.jobs.protocol.planning.plan import _Planner
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.staging import collected
+from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.rejection import SliceRejected
+from slackwater.jobs.protocol.staging.run import checked_source
 from slackwater.jobs.tables.inspection import Inspection
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.staging import read_staged
@@ -147,7 +147,7 @@ def test_the_mark_changes_no_state_hash_where_it_follows_from_watermark_and_late
         world = World(tmp_path / name)
         world.append(every_hour(0, 72))
         with patch(
-            "slackwater.jobs.protocol.slice_replay.mark_of",
+            "slackwater.jobs.protocol.staging.slice_replay.mark_of",
             collected.mark_of if known else lambda *facts: None,
         ):
             hashes.append([row.state_hash for row in world.run(72)])
@@ -183,7 +183,7 @@ def as_of_the_first_format(world: World) -> None:
 
 def created_again(world: World) -> list[LedgerRow]:
     """A run of the first format: it creates collected windows again."""
-    with patch("slackwater.jobs.protocol.slice_replay.mark_of", lambda *facts: None):
+    with patch("slackwater.jobs.protocol.staging.slice_replay.mark_of", lambda *facts: None):
         rows = world.run(48)
     as_of_the_first_format(world)
     return rows
@@ -220,7 +220,9 @@ def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_agai
 
 def test_a_run_on_a_snapshot_of_this_format_reads_no_history(tmp_path: Path) -> None:
     world = world_of(tmp_path, OperatorEngine())
-    with patch("slackwater.jobs.protocol.collected.marks", side_effect=AssertionError("the history is read")):
+    with patch(
+        "slackwater.jobs.protocol.staging.collected.marks", side_effect=AssertionError("the history is read")
+    ):
         world.run(48)
         world.declare(allowed_lateness=120 * HOUR)
         world.append(every_hour(48, 96))
@@ -301,8 +303,8 @@ def test_a_run_that_creates_a_collected_window_again_is_rejected(
     world = world_of(tmp_path, engine)
     world.declare(allowed_lateness=120 * HOUR)
     with (
-        patch("slackwater.jobs.protocol.slice_replay.timeline_of", forgetful),
-        patch("slackwater.jobs.protocol.slice_replay.Replay", partial(Replay, file_rows=file_rows)),
+        patch("slackwater.jobs.protocol.staging.slice_replay.timeline_of", forgetful),
+        patch("slackwater.jobs.protocol.staging.slice_replay.Replay", partial(Replay, file_rows=file_rows)),
         pytest.raises(SliceRejected, match="collected windows stay collected"),
     ):
         world.run(48)

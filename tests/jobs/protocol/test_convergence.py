@@ -4,7 +4,7 @@ it.
 
 import pytest
 
-from slackwater.jobs.protocol import convergence
+from slackwater.jobs.protocol.restating import convergence
 from slackwater.jobs.tables.ledger import LedgerRow
 from tests.jobs.tables.ledger_rows import run_row
 

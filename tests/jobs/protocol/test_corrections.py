@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.corrections import BEFORE, RUN, Identity, Publication
+from slackwater.jobs.protocol.publishing.corrections import BEFORE, RUN, Identity, Publication
 from slackwater.jobs.tables.schemas import Shape, table_schemas
 from tests.jobs.protocol.lineages import KEYS, RESULTS, TIMES, History, Row, histories, panes
 from tests.jobs.protocol.published_model import PaneRow, Published, comparable, history_of

@@ -10,7 +10,7 @@ import pytest
 
 from slackwater.jobs.examples.departures import departures
 from slackwater.jobs.pipelines import Pipeline, agg, expect
-from slackwater.jobs.protocol.evolution import (
+from slackwater.jobs.protocol.staging.evolution import (
     RULES,
     SettingsChanged,
     check_lasting,

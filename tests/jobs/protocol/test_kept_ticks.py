@@ -23,14 +23,14 @@ from slackwater.jobs.engines.progress import Progress, one_a_tick, tick_maxima, 
 from slackwater.jobs.engines.rows import Judge
 from slackwater.jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
-from slackwater.jobs.protocol import kept_ticks, validation
-from slackwater.jobs.protocol.catch_up import SliceRejected
-from slackwater.jobs.protocol.kept_ticks import FILE, KeptTicks
-from slackwater.jobs.protocol.publish import Publisher
-from slackwater.jobs.protocol.redrive import Redrive
-from slackwater.jobs.protocol.roll_forward import RollForward
-from slackwater.jobs.protocol.run import Runner, StageOfSlice
-from slackwater.jobs.protocol.verify import Verifier
+from slackwater.jobs.protocol.lineage.verify import Verifier
+from slackwater.jobs.protocol.publishing.publish import Publisher
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating.redrive import Redrive
+from slackwater.jobs.protocol.staging import kept_ticks, validation
+from slackwater.jobs.protocol.staging.kept_ticks import FILE, KeptTicks
+from slackwater.jobs.protocol.staging.rejection import SliceRejected
+from slackwater.jobs.protocol.staging.run import Runner, StageOfSlice
 from slackwater.jobs.tables.attempts import Attempt
 from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.inspection import Inspection
@@ -310,8 +310,10 @@ def test_verify_makes_its_own_pass(world: Trying, monkeypatch: pytest.MonkeyPatc
     world.run(24)
     world.kept.write_bytes(content)
     runner = world.runner()
-    verifier = Verifier(world.warehouse, DAILY, runner.code_hash, runner.engine, lambda: world.transport)
-    monkeypatch.setattr("slackwater.jobs.protocol.verify.config_hash", lambda pipeline: runner.config_hash)
+    verifier = Verifier(world.warehouse, DAILY, runner.code, runner.engine, lambda: world.transport)
+    monkeypatch.setattr(
+        "slackwater.jobs.protocol.lineage.verify.config_hash", lambda pipeline: runner.config_hash
+    )
     assert world.passes_of(lambda: verifier.verify(world.main.seq)) == 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.protocol.lease import LeaseHeld, only_upkeep, renewed
+from slackwater.jobs.protocol.staging.lease import LeaseHeld, only_upkeep, renewed
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.delta import Folder

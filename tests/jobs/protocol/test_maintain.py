@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from slackwater.jobs.examples.departures import departures
-from slackwater.jobs.protocol.lease import LeaseHeld
-from slackwater.jobs.protocol.maintain import Maintenance
+from slackwater.jobs.protocol.lineage.maintain import Maintenance
+from slackwater.jobs.protocol.staging.lease import LeaseHeld
 from slackwater.jobs.tables.parts import Parts
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward
 from tests.jobs.racing import race

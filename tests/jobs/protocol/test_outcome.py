@@ -15,9 +15,10 @@ from slackwater.jobs.args import Manifest, ManifestError, read_manifest
 from slackwater.jobs.engines.transport import InProcess
 from slackwater.jobs.errors import LostRaceError, PermanentError, RetryableError, SlackwaterError, UsageError
 from slackwater.jobs.examples import find_example
-from slackwater.jobs.protocol.catch_up import CatchUp, Request, publisher, runner_for
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.protocol.outcome import report_to
-from slackwater.jobs.protocol.run import Runner, wall_clock
+from slackwater.jobs.protocol.staging.run import Runner, wall_clock
 from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.warehouse import Warehouse
 from tests.jobs.tables.ledger_rows import day
@@ -56,11 +57,8 @@ def warehouse(source: Path, tmp_path: Path) -> Path:
 def ended(warehouse: Path, to_ms: int, pipeline: str = "departures", file: Path | None = None) -> Manifest:
     """What `run PIPELINE --to … --no-publish --manifest …` leaves."""
     request = Request(pipeline, to_ms, publish=False)
-    work = CatchUp(
-        request,
-        lambda: runner_for(request, str(warehouse), str(file) if file else None, InProcess),
-        lines=lambda line: None,
-    )
+    opened = OpenedPipeline(pipeline, str(warehouse), str(file) if file else None)
+    work = CatchUp(request, lambda: opened.runner(transport=InProcess), lines=lambda line: None)
     report_to(warehouse / "manifest.json", work)
     return read_manifest(warehouse / "manifest.json")
 
@@ -82,7 +80,10 @@ def test_staged_slices_are_named_in_order_and_the_last_one_publishes_them_all(wa
     assert staged.slices == tuple((day(number).isoformat(), day(number + 1).isoformat()) for number in (0, 1))
     assert staged.run_id == staged.run_ids[-1]
     assert (
-        tuple(row.run_id for row in publisher("departures", str(warehouse), None).publish(staged.run_id))
+        tuple(
+            row.run_id
+            for row in OpenedPipeline("departures", str(warehouse)).publisher().publish(staged.run_id)
+        )
         == staged.run_ids
     )
     covered = ended(warehouse, UP_TO[2])
@@ -192,9 +193,8 @@ def test_a_slice_that_has_not_settled_is_tried_again(warehouse: Path) -> None:
     ended(warehouse, UP_TO[1])
     soon = int((wall_clock() + timedelta(hours=1)).timestamp() * 1000)
     request = Request("departures", soon, from_ms=UP_TO[2], publish=False, start_ms=UP_TO[2])
-    work = CatchUp(
-        request, lambda: runner_for(request, str(warehouse), None, InProcess), lines=lambda line: None
-    )
+    opened = OpenedPipeline("departures", str(warehouse))
+    work = CatchUp(request, lambda: opened.runner(transport=InProcess), lines=lambda line: None)
     with pytest.raises(RetryableError, match="settles at"):
         report_to(warehouse / "manifest.json", work)
     assert not (warehouse / "manifest.json").exists()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.corrections import Identity
+from slackwater.jobs.protocol.publishing.corrections import Identity
 from tests.jobs.protocol.lineages import History, panes
 from tests.jobs.protocol.published_model import PaneRow, Published, comparable, newest_firings
 from tests.jobs.protocol.rolling import pane, roll_forward, write

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.portions import Portion, portions
+from slackwater.jobs.protocol.publishing.portions import Portion, portions
 
 LAST = (1 << 15) - 1
 FILES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, LAST), st.integers(0, LAST)), max_size=5)

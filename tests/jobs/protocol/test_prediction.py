@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.examples.departures import departures
 from slackwater.jobs.pipelines.registry import config_hash
-from slackwater.jobs.protocol.calibration import Calibration
-from slackwater.jobs.protocol.prediction import RUNS, from_calibration, predict
+from slackwater.jobs.protocol.planning.calibration import Calibration
+from slackwater.jobs.protocol.planning.prediction import RUNS, from_calibration, predict
 from slackwater.jobs.tables.ledger import LedgerRow
 from tests.jobs.tables.ledger_rows import run_row
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from slackwater.jobs.errors import LostRaceError
-from slackwater.jobs.protocol.corrections import Identity, Publication
-from slackwater.jobs.protocol.publish import Publisher
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
+from slackwater.jobs.protocol.publishing.publish import Publisher
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.schemas import Shape

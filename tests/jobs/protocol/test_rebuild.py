@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.corrections import Identity
-from slackwater.jobs.protocol.rebuild import NotACopy, Rebuild, Rebuilt
-from slackwater.jobs.protocol.roll_forward import APPLICATION, RollForward
-from slackwater.jobs.protocol.uniqueness import UNIQUE_TABLES, DoubledRows
+from slackwater.jobs.protocol.publishing.corrections import Identity
+from slackwater.jobs.protocol.publishing.rebuild import NotACopy, Rebuild, Rebuilt
+from slackwater.jobs.protocol.publishing.roll_forward import APPLICATION, RollForward
+from slackwater.jobs.protocol.publishing.uniqueness import UNIQUE_TABLES, DoubledRows
 from slackwater.jobs.tables.upkeep import TableUpkeep
 from tests.jobs.protocol.doubling import double
 from tests.jobs.protocol.lineages import HOUR, histories

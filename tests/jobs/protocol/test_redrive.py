@@ -16,8 +16,8 @@ from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replay import Engine
 from slackwater.jobs.engines.transport import InProcess
-from slackwater.jobs.protocol.redrive import Redrive, Redriven
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating.redrive import Redrive, Redriven
 from slackwater.jobs.tables.inspection import Inspection
 from slackwater.jobs.tables.overrides import OverridesReader, honoured_by
 from tests.jobs.protocol.restating import HOUR, Event, World, every_hour, moment, multiset
@@ -149,12 +149,12 @@ def test_a_restatement_that_begins_behind_the_new_arrival_loses_no_row(world: Wo
 
 
 def test_runs_of_before_repeat_without_it_and_runs_of_after_with_it(world: World) -> None:
-    from slackwater.jobs.protocol.verify import Verifier
+    from slackwater.jobs.protocol.lineage.verify import Verifier
 
     redrive(world)
     world.backfill(REDRIVEN_TO, 31)
     runner = world.runner()
-    verifier = Verifier(world.warehouse, world.pipeline, runner.code_hash, runner.engine, InProcess)
+    verifier = Verifier(world.warehouse, world.pipeline, runner.code, runner.engine, InProcess)
     # The hash of a declaration is the harness's own word, and the verifier asks for the real one.
     for row in [row for row in world.ledger.rows() if row.kind == "run"]:
         found = verifier.verify(row.seq)

@@ -14,10 +14,10 @@ from deltalake import DeltaTable, write_deltalake
 from slackwater.jobs.engines.inputs import SourceReplaced
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.transport import InProcess
-from slackwater.jobs.protocol.adoption import Adopted, Adoption, OnlyCounted, OtherRows
-from slackwater.jobs.protocol.recorded import CannotRepeat
-from slackwater.jobs.protocol.roll_forward import RollForward
-from slackwater.jobs.protocol.verify import Verifier
+from slackwater.jobs.protocol.lineage.adoption import Adopted, Adoption, OnlyCounted, OtherRows
+from slackwater.jobs.protocol.lineage.recorded import CannotRepeat
+from slackwater.jobs.protocol.lineage.verify import Verifier
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from tests.jobs.protocol.restating import SCHEMA, Event, World, every_hour, perfect
 
 EVENTS = every_hour(0, 48)

@@ -7,9 +7,16 @@ import pytest
 
 from slackwater.jobs.engines.inputs import to_ms
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.protocol.closed import LineageClosed
-from slackwater.jobs.protocol.restatement import NothingToRestate, at, behind, next_slice, restate, slices_of
-from slackwater.jobs.protocol.slices import Slice
+from slackwater.jobs.protocol.restating.restatement import (
+    NothingToRestate,
+    at,
+    behind,
+    next_slice,
+    restate,
+    slices_of,
+)
+from slackwater.jobs.protocol.staging.closed import LineageClosed
+from slackwater.jobs.protocol.staging.slices import Slice
 from slackwater.jobs.tables.ledger import LedgerRow
 from tests.jobs.tables.ledger_rows import day, run_row
 

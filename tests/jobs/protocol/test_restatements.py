@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.protocol.corrections import Identity
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.publishing.corrections import Identity
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from tests.jobs.protocol.lineages import History
 from tests.jobs.protocol.published_model import PaneRow
 from tests.jobs.protocol.rolling import pane, roll_forward, write

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.corrections import Identity, Publication
-from slackwater.jobs.protocol.roll_forward import RollForward
+from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.tables.ledger import LedgerWriter
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables

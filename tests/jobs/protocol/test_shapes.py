@@ -12,7 +12,7 @@ import pytest
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
 from slackwater.jobs.pipelines.columns import SCALARS
 from slackwater.jobs.pipelines.errors import PipelineError
-from slackwater.jobs.protocol.shapes import check_parkable, shape_of
+from slackwater.jobs.protocol.staging.shapes import check_parkable, shape_of
 from slackwater.jobs.tables.schemas import TIME, table_schemas
 from slackwater.jobs.tables.warehouse import Warehouse
 from slackwater.windowing import (

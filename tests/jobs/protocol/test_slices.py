@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.commands.options import Time
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.protocol.slices import GapOrOverlap, Lineage, Slice, TooManySlices, catch_up, choose, iso
+from slackwater.jobs.protocol.staging.slices import (
+    GapOrOverlap,
+    Lineage,
+    Slice,
+    TooManySlices,
+    catch_up,
+    choose,
+    iso,
+)
 
 DAY = 86_400_000
 START = 1_356_998_400_000  # 2013-01-01T00:00:00Z

@@ -18,8 +18,8 @@ import pytest
 
 from slackwater.jobs.pipelines import Expectation, expect
 from slackwater.jobs.pipelines.errors import PipelineError
-from slackwater.jobs.protocol import validation
-from slackwater.jobs.protocol.validation import (
+from slackwater.jobs.protocol.staging import validation
+from slackwater.jobs.protocol.staging.validation import (
     Check,
     check_assignments,
     check_collected,
@@ -132,7 +132,7 @@ def test_every_expectation_is_judged_by_its_values() -> None:
 def test_a_bound_without_a_zone_is_utc_wherever_the_machine_stands() -> None:
     probe = (
         "from datetime import datetime; from slackwater.jobs.pipelines import expect; from "
-        "slackwater.jobs.protocol.validation import _metrics; "
+        "slackwater.jobs.protocol.staging.validation import _metrics; "
         "from tests.jobs.protocol.test_validation import panes; "
         "print(_metrics([expect.between('last', datetime(2013, 1, 1))], panes())['unexpected_0'])"
     )
@@ -289,7 +289,7 @@ def test_great_expectations_and_spark_are_not_imported_at_once(tmp_path: Path) -
     )
     script = """
 import threading, time
-from slackwater.jobs.protocol.validation import load_judge
+from slackwater.jobs.protocol.staging.validation import load_judge
 from slackwater.jobs.runtime.session import session
 
 judge = threading.Thread(target=load_judge)

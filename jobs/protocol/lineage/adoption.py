@@ -1,0 +1,267 @@
+"""Declares the table that stands where a source was replaced the same as the one that live runs have read,
+after a check of its rows.
+
+Where the old table can still be read (a REPLACE keeps its versions), the rows of each slice are compared;
+where it can't, how many there are. What was compared stands in the ledger. Reads the source file by file in
+this process; rows that no run has covered are not looked at.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.jobs.engines.inputs import PinnedSource, SourceReplaced, VersionGone, pin, read, to_ms
+from slackwater.jobs.engines.rows import in_milliseconds
+from slackwater.jobs.errors import RejectedError, UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.staging.run import wall_clock
+from slackwater.jobs.protocol.staging.slice_replay import restate_all
+from slackwater.jobs.protocol.staging.slices import Slice, end_of, start_of
+from slackwater.jobs.protocol.staging.stragglers import input_of, other_table_of
+from slackwater.jobs.tables.ledger import MAIN, Input, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.lineage import adopt_row
+from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.sql import query
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+
+log = logging.getLogger("slackwater")
+
+_PLACE = "__place"
+_OUTSIDE = -2
+# The place of rows without an arrival time, behind which the slices are counted from 0.
+_NOWHERE = -1
+_SHOWN = 5
+
+
+class OtherRows(RejectedError):
+    """The table does not hold the rows that runs have read. Facts: slices."""
+
+
+class CannotCompare(UsageError):
+    """The rows of the table can't be read without Spark."""
+
+
+class OnlyCounted(RejectedError):
+    """The old table is gone, so that only numbers of rows were compared, and nobody has accepted that."""
+
+
+class Tally(NamedTuple):
+    """Some rows: how many, and the sum of a hash of each; None where only their number is known."""
+
+    rows: int
+    values: int | None
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What an adoption came to.
+
+    Attributes:
+        row: its ledger row.
+        rows: how many rows were compared.
+        by_values: whether their values were, or their number alone.
+    """
+
+    row: LedgerRow
+    rows: int
+    by_values: bool
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """Declares the source of one pipeline the same.
+
+    Attributes:
+        warehouse, pipeline: where and what.
+        tables: its tables.
+        roll_forward: finished first, as by every writing command.
+        version: of the product, recorded in the ledger.
+        clock: the wall clock.
+    """
+
+    warehouse: Warehouse
+    pipeline: Pipeline
+    tables: Tables
+    roll_forward: RollForward
+    version: str
+    clock: Callable[[], datetime] = wall_clock
+
+    def run(self, accept: str | None = None) -> Adopted | None:
+        """Compare and record. None where live runs have read the very table that is there. `accept`: why
+        numbers of rows are enough.
+
+        Raises:
+            OtherRows, CannotCompare, OnlyCounted: nothing was changed.
+            LostRaceError: main moved meanwhile.
+        """
+        self.roll_forward.finish()
+        name, declared = self.pipeline.name, self.pipeline.source
+        ledger = LedgerWriter(self.tables["runs"])
+        head = ledger.head(MAIN)
+        live = [] if head is None else ledger.live_runs(head)
+        now = pin(declared, self.warehouse.source(declared.table))
+        if head is None or other_table_of(live, declared.table, now.table_id) is None:
+            return None
+        if now.why_not_direct is not None:
+            raise CannotCompare(
+                f"{name}: the rows of source {declared.table!r} can't be compared without Spark "
+                f"({now.why_not_direct}). "
+                f"{restate_all(name, start_of(live[0]), end_of(live[-1]))}"
+            )
+        rows, by_values = self._compared(now, live)
+        if not by_values and accept is None:
+            raise OnlyCounted(
+                f"{name}: the table that runs have read can't be read any more. The one that is there has as "
+                "many rows in each slice as "
+                f"they have read ({rows:,} in all); whether the values are the same can't be known. Nothing "
+                "was changed. `slackwater "
+                f"state adopt {name} --accept REASON` records it all the same; a backfill of everything "
+                "makes sure.",
+                rows=rows,
+            )
+        verdict = (
+            "adopted: rows compared"
+            if by_values
+            else f"adopted: numbers of rows compared; accepted: {accept}"
+        )
+        same = Input(
+            table=declared.table,
+            table_id=now.table_id,
+            version=now.version,
+            files=now.actions.num_rows,
+            rows=rows,
+            bytes=0,
+        )
+        row = adopt_row(
+            head,
+            ledger.snapshot_owner(head),
+            ledger.start_of(head),
+            same,
+            verdict=verdict,
+            version=self.version,
+        )
+        [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
+        log.info("adopt", extra={"pipeline": name, "seq": bound.seq, "run_id": bound.run_id})
+        self.roll_forward.finish()
+        return Adopted(bound, rows, by_values)
+
+    def _compared(self, now: PinnedSource, live: Sequence[LedgerRow]) -> tuple[int, bool]:
+        """How many rows of `live` were compared, and whether their values were.
+
+        Raises:
+            OtherRows: the table does not hold them.
+        """
+        there, read_before = self._tallies(now, live), self._read_before(now, live)
+        if read_before is None:
+            differing = self._differing_counts(live, there)
+        else:
+            differing = [
+                place
+                for place in there.keys() | read_before.keys()
+                if there.get(place) != read_before.get(place)
+            ]
+        if differing:
+            raise self._other_rows(live, sorted(differing))
+        return sum(tally.rows for tally in there.values()), read_before is not None
+
+    def _tallies(self, source: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, Tally]:
+        """The rows of each slice of `live`, by its place, and those without an arrival."""
+        arrival, names = self.pipeline.source.arrival_time, tuple(sorted(source.schema.names))
+        bounds = np.array([start_of(row) for row in live] + [end_of(live[-1])], np.int64)
+        hashed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        found: dict[int, Tally] = {}
+        for file in source.files(int(bounds[0]), int(bounds[-1]), arrival, None):
+            rows = read(source.uri, file, source.schema, names)
+            times, missing = in_milliseconds(rows.column(arrival))
+            places = np.searchsorted(bounds, times, side="right") - 1
+            places[(places < 0) | (places >= len(live))] = _OUTSIDE
+            places[missing] = _NOWHERE
+            inside = rows.append_column(_PLACE, pa.array(places, pa.int64()))
+            counted = query(
+                f"SELECT {_PLACE}, count(*), sum(hash({hashed})) FROM inside WHERE {_PLACE} > {_OUTSIDE} "
+                "GROUP BY 1",
+                inside=inside,
+            )
+            for place, count, values in zip(*(column.to_pylist() for column in counted.columns), strict=True):
+                before = found.get(place, Tally(0, 0))
+                found[place] = Tally(before.rows + count, (before.values or 0) + int(values))
+        found.pop(_OUTSIDE, None)
+        return found
+
+    def _read_before(self, now: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, Tally] | None:
+        """The rows that live runs have read of each slice, as the old table still has them; None where it has
+        not.
+        """
+        declared = self.pipeline.source
+        inputs = [item for item in (input_of(row, declared.table) for row in live) if item is not None]
+        # Rows of earlier slices that a later run has folded in were in its version.
+        newest = [max(item.version for item in inputs[place:]) for place in range(len(inputs))]
+        versions = newest if self.pipeline.stragglers == "fold" else [item.version for item in inputs]
+        if len({item.table_id for item in inputs}) > 1 or len(inputs) < len(live):
+            return None
+        found: dict[int, Tally] = {}
+        try:
+            for version in sorted(set(versions)):
+                source = pin(declared, now.uri, version, inputs[0].table_id)
+                if source.why_not_direct is not None or not _has_same_columns(source, now):
+                    return None
+                tallies = self._tallies(source, live)
+                wanted = {place for place, read_at in enumerate(versions) if read_at == version}
+                wanted |= {_NOWHERE} if version == max(versions) else set()
+                found |= {place: tally for place, tally in tallies.items() if place in wanted}
+        except (VersionGone, SourceReplaced, FileNotFoundError):
+            return None
+        return found
+
+    def _differing_counts(self, live: Sequence[LedgerRow], there: dict[int, Tally]) -> list[int]:
+        """The slices of which not as many rows are there as runs have read. Which slices folded rows belong
+        to, the ledger does not say: they fill up slices that have more rows than their runs have read."""
+        unarrived = self.tables["quarantine"].read(["run_id"], pc.field("reason_code") == "null_arrival")
+        ids = unarrived.column("run_id").to_pylist()
+        overrides = OverridesReader(self.tables["overrides"]).rows()
+        surplus: dict[int, int] = {}
+        for place, row in enumerate(live):
+            rows_of_slice = row.rows_read - row.rows_folded - ids.count(row.run_id)
+            surplus[place] = (
+                there.get(place, Tally(0, None)).rows + _moved_rows(row, overrides) - rows_of_slice
+            )
+        of_live = sum(ids.count(row.run_id) for row in live)
+        differing = [place for place, rows in surplus.items() if rows < 0]
+        if sum(surplus.values()) != sum(row.rows_folded for row in live):
+            differing = [place for place, rows in surplus.items() if rows]
+        return differing + [_NOWHERE] * (there.get(_NOWHERE, Tally(0, None)).rows != of_live)
+
+    def _other_rows(self, live: Sequence[LedgerRow], places: Sequence[int]) -> OtherRows:
+        name = self.pipeline.name
+        slices = [
+            str(Slice(start_of(live[place]), end_of(live[place]))) for place in places if place != _NOWHERE
+        ]
+        told = slices[:_SHOWN] + ([f"and {len(slices) - _SHOWN} more"] if len(slices) > _SHOWN else [])
+        told += ["rows without an arrival time"] * (_NOWHERE in places)
+        return OtherRows(
+            f"{name}: source {self.pipeline.source.table!r} does not hold the rows that runs have read; they "
+            f"differ in {', '.join(told)}. "
+            f"Nothing was changed. {restate_all(name, start_of(live[0]), end_of(live[-1]))}",
+            slices=slices,
+        )
+
+
+def _has_same_columns(one: PinnedSource, other: PinnedSource) -> bool:
+    return {field.name: field.type for field in one.schema} == {
+        field.name: field.type for field in other.schema
+    }
+
+
+def _moved_rows(row: LedgerRow, overrides: Sequence[Override]) -> int:
+    """How many more rows a run has read of its slice than arrived in it, because their arrivals were changed."""
+    known = {moved.row_hash: moved for moved in overrides[: honoured_by(row)]}.values()
+    inside = Slice(start_of(row), end_of(row))
+    into = sum(inside.from_ms <= to_ms(moved.arrival_time) < inside.to_ms for moved in known)
+    return into - sum(inside.from_ms <= to_ms(moved.true_arrival) < inside.to_ms for moved in known)

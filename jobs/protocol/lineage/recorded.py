@@ -1,0 +1,90 @@
+"""A recorded run, made ready to be replayed from what it was pinned to, or refused with what of it is gone.
+
+What is done with the replay is for others: `verify` compares it, a redrive asks it for its watermarks.
+"""
+
+from slackwater.jobs.engines.inputs import SourceReplaced, VersionGone, pin, to_ms
+from slackwater.jobs.engines.transport import SliceScan
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.lineage.close import FinalReplay
+from slackwater.jobs.protocol.staging.collected import FIRST_FORMAT
+from slackwater.jobs.protocol.staging.shapes import shape_of
+from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
+from slackwater.jobs.protocol.staging.slices import Slice
+from slackwater.jobs.protocol.staging.stragglers import restated_since
+from slackwater.jobs.tables.ledger import RUN_KINDS, LedgerRow
+from slackwater.jobs.tables.overrides import OverridesReader
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.snapshots import absent_files, is_kept, require_kept, snapshot_files
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+
+
+class CannotRepeat(UsageError):
+    """The run can't be repeated: it ran nothing, was declared otherwise, or what it was pinned to is gone."""
+
+
+def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row: LedgerRow) -> SliceReplay:
+    """The slice of the run `row`, with its recorded pins and the snapshot that it continued.
+
+    Raises:
+        CannotRepeat: it replays nothing, or a version of the source is gone, or the table itself.
+        SnapshotGone: the snapshot that it continued is; with the nearest one that is kept.
+    """
+    if row.kind not in RUN_KINDS:
+        raise CannotRepeat(
+            f"{pipeline.name}: row {row.seq} of the ledger is a {row.kind}, which replays nothing.",
+            seq=row.seq,
+        )
+    ledger = stored.ledger
+    parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
+    owner = None if parent is None else ledger.snapshot_owner(parent)
+    if parent is not None and owner is not None and not is_kept(stored, owner):
+        require_kept(stored, pipeline.name, owner, ledger.live_runs(parent))
+    restated = () if parent is None else restated_since(ledger, parent, owner, pipeline.source.table)
+    try:
+        pins = Pins.recorded(
+            pipeline, warehouse, row, owner, restated, OverridesReader(stored["overrides"]).rows(), ledger
+        )
+    except (VersionGone, SourceReplaced) as error:
+        raise CannotRepeat(
+            f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts
+        ) from error
+    assert row.slice_start is not None and row.slice_end is not None
+    shape = shape_of(pipeline, pins.source.schema)
+    tables = warehouse.tables(pipeline.name, shape)
+    slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
+    state = {name: snapshot_files(stored, name, owner) for name in SNAPSHOT_TABLES}
+    kind = FinalReplay if row.kind == "close" else SliceReplay
+    is_of_old = row.format_version < FIRST_FORMAT
+    return kind(
+        pipeline,
+        shape,
+        tables,
+        slice_,
+        to_ms(ledger.start_of(row)),
+        owner,
+        state,
+        pins,
+        creates_windows_again=is_of_old,
+    )
+
+
+def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None:
+    """Refuse a run of which files are gone although the version that it was pinned to is still in the log.
+
+    Raises:
+        CannotRepeat.
+    """
+    absent = absent_files(scan.source.uri, [file.path for file in scan.files])
+    if absent:
+        newest = pin(pipeline.source, scan.source.uri)
+        raise CannotRepeat(
+            f"{pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(scan.files)} files "
+            "that it has read of version "
+            f"{scan.source.version} of {scan.source.uri} are gone (vacuumed), e.g. {absent[0]}. The source "
+            "stands at version "
+            f"{newest.version}; a backfill of the slice reads that one.",
+            seq=row.seq,
+            version=scan.source.version,
+        )

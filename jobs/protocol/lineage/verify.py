@@ -1,0 +1,239 @@
+"""Replays a recorded run from what it was pinned to, and compares what comes out with what the ledger and the
+snapshot say.
+
+Writes into no table: what tasks must write stands in a scratch folder, which is removed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyarrow.fs import FileType
+
+from slackwater.jobs.engines.progress import moment
+from slackwater.jobs.engines.replay import Engine, Outcome
+from slackwater.jobs.engines.results import COUNTS
+from slackwater.jobs.engines.small_slices import SparkWhereNeeded
+from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.code import PipelineCode
+from slackwater.jobs.pipelines.registry import config_hash
+from slackwater.jobs.protocol.lineage.erasure import erasure_told
+from slackwater.jobs.protocol.lineage.history import horizon_of
+from slackwater.jobs.protocol.lineage.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
+from slackwater.jobs.protocol.staging.evolution import differences
+from slackwater.jobs.protocol.staging.slices import end_of
+from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.tables.delta import filesystem
+from slackwater.jobs.tables.ledger import RUN_KINDS, LedgerRow
+from slackwater.jobs.tables.parquet import opened
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.snapshots import snapshot_files
+from slackwater.jobs.tables.sql import query
+from slackwater.jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+
+_COMPARED = ("panes", *SNAPSHOT_TABLES)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing compared: what it is, as recorded, and as replayed."""
+
+    what: str
+    recorded: Any
+    replayed: Any
+
+    @property
+    def is_equal(self) -> bool:
+        return bool(self.recorded == self.replayed)
+
+
+@dataclass(frozen=True)
+class TableDifference:
+    """How many rows of a table only one side has, and one of them as a dict."""
+
+    table: str
+    only_recorded: int
+    only_replayed: int
+    example: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a repeated run came to.
+
+    Attributes:
+        row: the recorded run.
+        facts: hashes, watermark and counts.
+        tables: tables of the run that differ; empty when the hashes are equal.
+        notes: what a reader should know besides.
+    """
+
+    row: LedgerRow
+    facts: tuple[Fact, ...]
+    tables: tuple[TableDifference, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def is_equal(self) -> bool:
+        return all(fact.is_equal for fact in self.facts)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Repeats recorded runs of one pipeline.
+
+    Attributes:
+        warehouse, pipeline: where and what.
+        code: the pipeline's as it is now.
+        engine: how windows are run.
+        spark: makes the transport for what is not done by threads of this process, as in a run.
+    """
+
+    warehouse: Warehouse
+    pipeline: Pipeline
+    code: PipelineCode
+    engine: Engine
+    spark: Callable[[], Transport]
+
+    def verify(self, seq: int) -> Verification:
+        """Repeat the run `seq` and compare.
+
+        Raises:
+            CannotRepeat, SnapshotGone: it can't be repeated; with the reason and what is kept.
+            NoRuns: there is no such run.
+        """
+        stored = self.warehouse.stored(self.pipeline.name)
+        row = stored.ledger.row(seq)
+        self._refuse_erased(stored, row)
+        notes, horizon = self._notes(stored, row), horizon_of(stored)
+        work = recorded_slice(self.pipeline, self.warehouse, stored, row)
+        is_old = horizon is not None and end_of(row) <= end_of(stored.ledger.row(horizon))
+        if is_old:
+            notes += (
+                f"its panes and corrections may be gone: upkeep has dropped history up to run {horizon} "
+                "(`keep_history`)",
+            )
+        scan = work.scan()
+        refuse_vacuumed(self.pipeline, row, scan)
+        transport = work.transport(scan, self.engine, SparkWhereNeeded(self.spark, tasks_here()))
+        before = work.progress()
+        timeline, after = work.timeline(scan, before, transport)
+        scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"
+        try:
+            outcome = work.replay(
+                scan, timeline, after, self.engine, transport, run_id=row.run_id, scratch=scratch
+            )
+            facts = (
+                Fact("state_hash", row.state_hash, str(outcome.state_hash)),
+                Fact("output_hash", row.output_hash, str(outcome.output_hash)),
+                Fact("watermark_out", row.watermark_out, moment(after.watermark)),
+                *(Fact(name, getattr(row, name), outcome.counts[name]) for name in COUNTS),
+            )
+            same = all(fact.is_equal for fact in facts)
+            tables = (
+                ()
+                if same
+                else tuple(
+                    _compare(work.tables, row, outcome, scratch, SNAPSHOT_TABLES if is_old else _COMPARED)
+                )
+            )
+        finally:
+            _remove(scratch)
+        return Verification(row, facts, tables, notes)
+
+    def _refuse_erased(self, stored: Tables, row: LedgerRow) -> None:
+        """Refuse a run of which rows were erased, or of the snapshot that it continued: its result would not
+        be what is left of it.
+        """
+        ledger, left = stored.ledger, stored.ledger.left()
+        if not left.of_runs:
+            return
+        parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
+        owner = None if parent is None else ledger.snapshot_owner(parent)
+        run_ids = {item.run_id for item in (row, owner) if item is not None} & left.of_runs.keys()
+        by = [
+            erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)
+        ]
+        if by:
+            told = "; ".join(map(erasure_told, by))
+            raise CannotRepeat(
+                f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state "
+                "before it, were erased: "
+                f"{told}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it with "
+                "what the ledger says of that.",
+                seq=row.seq,
+            )
+
+    def _notes(self, stored: Tables, row: LedgerRow) -> tuple[str, ...]:
+        """Refuse a run of other declarations; say what else is not as it was."""
+        if row.kind in RUN_KINDS and row.config_hash != config_hash(self.pipeline):
+            before = declaration_of(stored.attempts, row.run_id)
+            meaning = [
+                item for item in differences(before or {}, self.pipeline.describe()) if item.kind != "free"
+            ]
+            if before is None or meaning:
+                told = (
+                    "".join(f"\n  {item}" for item in meaning)
+                    if before is not None
+                    else " what it was declared as is not recorded"
+                )
+                raise CannotRepeat(
+                    f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{told}\nVerify "
+                    "it with what was declared then.",
+                    seq=row.seq,
+                )
+        if row.code_hash == self.code.hash:
+            return ()
+        if self.code.recognises(row.code_hash):
+            return ("the code is that of the run but for the lines that import Slackwater",)
+        return ("the code has changed since the run",)
+
+
+def _compare(
+    tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str, names: Sequence[str]
+) -> Sequence[TableDifference]:
+    """Those of the tables `names` of the run whose rows differ, as multisets."""
+    found = []
+    for name in names:
+        if name in SNAPSHOT_TABLES:
+            recorded = read_staged(tables, name, snapshot_files(tables, name, row))
+        else:
+            recorded = rows_of_run(tables, name, row.run_id)
+        schema = tables[name].schema
+        written = [file.path for file in outcome.files.get(name, [])]
+        parts = [*outcome.rows.get(name, []), *(_rows_of(f"{scratch}/{name}", path) for path in written)]
+        replayed = stack(parts, schema, row.run_id).drop_columns(["run_id"])
+        difference = _difference(name, recorded, replayed)
+        if difference is not None:
+            found.append(difference)
+    return found
+
+
+def _rows_of(folder: str, path: str) -> pa.Table:
+    with opened(folder, filesystem(folder), path) as file:
+        return file.read(use_threads=False)
+
+
+def _difference(name: str, recorded: pa.Table, replayed: pa.Table) -> TableDifference | None:
+    gone = query(
+        "SELECT * FROM recorded EXCEPT ALL SELECT * FROM replayed", recorded=recorded, replayed=replayed
+    )
+    new = query(
+        "SELECT * FROM replayed EXCEPT ALL SELECT * FROM recorded", recorded=recorded, replayed=replayed
+    )
+    if not gone.num_rows and not new.num_rows:
+        return None
+    [example] = (gone if gone.num_rows else new).slice(0, 1).to_pylist()
+    return TableDifference(
+        name, gone.num_rows, new.num_rows, {key: value for key, value in example.items() if value is not None}
+    )
+
+
+def _remove(folder: str) -> None:
+    parent, name = folder.rsplit("/", 1)
+    files = filesystem(parent)
+    if files.get_file_info(name).type is FileType.Directory:
+        files.delete_dir(name)

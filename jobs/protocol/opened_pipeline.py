@@ -1,0 +1,237 @@
+"""A registered pipeline in a warehouse, opened once per command: from it every verb gets the piece of the protocol that does its work.
+
+The only place where these pieces are put together. A user's file is loaded once, and Spark starts when the first task
+that needs it is run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from slackwater.jobs.engines import planner
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.small_slices import SparkWhereNeeded
+from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline, registry
+from slackwater.jobs.pipelines.code import PipelineCode
+from slackwater.jobs.pipelines.registry import Registry
+from slackwater.jobs.protocol.lineage.adoption import Adoption
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.close import close
+from slackwater.jobs.protocol.lineage.erasure import Erasure
+from slackwater.jobs.protocol.lineage.maintain import Maintenance
+from slackwater.jobs.protocol.lineage.moves import Moves
+from slackwater.jobs.protocol.lineage.table_checks import TableChecks
+from slackwater.jobs.protocol.lineage.verify import Verifier
+from slackwater.jobs.protocol.publishing.publish import Publisher
+from slackwater.jobs.protocol.publishing.rebuild import Rebuild
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating import backfill
+from slackwater.jobs.protocol.restating.backfill import Backfill
+from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
+from slackwater.jobs.protocol.restating.redrive import Redrive
+from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
+from slackwater.jobs.protocol.staging.run import Runner, Staged, checked_source
+from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+
+Lines = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class OpenedPipeline:
+    """A pipeline, where it is registered, and the warehouse with its tables; each looked up when first asked for.
+
+    Attributes:
+        name: of the pipeline.
+        warehouse_uri: folder or URI; None: SLACKWATER_WAREHOUSE, else ./warehouse.
+        pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
+    """
+
+    name: str
+    warehouse_uri: str | None = None
+    pipelines: str | None = None
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The pipelines of this command: ours and the user's.
+
+        Raises:
+            PipelinesFileError: the user's file can't be loaded.
+        """
+        return registry.load(self.pipelines)
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        """Where the tables and, unless named by a URI, the source stand."""
+        return Warehouse.at(self.warehouse_uri)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The declaration.
+
+        Raises:
+            UnknownPipeline: none of that name is registered.
+        """
+        return self.registry[self.name]
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The stored tables, whose columns are those of the last run: neither Spark nor the source is needed.
+
+        Raises:
+            NoRuns: nothing has run yet.
+        """
+        pipeline = self.pipeline
+        return self.warehouse.stored(self.name, pipeline.sides)
+
+    @cached_property
+    def roll_forward(self) -> RollForward:
+        """Brings `published` up to the ledger."""
+        return RollForward.of_stored(self.pipeline, self.tables)
+
+    @property
+    def config_hash(self) -> str:
+        """SHA-256 of the declarations."""
+        return registry.config_hash(self.pipeline)
+
+    @property
+    def code(self) -> PipelineCode:
+        """What the code of the pipeline is recognised by."""
+        return self.registry.code(self.name)
+
+    def transport(self, purpose: str | None = None) -> Callable[[], Transport]:
+        """Makes the transport on a Spark session named after the pipeline and what it is for."""
+        return spark_transport(self.name if purpose is None else f"{purpose} {self.name}")
+
+    def runner(
+        self,
+        engine: str | None = None,
+        ranges: int | None = None,
+        transport: Callable[[], Transport] | None = None,
+    ) -> Runner:
+        """Runs slices of the pipeline. `engine` and `ranges` (number of key-group ranges) replace the planner's
+        choice; `transport` makes what Spark would be asked for.
+        Raises:
+            UsageError: more ranges than key groups; the source does not suit.
+        """
+        pipeline = self.pipeline
+        if ranges is not None and ranges > pipeline.max_parallelism:
+            raise UsageError(
+                f"{self.name}: --partitions {ranges} is more than the {pipeline.max_parallelism} key groups that "
+                "there are to be divided (Pipeline.max_parallelism). Ask for no more than those, or leave it out.",
+                partitions=ranges,
+            )
+        source = checked_source(self.warehouse, pipeline)
+        return Runner(
+            self.warehouse,
+            pipeline,
+            self.config_hash,
+            self.code,
+            registry.product_version(),
+            planner.choose(pipeline, source[0].schema, engine).make(),
+            SparkWhereNeeded(transport or self.transport(), tasks_here()),
+            ranges=ranges,
+            checked=source,
+        )
+
+    def catch_up(self, request: Request, lines: Lines = print) -> CatchUp:
+        """The verb `run`."""
+        return CatchUp(request, lambda: self.runner(request.engine, request.ranges), lines)
+
+    def backfill(self, request: backfill.Request, lines: Lines = print) -> Backfill:
+        """The verb `backfill`."""
+        return Backfill(request, lambda: self.runner(request.engine, request.ranges), lines)
+
+    def close(self, lines: Lines = print) -> LedgerRow | None:
+        """Close the lineage; None where it is closed already.
+
+        Raises:
+            SliceRejected: validation said no; nothing was closed.
+            SlackwaterError: see `close.close`.
+        """
+        # Exact for every pipeline, and a snapshot is any engine's; what a close does is small.
+        prepared = self.runner(engine="operator", transport=self.transport("close")).prepare()
+        runner = prepared.runner
+
+        def show(staged: Staged) -> None:
+            lines(line_of(staged))
+            refuse_rejected(self.name, staged)
+
+        roll_forward = RollForward.of(runner.pipeline, prepared.tables, prepared.shape)
+        return close(prepared, Publisher(self.name, prepared.tables, roll_forward, runner.clock), show)
+
+    def publisher(self) -> Publisher:
+        """Publishes staged runs."""
+        return Publisher(self.name, self.tables, self.roll_forward, declared=self._declared())
+
+    def publish_branch(self, branch: str) -> LedgerRow | None:
+        """Make a branch live; None where main has all its runs. The source says what was read twice.
+
+        Raises:
+            SlackwaterError: see `BranchPublisher.publish_as_it_is`.
+        """
+        drops_history = self.pipeline.keep_history is not None
+        publisher = BranchPublisher(
+            self.name, self.tables, self.roll_forward, registry.product_version(), drops_history=drops_history
+        )
+        return publisher.publish_as_it_is(branch, self.pipeline, self.warehouse)
+
+    def rebuild(self) -> Rebuild:
+        """Mends the published tables."""
+        return Rebuild(self.name, self.tables, self.roll_forward, registry.product_version())
+
+    def maintenance(self) -> Maintenance:
+        """The upkeep of the tables."""
+        return Maintenance(self.pipeline, self.tables, self.roll_forward)
+
+    def table_checks(self) -> TableChecks:
+        """Compares the tables with what the ledger says of them."""
+        return TableChecks(self.name, self.tables, self.roll_forward, tuple(self.pipeline.sides))
+
+    def verifier(self) -> Verifier:
+        """Repeats recorded runs."""
+        return Verifier(self.warehouse, self.pipeline, self.code, OperatorEngine(), self.transport("verify"))
+
+    def redrive(self) -> Redrive:
+        """Lets late rows arrive earlier. Spark starts only for a slice that is large."""
+        return Redrive(self.warehouse, self.pipeline, self.roll_forward, self.transport("redrive"))
+
+    def moves(self) -> Moves:
+        """Moves the lineage: forks, restores, drops."""
+        return Moves(self.name, self.tables, self.roll_forward, self._declared(), registry.product_version())
+
+    def adoption(self) -> Adoption:
+        """Declares another table the same as the source."""
+        return Adoption(
+            self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
+        )
+
+    def erasure(self) -> Erasure:
+        """Erases rows of a key or a value."""
+        return Erasure(
+            self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
+        )
+
+    def _declared(self) -> Declared:
+        return Declared(self.pipeline, self.config_hash, self.tables)
+
+
+def spark_transport(app: str) -> Callable[[], Transport]:
+    """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by
+    then are known.
+    """
+
+    def make() -> Transport:
+        from slackwater.jobs.engines.transport import OnSpark
+        from slackwater.jobs.runtime.session import session
+        from slackwater.jobs.runtime.user_code import ship
+
+        spark = session(f"slackwater {app}")
+        ship(spark, registry.loaded_by_value(), registry.loaded_files())
+        return OnSpark(spark)
+
+    return make

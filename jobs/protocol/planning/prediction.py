@@ -1,0 +1,99 @@
+"""How long a slice will take: a line through (rows, seconds) of earlier runs, or of a replay that was timed
+here; and what it rests on.
+
+Pure functions on ledger rows and calibrations.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from slackwater.jobs.protocol.planning.calibration import Calibration
+from slackwater.jobs.tables.ledger import LedgerRow
+
+RUNS = 30
+_STARTS = 0.5
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Seconds = start, once for each command, + slices * (fixed + rows * per_row).
+
+    Attributes:
+        start, fixed, per_row: in seconds.
+        runs: seqs of the runs that it rests on, oldest first; none where it rests on a calibration.
+        engine: the engine of those runs.
+        calibrated: rows of the two replays of a calibration.
+    """
+
+    start: float
+    fixed: float
+    per_row: float
+    runs: tuple[int, ...]
+    engine: str
+    calibrated: tuple[int, int] | None = None
+
+    def of_slice(self, rows: int) -> float:
+        """Seconds for one slice of so many rows."""
+        return self.fixed + rows * self.per_row
+
+    def of_command(self, slices: Iterable[int]) -> float:
+        """Seconds for a command over slices of so many rows each."""
+        return self.start + sum(map(self.of_slice, slices))
+
+    @property
+    def basis(self) -> str:
+        """What it rests on, as a sentence."""
+        rates = f"{self.fixed:.2f} s a slice, {self.per_row * 1e6:.1f} µs a row, {self.start:.1f} s to start Spark"
+        if self.calibrated is not None:
+            fewer, more = self.calibrated
+            return f"seconds that {fewer:,} and {more:,} of the rows took on this machine, engine {self.engine}: {rates}"
+        count = len(self.runs)
+        which = f"run {self.runs[0]}" if count == 1 else f"{count} runs, {self.runs[0]} to {self.runs[-1]}"
+        return f"recorded seconds and rows of {which}, engine {self.engine}: {rates}"
+
+
+def predict(runs: Sequence[LedgerRow], engine: str) -> Prediction | None:
+    """From the newest runs of `engine` that have recorded their phases; None where there are none."""
+    recorded = [row for row in runs if row.kind == "run" and row.engine == engine and row.phase_seconds][
+        -RUNS:
+    ]
+    if not recorded:
+        return None
+    # The first slice of a command waits for Spark to start and to warm up.
+    cold = [row for row in recorded if row.phase_seconds.get("session", 0.0) > _STARTS]
+    warm = [row for row in recorded if row not in cold] or recorded
+    fixed, per_row = _line([(row.rows_read, _seconds(row)) for row in warm])
+    starts = [
+        row.phase_seconds["session"] + max(0.0, _seconds(row) - fixed - row.rows_read * per_row)
+        for row in cold
+    ]
+    return Prediction(
+        median(starts) if starts else 0.0, fixed, per_row, tuple(row.seq for row in recorded), engine
+    )
+
+
+def from_calibration(found: Calibration) -> Prediction:
+    """What the rates of a calibration predict."""
+    fixed, per_row = found.line
+    return Prediction(found.start, fixed, per_row, (), found.engine, found.rows)
+
+
+def _seconds(row: LedgerRow) -> float:
+    """What a run took, without waiting for Spark."""
+    return sum(took for phase, took in row.phase_seconds.items() if phase != "session")
+
+
+def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """The least-squares line (seconds at no rows, seconds per row), neither of them below zero."""
+    rows = [point[0] for point in points]
+    seconds = [point[1] for point in points]
+    mean_rows, mean_seconds = sum(rows) / len(rows), sum(seconds) / len(seconds)
+    spread = sum((row - mean_rows) ** 2 for row in rows)
+    slope = sum((row - mean_rows) * (took - mean_seconds) for row, took in points) / spread if spread else 0.0
+    fixed = mean_seconds - slope * mean_rows
+    if slope < 0:
+        return mean_seconds, 0.0
+    if fixed < 0:
+        return 0.0, sum(row * took for row, took in points) / sum(row * row for row in rows)
+    return fixed, slope

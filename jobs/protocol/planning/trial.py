@@ -1,0 +1,209 @@
+"""The beginning of a range, replayed as a run would be into a warehouse that is thrown away: how long this
+machine takes for its rows.
+
+No table of the pipeline is touched; what is found is kept by `calibration`.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.jobs.engines import planner
+from slackwater.jobs.engines.inputs import PinnedSource, pin, read
+from slackwater.jobs.engines.rows import in_milliseconds
+from slackwater.jobs.engines.task_memory import estimate_mb
+from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import Pipeline, registry
+from slackwater.jobs.pipelines.code import PipelineCode
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.planning.calibration import Calibration
+from slackwater.jobs.protocol.staging.run import Runner
+from slackwater.jobs.tables.warehouse import Warehouse
+
+TIMES = 3
+# A replay is timed that is long beside what a run takes at no rows, and beside how far two runs of the same
+# rows lie apart.
+LONG_ENOUGH_S = 5.0
+MOST_ROWS = 16_000_000
+_FIRST_ROWS = 1_000_000
+_FEWEST = 1_000
+_CODE = PipelineCode("calibration")
+
+
+class TooFewRows(UsageError):
+    """A range has too few rows to be timed. Facts: rows."""
+
+
+def calibrate(
+    pipeline: Pipeline,
+    warehouse: Warehouse,
+    from_ms: int,
+    to_ms: int,
+    transport: Callable[[], Transport],
+    lines: Callable[[str], object] = print,
+) -> Calibration:
+    """Replay the beginning of [from, to) on an empty lineage, longer and longer until it takes
+    `LONG_ENOUGH_S` and half of it reaches where windows are over, then that much and half of it `TIMES` times
+    each, and keep the rates. So both have as many open windows as there ever are, and what the rows between
+    them take is what more rows will take.
+
+    Raises:
+        TooFewRows: there is too little to be timed.
+        UsageError: the source does not suit.
+    """
+    pinned = pin(pipeline.source, warehouse.source(pipeline.source.table))
+    arrivals = _arrivals(pipeline, pinned, from_ms, to_ms)
+    if len(arrivals) < _FEWEST:
+        raise TooFewRows(
+            f"{pipeline.name}: {len(arrivals)} rows arrived in the range, and fewer than {_FEWEST:,} can't "
+            "be timed. Give a longer one "
+            "with --from and --to.",
+            rows=len(arrivals),
+        )
+    choice = planner.choose(pipeline, pinned.schema)
+    once = _kept_open(transport)
+    with tempfile.TemporaryDirectory(prefix="slackwater-calibration-") as folder:
+        trial = _Trial(pipeline, pinned, choice, from_ms, arrivals, Path(folder), once)
+        first = min(_FIRST_ROWS, len(arrivals)) // 2
+        cold = trial.replay(first)
+        longer = trial.long_enough(2 * max(first, trial.until_windows_are_over()))
+        rows, seconds = (trial.rows_of(longer // 2), trial.rows_of(longer)), _timed(trial, longer, lines)
+    files = pinned.files(from_ms, trial.end_of(longer), pipeline.source.arrival_time, None)
+    found = Calibration(
+        pipeline=pipeline.name,
+        config_hash=registry.config_hash(pipeline),
+        engine=choice.engine,
+        rows=rows,
+        seconds=seconds,
+        start=0.0,
+        memory_mb=trial.memory_mb,
+        estimated_mb=estimate_mb(pipeline, pinned, files, rows[1], 0, choice.make()),
+    )
+    fixed, per_row = found.line
+    found = replace(found, start=round(max(0.0, cold - fixed - first * per_row), 3))
+    found.keep()
+    return found
+
+
+def _timed(trial: "_Trial", longer: int, lines: Callable[[str], object]) -> tuple[float, float]:
+    """Median seconds of half of the `longer` rows, and of all of them, in turn."""
+    seconds = []
+    for _ in range(TIMES):
+        seconds.append((trial.replay(longer // 2), trial.replay(longer)))
+        lines(f"{longer // 2:,} rows took {seconds[-1][0]:.2f} s, {longer:,} rows {seconds[-1][1]:.2f} s")
+    fewer, more = (round(median(took), 3) for took in zip(*seconds, strict=True))
+    return fewer, more
+
+
+class _Trial:
+    """Replays beginnings of a range that starts at `from_ms` and has so many `arrivals`, each on an empty
+    lineage of its own.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        source: PinnedSource,
+        choice: planner.Choice,
+        from_ms: int,
+        arrivals: npt.NDArray[np.int64],
+        folder: Path,
+        transport: Callable[[], Transport],
+    ) -> None:
+        # Expectations are of whole windows, and the source may stand below another warehouse; no row is
+        # waited for.
+        self._pipeline = replace(
+            pipeline, source=replace(pipeline.source, table=source.uri), expect=(), settle=timedelta(0)
+        )
+        self._choice, self._from_ms, self._arrivals, self._folder, self._transport = (
+            choice,
+            from_ms,
+            arrivals,
+            folder,
+            transport,
+        )
+        self._count = 0
+        self.memory_mb = 0
+
+    def end_of(self, count: int) -> int:
+        """Where the first `count` rows end, in milliseconds."""
+        return int(self._arrivals[count - 1]) + 1
+
+    def rows_of(self, count: int) -> int:
+        """How many rows there are up to there: those that arrived together are not parted."""
+        return int(np.searchsorted(self._arrivals, self.end_of(count)))
+
+    def until_windows_are_over(self) -> int:
+        """How many rows arrive until the first window is closed: from there on as many are open as there ever
+        are.
+        """
+        pipeline = self._pipeline
+        kept_ms = pipeline.watermarks.out_of_orderness_ms + pipeline.window_ms + pipeline.allowed_lateness_ms
+        return int(np.searchsorted(self._arrivals, self._arrivals[0] + kept_ms))
+
+    def long_enough(self, count: int) -> int:
+        """`count` or more rows: as many as take `LONG_ENOUGH_S`, if there are."""
+        most = min(MOST_ROWS, len(self._arrivals))
+        count = min(count, most)
+        while self.replay(count) < LONG_ENOUGH_S and count < most:
+            count = min(2 * count, most)
+        return count
+
+    def replay(self, count: int) -> float:
+        """Seconds that the first `count` rows take from pinning to the published table."""
+        self._count += 1
+        to_ms = self.end_of(count)
+        request = Request(self._pipeline.name, to_ms, start_ms=self._from_ms, everything=True)
+        folder = self._folder / str(self._count)
+        where = Warehouse(str(folder))
+        pipeline = replace(self._pipeline, slice=timedelta(milliseconds=to_ms - self._from_ms))
+
+        def runner() -> Runner:
+            return Runner(
+                where,
+                pipeline,
+                _CODE.hash,
+                _CODE,
+                registry.product_version(),
+                self._choice.make(),
+                self._transport(),
+            )
+
+        began = time.monotonic()
+        work = CatchUp(request, runner, lambda line: None)
+        work.run()
+        self.memory_mb = max(self.memory_mb, *(staged.memory_mb for staged in work.staged))
+        took = time.monotonic() - began
+        shutil.rmtree(folder)
+        return took
+
+
+def _kept_open(make: Callable[[], Transport]) -> Callable[[], Transport]:
+    """One transport for all replays."""
+    made: list[Transport] = []
+
+    def get() -> Transport:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return get
+
+
+def _arrivals(pipeline: Pipeline, source: PinnedSource, from_ms: int, to_ms: int) -> npt.NDArray[np.int64]:
+    """Arrivals in [from, to), sorted, in milliseconds."""
+    column = pipeline.source.arrival_time
+    parts = [np.zeros(0, np.int64)]
+    for file in source.files(from_ms, to_ms, column, None):
+        times, missing = in_milliseconds(read(source.uri, file, source.schema, (column,)).column(column))
+        parts.append(times[~missing & (times >= from_ms) & (times < to_ms)])
+    return np.sort(np.concatenate(parts))

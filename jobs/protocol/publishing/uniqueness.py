@@ -1,0 +1,161 @@
+"""Rows that must stand once: the ledger's by seq and run id, those of `published` and `corrections` by what
+tells them apart.
+
+Two compactions at once, of this product before it made its own, or of somebody else's, leave both copies of
+what they rewrite. The log's statistics tell that at a glance; reading the rows tells it for certain.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
+from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, portions
+from slackwater.jobs.tables.reading import StoredFiles
+from slackwater.jobs.tables.warehouse import Tables
+
+LEDGER, CORRECTIONS, PUBLISHED = UNIQUE_TABLES = ("runs", "corrections", "published")
+# Two files of other rows hardly agree in all of these.
+_BOUNDED = ("seq", "run_seq", KEY_GROUP, "window_start", "timestamp")
+
+
+class DoubledRows(PermanentError):
+    """A table holds rows several times that it must hold once. Facts: surplus (table → how many too many)."""
+
+
+@dataclass(frozen=True)
+class Uniqueness:
+    """Looks for doubled rows in one pipeline's tables. Reads only.
+
+    Attributes:
+        tables: the pipeline's tables.
+        publication: what tells rows of `published` and `corrections` apart.
+        portion_rows: about so many rows are held at once.
+    """
+
+    tables: Tables
+    publication: Publication
+    portion_rows: int = 1 << 20
+
+    def surplus(self) -> dict[str, int]:
+        """Table → how many of its rows are too many, from all of its rows; tables without any are left out."""
+        counts = {name: self.surplus_of(name) for name in UNIQUE_TABLES}
+        return {name: count for name, count in counts.items() if count}
+
+    def surplus_of(self, name: str) -> int:
+        """How many rows of one of the tables are too many, from all of its rows."""
+        if name != LEDGER:
+            return self.surplus_in(name, self.tables[name].files())
+        rows = self.tables[name].read(["seq", "run_id"])
+        distinct = (pc.count_distinct(rows.column(column)).as_py() for column in rows.column_names)
+        return rows.num_rows - min(distinct)
+
+    def surplus_in(self, name: str, files: StoredFiles) -> int:
+        """The same of some files of `corrections` or `published`."""
+        columns = self._columns(name)
+        parts = (
+            files.read(columns, portion.where) for portion in portions([files.actions], self.portion_rows)
+        )
+        return sum(self._surplus_among(name, rows) for rows in parts)
+
+    def require(self) -> None:
+        """Refuse tables with doubled rows, from all rows.
+
+        Raises:
+            DoubledRows.
+        """
+        self._refuse(self.surplus())
+
+    def require_at_a_glance(self) -> None:
+        """Refuse doubled rows as far as the log tells them: seqs are counted from 1 without gaps, so the
+        newest is how many rows the ledger has; and only files that agree in all that the log says of them are
+        read.
+
+        Raises:
+            DoubledRows.
+        """
+        ledger = self.tables[LEDGER].files()
+        newest = pc.max(ledger.actions.column("max.seq")).as_py() if ledger.actions.num_rows else 0
+        surplus = {LEDGER: max(0, ledger.rows - (newest or 0))}
+        for name in (CORRECTIONS, PUBLISHED):
+            files = self.tables[name].files()
+            alike = [
+                replace(files, actions=files.actions.take(pa.array(numbers)))
+                for numbers in _alike(files.actions)
+            ]
+            surplus[name] = sum(self.surplus_in(name, few) for few in alike)
+        self._refuse({name: count for name, count in surplus.items() if count})
+
+    def require_once(self, name: str, rows: pa.Table) -> None:
+        """Refuse doubled rows among those of `corrections` or `published` that somebody has read.
+
+        Raises:
+            DoubledRows.
+        """
+        if rows.num_rows > 1 and (count := self._surplus_among(name, rows.select(self._columns(name)))):
+            self._refuse({name: count})
+
+    def _columns(self, name: str) -> list[str]:
+        of_table = ["run_seq"] if name == PUBLISHED else ["seq", "run_id", "op"]
+        names = [
+            *self.publication.shape.key_names,
+            "window_start",
+            "window_end",
+            "timestamp",
+            "ordinal",
+            "firing",
+            *of_table,
+        ]
+        return list(dict.fromkeys(names))
+
+    def told_apart(self, name: str, rows: pa.Table) -> pa.Table:
+        """What tells `rows` of `corrections` or `published` apart. Of a process function, one correction may
+        take a row away and another put one in its place."""
+        if name == PUBLISHED:
+            return self.publication.identity_of(rows, "run_seq").unify_dictionaries()
+        columns = ["seq", "op"] if self.publication.identity is Identity.RUN else ["seq"]
+        identity = self.publication.identity_of(rows, "run_id")
+        return pa.table(
+            [*identity.columns, *rows.select(columns).columns], [*identity.column_names, *columns]
+        ).unify_dictionaries()
+
+    def _surplus_among(self, name: str, rows: pa.Table) -> int:
+        told_apart = self.told_apart(name, rows)
+        return int(
+            rows.num_rows
+            - told_apart.group_by(told_apart.column_names, use_threads=False).aggregate([]).num_rows
+        )
+
+    def _refuse(self, surplus: dict[str, int]) -> None:
+        if not surplus:
+            return
+        pipeline = self.tables[LEDGER].uri.rstrip("/").rsplit("/", 2)[-2]
+        counted = ", ".join(f"{name} {count:,}" for name, count in surplus.items())
+        raise DoubledRows(
+            f"{pipeline}: tables hold rows more than once (rows too many: {counted}), as two upkeeps at the "
+            "same moment left them before "
+            "upkeep took a claim, or an OPTIMIZE of somebody else's beside it. Nothing was changed now. "
+            f"`slackwater publish {pipeline} "
+            "--rebuild` makes them right again; then run the same command again.",
+            surplus=surplus,
+        )
+
+
+def _alike(actions: pa.Table) -> Iterator[list[int]]:
+    """Positions of files that the log can't tell apart but by their names."""
+    bounds = [f"{side}.{column}" for side in ("min", "max") for column in _BOUNDED]
+    partition = [name for name in actions.column_names if name.startswith("partition.")]
+    names = ["num_records", *partition, *(name for name in bounds if name in actions.column_names)]
+    if actions.num_rows < 2 or len(names) == 1 + len(partition):
+        return
+    counted = actions.select(names).group_by(names, use_threads=False).aggregate([([], "count_all")])
+    if pc.max(counted.column("count_all")).as_py() == 1:
+        return
+    positions: dict[Sequence[Any], list[int]] = {}
+    for number, values in enumerate(zip(*(actions.column(name).to_pylist() for name in names), strict=True)):
+        positions.setdefault(values, []).append(number)
+    yield from (numbers for numbers in positions.values() if len(numbers) > 1)

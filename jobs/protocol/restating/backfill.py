@@ -1,0 +1,367 @@
+"""Restates a range of the lineage: replays it on a branch, slice after slice, until it meets main again, and
+makes the branch live.
+
+Every finished slice is committed on the branch, so a killed restatement goes on where it stopped. Main
+changes once, at the publish.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from slackwater.jobs import args
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.errors import LostRaceError, PermanentError, RetryableError, UsageError
+from slackwater.jobs.protocol.lineage.history import require_history
+from slackwater.jobs.protocol.publishing.publish import Publisher
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating import branches, convergence, restatement
+from slackwater.jobs.protocol.restating.branches import Origin
+from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
+from slackwater.jobs.protocol.restating.restatement import Restatement, behind, next_slice
+from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
+from slackwater.jobs.protocol.staging.run import Parent, Prepared, Runner, Staged
+from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso
+from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow
+from slackwater.jobs.tables.lineage import drop_row, fork_row
+from slackwater.jobs.tables.overrides import OverridesReader
+from slackwater.jobs.tables.snapshots import is_kept, put_back_around
+from slackwater.jobs.tables.spans import in_common, seqs_of, up_to
+
+LOSSES = 3
+
+
+class MainMoved(RetryableError):
+    """Main kept moving, or is no longer what the branch was forked from. The branch is kept."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `slackwater backfill` was asked for; times and lengths in milliseconds.
+
+    Attributes:
+        pipeline: its name.
+        from_ms, to_ms: [from, to) of arrival time.
+        whatever_the_code: whether equal state alone is convergence (`--until-converged`).
+        publish: whether the branch is made live; else it is left at the end of the range.
+        slice_ms: length of the branch's slices; None: main's own cuts.
+        reason: recorded with the publication.
+    """
+
+    pipeline: str
+    from_ms: int
+    to_ms: int
+    whatever_the_code: bool = False
+    publish: bool = True
+    slice_ms: int | None = None
+    reason: str | None = None
+    engine: str | None = None
+    ranges: int | None = None
+
+
+@dataclass
+class _Advanced:
+    """How far a branch has come: what it continues, and main's runs that stay behind it (none: it has reached
+    main's end).
+
+    `is_done` is False where the branch was left on the way.
+    """
+
+    parent: Parent
+    later: Sequence[LedgerRow]
+    is_done: bool = True
+
+
+@dataclass
+class Backfill:
+    """Restates what a request asks for.
+
+    Attributes:
+        runner: makes a runner; its transport is made when the first slice is run.
+        lines: where a line for each step goes.
+        progress: told after each slice how many are done, how many there are at most, and the slice that
+            comes next.
+        staged: the slices run by this process.
+        published: the row that made the branch live.
+        message: what was said last.
+    """
+
+    request: Request
+    runner: Callable[[], Runner]
+    lines: Callable[[str], object] = print
+    progress: Callable[[int, int, str], object] = lambda done, most, what: None
+    staged: list[Staged] = field(default_factory=list)
+    published: LedgerRow | None = None
+    message: str = ""
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        return self.request.pipeline
+
+    def say(self, sentence: str) -> None:
+        """One line about the pipeline."""
+        self.message = sentence
+        self.lines(f"{self.pipeline}: {sentence}")
+
+    def told(self) -> tuple[args.Outcome, str]:
+        """How it has ended well, and a sentence on it."""
+        return "kept" if self.published is None else "published", self.message
+
+    def run(self) -> LedgerRow | None:
+        """Replay the range on a branch and make it live. Returns the row that did; None where the branch was
+        only asked for.
+
+        Raises:
+            MainMoved: try again; what was replayed is kept.
+            SliceRejected: validation said no to a slice; main and the slices before it stand.
+            SlackwaterError: see `restatement.restate` and `Prepared.stage`.
+        """
+        work = _Restating(self, self.runner().prepare())
+        self.published = work.run()
+        return self.published
+
+
+class _Restating:
+    """One restatement, prepared."""
+
+    def __init__(self, asked: Backfill, prepared: Prepared) -> None:
+        self.asked, self.request = asked, asked.request
+        self.prepared, self.runner, self.tables = prepared, prepared.runner, prepared.tables
+        self.pipeline = prepared.runner.pipeline
+        self.name = self.pipeline.name
+        self.ledger = self.tables.ledger_writer
+        self.publisher = Publisher(
+            self.name,
+            self.tables,
+            RollForward.of(self.pipeline, self.tables, prepared.shape),
+            self.runner.clock,
+        )
+        self._branches = BranchPublisher(
+            self.name,
+            self.tables,
+            self.publisher.roll_forward,
+            self.runner.version,
+            self.runner.clock,
+            drops_history=self.pipeline.keep_history is not None,
+        )
+        self.done = 0
+
+    def run(self) -> LedgerRow | None:
+        self.publisher.roll_forward.finish()
+        main = self._main()
+        live = self.ledger.live_runs(main)
+        wanted = restatement.restate(
+            self.name, live, self.request.from_ms, self.request.to_ms, partial(is_kept, self.tables)
+        )
+        for sentence in wanted.moved:
+            self.asked.say(f"{sentence}.")
+        origin = Origin(self.prepared, main, wanted, self.request.slice_ms)
+        finished = origin.published()
+        if finished is not None:  # it died between its publication and its last word
+            self._branches.conclude(finished)
+            self._say_what_changed(main)
+            return main
+        require_history(
+            self.name,
+            self.tables,
+            () if wanted.owner is None else seqs_of(up_to(main.live, wanted.owner.seq)),
+        )
+        branch = origin.resumable() or self._fork(origin)
+        if branch.own:
+            self.asked.say(
+                f"goes on with the branch {branch.name} behind its {len(branch.own)} finished slices."
+            )
+        try:
+            return self._until_published(wanted, branch)
+        except (PermanentError, UsageError):
+            self._drop_if_empty(branch.name)
+            raise
+
+    def _drop_if_empty(self, name: str) -> None:
+        """End a branch on which nothing could be run: nobody can go on with it."""
+        branch = self.ledger.branch(name)
+        if branch is not None and not branch.own:
+            self.ledger.commit(
+                name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock
+            )
+
+    def _until_published(self, wanted: Restatement, branch: Branch) -> LedgerRow | None:
+        parent = self.prepared.parent(branch.name)
+        for _ in range(LOSSES):
+            main = self._main()
+            _refuse_other_past(self.name, branch, main)
+            advanced = self._advance(wanted, branch.name, parent, self.ledger.live_runs(main))
+            parent = advanced.parent
+            if not self.request.publish:
+                self._leave(branch.name, parent, advanced)
+                return None
+            row = self._publish(main, branch.name, wanted, advanced)
+            if row is not None:
+                return row
+            self.asked.say(f"main has moved meanwhile; the branch {branch.name} catches up.")
+        raise MainMoved(
+            f"{self.name}: main has moved {LOSSES} times while the branch {branch.name} was about to be "
+            "published. The branch is kept; run "
+            "the same command again to go on with it.",
+            branch=branch.name,
+        )
+
+    def _main(self) -> LedgerRow:
+        head = self.ledger.head(MAIN)
+        if head is None:
+            raise restatement.NothingToRestate(
+                f"{self.name} has no runs yet, so there is nothing to restate; run `slackwater run "
+                f"{self.name} --to TIME`."
+            )
+        return head
+
+    def _fork(self, origin: Origin) -> Branch:
+        start_ms = to_ms(self.ledger.start_of(origin.main))
+        Declared(self.pipeline, self.runner.config_hash, self.tables).changes(
+            origin.wanted.owner, origin.wanted.from_ms, start_ms
+        )
+        name, taken = origin.free_name()
+        row = fork_row(
+            name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version
+        )
+        with put_back_around(self.tables, origin.wanted.owner):
+            self.ledger.commit(name, taken, [row], self.runner.clock)
+        self.asked.say(f"restates {origin.wanted} on the branch {name}.")
+        branch = self.ledger.branch(name)
+        assert branch is not None
+        return branch
+
+    def _advance(
+        self, wanted: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]
+    ) -> _Advanced:
+        """Replay slice after slice, until main's runs behind the branch may stay, or there are none."""
+        assert parent.row is not None and parent.start_ms is not None
+        again = branches.ReadAgain(
+            self.pipeline,
+            self.runner.warehouse,
+            live,
+            parent.start_ms,
+            OverridesReader(self.tables["overrides"]).rows(),
+        )
+        while True:
+            at_ms = wanted.from_ms if parent.end_ms is None else parent.end_ms
+            own = self._own(wanted, parent)
+            if own and at_ms >= wanted.to_ms:
+                if at_ms >= end_of(live[-1]):
+                    return _Advanced(parent, ())
+                later = behind(live, at_ms)
+                if self._has_converged(own, restatement.at(live, at_ms), later, again):
+                    return _Advanced(parent, later)
+                if not self.request.publish:
+                    return _Advanced(parent, (), is_done=False)
+            slice_ = next_slice(wanted, live, at_ms, self.request.slice_ms, parent.start_ms)
+            assert slice_ is not None
+            self._tell(wanted, live, slice_, parent.start_ms)
+            row = self._replay(name, parent, slice_)
+            parent = replace(parent, row=row, owner=row)
+
+    def _own(self, wanted: Restatement, parent: Parent) -> list[LedgerRow]:
+        """The branch's own runs."""
+        assert parent.row is not None
+        before = 0 if wanted.owner is None else seqs_of(parent.row.live).index(wanted.owner.seq) + 1
+        return self.ledger.live_runs(parent.row)[before:]
+
+    def _has_converged(
+        self,
+        own: Sequence[LedgerRow],
+        there: LedgerRow | None,
+        later: Sequence[LedgerRow],
+        again: "branches.ReadAgain",
+    ) -> bool:
+        if there is None:
+            return False
+        boundary = end_of(there)
+        reason = convergence.why_not(
+            own,
+            there,
+            later,
+            again.before(boundary, own[-1]),
+            whatever_the_code=self.request.whatever_the_code,
+        )
+        if reason is None and self.request.whatever_the_code:
+            reason = Declared(self.pipeline, self.runner.config_hash, self.tables).why_not_continued(
+                later[-1]
+            )
+        verb = "has converged" if reason is None else "has not converged"
+        self.asked.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
+        return reason is None
+
+    def _tell(self, wanted: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int) -> None:
+        whole = restatement.slices_of(
+            replace(wanted, from_ms=slice_.from_ms, to_ms=end_of(live[-1])),
+            live,
+            self.request.slice_ms,
+            start_ms,
+        )
+        self.asked.progress(self.done, self.done + len(whole), str(slice_))
+
+    def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
+        staged = self.prepared.stage(parent, slice_)
+        self.asked.staged.append(staged)
+        self.asked.lines(line_of(staged))
+        refuse_rejected(self.name, staged)
+        assert parent.row is not None
+        [row] = self.publisher.commit([staged.attempt], [staged.row], parent.row.seq, name)
+        self.done += 1
+        return row
+
+    def _leave(self, name: str, parent: Parent, advanced: _Advanced) -> None:
+        assert parent.end_ms is not None
+        said = "it may be published" if advanced.is_done else "it has not met main again"
+        self.asked.say(
+            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {said}. Go on and publish it "
+            "with the same "
+            f"command without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
+        )
+
+    def _publish(
+        self, main: LedgerRow, name: str, wanted: Restatement, advanced: _Advanced
+    ) -> LedgerRow | None:
+        """Make the branch live, if main is still what it was. Returns None where it has moved."""
+        branch = self.ledger.branch(name)
+        if branch is None:
+            raise MainMoved(
+                f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.",
+                branch=name,
+            )
+        try:
+            own, notes = self._own(wanted, advanced.parent), self._notes(bool(advanced.later))
+            row = self._branches.publish(main, branch, own, advanced.later, notes)
+        except LostRaceError:
+            return None
+        self._say_what_changed(row)
+        return row
+
+    def _notes(self, resumed: bool) -> list[str]:
+        """What was waived, and why all this was done."""
+        waived = (
+            ["until converged: code and settings were not compared"]
+            if resumed and self.request.whatever_the_code
+            else []
+        )
+        return [*waived, *([f"reason: {self.request.reason}"] if self.request.reason else [])]
+
+    def _say_what_changed(self, row: LedgerRow) -> None:
+        self.asked.say(f"published as run {row.seq}; {branches.changed_by(self.tables, row.seq)}")
+
+
+def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:
+    """Refuse to publish a branch whose beginning is not main's any more.
+
+    Raises:
+        MainMoved: another restatement or a restore came between.
+    """
+    if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
+        raise MainMoved(
+            f"{pipeline}: main was restated or restored before the point where the branch {branch.name} "
+            "forks. The branch is kept; run the "
+            "same command again to restate from what is live now.",
+            branch=branch.name,
+        )

@@ -1,0 +1,221 @@
+"""What a restatement finds out about its branch: its name, whether an earlier one goes on, what main has read
+again, what it changed.
+
+Reads only.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+
+from slackwater.jobs.engines.inputs import (
+    PinnedSource,
+    SourceReplaced,
+    SourceRewritten,
+    VersionGone,
+    pin,
+    to_datetime,
+    to_ms,
+)
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.restating.restatement import Restatement
+from slackwater.jobs.protocol.staging.run import Prepared
+from slackwater.jobs.protocol.staging.slices import end_of, start_of
+from slackwater.jobs.protocol.staging.stragglers import (
+    arrivals,
+    find,
+    input_of,
+    other_table_of,
+    stretches_of,
+    version_of,
+    without_erased,
+)
+from slackwater.jobs.tables.ledger import Branch, LedgerRow
+from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.spans import in_common, seqs_of
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a restatement starts: main, the range, and the cuts asked for (None: main's own).
+
+    Its branches are told by their names, so that the same command finds the branch that it left.
+    """
+
+    prepared: Prepared
+    main: LedgerRow
+    wanted: Restatement
+    slice_ms: int | None
+
+    @property
+    def _stem(self) -> str:
+        first, last = (f"{to_datetime(ms):%Y%m%dt%H%M%S}" for ms in (self.wanted.from_ms, self.wanted.to_ms))
+        return f"restate-{first}-{last}" + ("" if self.slice_ms is None else f"-by-{self.slice_ms}")
+
+    def free_name(self) -> tuple[str, int | None]:
+        """A name that no branch has, and the row that dropped the branch that had it before."""
+        number = 1
+        while True:
+            name = self._stem if number == 1 else f"{self._stem}-no-{number}"
+            head = self.prepared.tables.ledger.head(name)
+            if head is None or head.kind == "drop":
+                return name, None if head is None else head.seq
+            number += 1
+
+    def _branches(self) -> list[Branch]:
+        return [
+            branch
+            for branch in self.prepared.tables.ledger.branches()
+            if branch.name.split("-no-")[0] == self._stem
+        ]
+
+    def published(self) -> Branch | None:
+        """The branch that main's head has made live and that has not been ended: the last step was not
+        reached.
+        """
+        if self.main.kind != "publish":
+            return None
+        live = set(seqs_of(self.main.live))
+        return next(
+            (branch for branch in self._branches() if branch.own and live.issuperset(branch.own)), None
+        )
+
+    def resumable(self) -> Branch | None:
+        """The newest branch of the same range that may go on: it has main's past, was run by today's code,
+        and the source has not changed under it."""
+        return next((branch for branch in reversed(self._branches()) if self._may_go_on(branch)), None)
+
+    def _may_go_on(self, branch: Branch) -> bool:
+        runner, ledger = self.prepared.runner, self.prepared.tables.ledger
+        before = seqs_of(branch.fork.live)
+        if in_common(branch.fork.live, self.main.live) < len(before) or set(branch.own) & set(
+            seqs_of(self.main.live)
+        ):
+            return False
+        if (before[-1] if before else None) != (None if self.wanted.owner is None else self.wanted.owner.seq):
+            return False
+        own = ledger.live_runs(branch.head)[len(before) :]
+        if not all(
+            row.config_hash == runner.config_hash and runner.code.recognises(row.code_hash) for row in own
+        ):
+            return False
+        return not own or (self._has_kept_its_source(own) and not self._was_redriven_since(own))
+
+    def _was_redriven_since(self, own: Sequence[LedgerRow]) -> bool:
+        """Whether rows have been redriven that the branch would take in if it were run now."""
+        since = OverridesReader(self.prepared.tables["overrides"]).rows()[honoured_by(own[-1]) :]
+        return any(to_ms(moved.arrival_time) < end_of(own[-1]) for moved in since)
+
+    def _has_kept_its_source(self, own: Sequence[LedgerRow]) -> bool:
+        """Whether the branch would read today what it has read: no row gone, and none come for a range that
+        it has finished.
+        """
+        runner = self.prepared.runner
+        pipeline, declared = runner.pipeline, runner.pipeline.source
+        uri, version = runner.warehouse.source(declared.table), version_of(own[-1], declared.table)
+        now = without_erased(pin(declared, uri), declared.table, self.prepared.tables.ledger)
+        if other_table_of(own, declared.table, now.table_id) is not None:
+            return False
+        try:
+            now.check_kept(pin(declared, uri, version), end_of(own[-1]), declared.arrival_time)
+        except (SourceRewritten, VersionGone):
+            return False
+        if pipeline.stragglers == "fold" and end_of(own[-1]) < self.wanted.to_ms:
+            return True  # the next slice folds them in
+        folds = pipeline.stragglers == "fold"
+        return (
+            find(now, stretches_of(own, declared.table), declared.arrival_time, folds=folds, since=version)
+            == []
+        )
+
+
+@dataclass
+class ReadAgain:
+    """Finds the rows that main's runs behind a boundary have read although they arrived before it.
+
+    Attributes:
+        pipeline, warehouse: whose source is asked.
+        live: main's live runs, in slice order.
+        start_ms: where the lineage begins.
+        overrides: the rows that were redriven, in the order in which they were.
+    """
+
+    pipeline: Pipeline
+    warehouse: Warehouse
+    live: Sequence[LedgerRow]
+    start_ms: int
+    overrides: Sequence[Override]
+    _earliest: dict[int, int | None] = field(default_factory=dict)
+
+    def before(self, boundary_ms: int, tip: LedgerRow) -> Callable[[LedgerRow], str | None]:
+        """What a later run has read again that a branch with the run `tip`, which ends at the boundary, has
+        read; for `why_not`.
+        """
+
+        table = self.pipeline.source.table
+        read = input_of(tip, table)
+
+        def reads_again(row: LedgerRow) -> str | None:
+            if (
+                read is not None
+                and read.table_id is not None
+                and other_table_of([row], table, read.table_id) is not None
+            ):
+                return f"run {row.seq} has read another table as {table}, which this one has replaced"
+            if any(
+                to_ms(moved.true_arrival) >= boundary_ms
+                for moved in self.overrides[honoured_by(row) : honoured_by(tip)]
+            ):
+                return f"run {row.seq} does not know of rows that were redriven since"
+            if row.seq not in self._earliest:
+                self._earliest[row.seq] = self._earliest_of(row)
+            earliest = self._earliest[row.seq]
+            if earliest is not None and earliest < boundary_ms:
+                return f"run {row.seq} has taken in rows of arrivals that the branch has read again"
+            return None
+
+        return reads_again
+
+    def _earliest_of(self, row: LedgerRow) -> int | None:
+        """The earliest arrival of a row that a run has read though it arrived before its slice; rows without
+        an arrival count as the earliest of all. None where it has read none. Where that can't be known, the
+        start of the lineage."""
+        if not row.rows_folded and not row.rows_quarantined:
+            return None
+        place = next(number for number, item in enumerate(self.live) if item.seq == row.seq)
+        table = self.pipeline.source.table
+        own, earlier = (input_of(item, table) for item in (row, self.live[place - 1]))
+        assert own is not None and earlier is not None
+        declared, uri = self.pipeline.source, self.warehouse.source(table)
+        try:
+            source, before = (pin(declared, uri, item.version, item.table_id) for item in (own, earlier))
+            return self._earliest_in(source, before, start_of(row))
+        except (VersionGone, SourceReplaced, FileNotFoundError):
+            return self.start_ms
+
+    def _earliest_in(self, source: PinnedSource, before: PinnedSource, from_ms: int) -> int | None:
+        arrival = self.pipeline.source.arrival_time
+        found = [file for file in source.files(from_ms, from_ms, arrival, before) if file.may_hold_unread]
+        if found and (source.why_not_direct is not None or not source.is_certain_since(before)):
+            return self.start_ms
+        earliest: list[int] = []
+        for file in found:
+            times, without = arrivals(source, file, arrival)
+            earlier = times[(times >= self.start_ms) & (times < from_ms)]
+            earliest += [self.start_ms] if without else earlier.tolist()
+        return min(earliest, default=None)
+
+
+def changed_by(tables: Tables, seq: int) -> str:
+    """One sentence on what a ledger row has changed in `published`."""
+    rows = tables["corrections"].read(["op", "window_start"], pc.field("seq") == seq)
+    counted = Counter(rows.column("op").to_pylist())
+    if not counted:
+        return "nothing in `published` has changed."
+    days = {None if start is None else start.date() for start in rows.column("window_start").to_pylist()}
+    verbs = {"insert": "inserted", "update": "updated", "withdraw": "withdrawn"}
+    parts = ", ".join(f"{counted[op]:,} rows {verb}" for op, verb in verbs.items() if counted[op])
+    return f"{parts} in `published`, on {len(days)} day{'' if len(days) == 1 else 's'}."

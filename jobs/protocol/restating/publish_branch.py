@@ -1,0 +1,190 @@
+"""Makes a branch live: one ledger row on main by compare-and-swap, the roll-forward, and the end of the
+branch.
+
+Which of main's later runs may stay behind it is decided by `convergence`; replaying what is missing is a
+restatement's business.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.jobs.engines.inputs import to_ms
+from slackwater.jobs.errors import LostRaceError, UsageError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.registry import config_hash
+from slackwater.jobs.protocol.lineage.history import while_history_stays
+from slackwater.jobs.protocol.lineage.moves import find_branch
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating import convergence
+from slackwater.jobs.protocol.restating.branches import ReadAgain
+from slackwater.jobs.protocol.restating.restatement import at, behind
+from slackwater.jobs.protocol.staging import validation
+from slackwater.jobs.protocol.staging.closed import refuse_closed
+from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.run import wall_clock
+from slackwater.jobs.protocol.staging.slices import end_of, iso
+from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.lineage import drop_row, publish_row
+from slackwater.jobs.tables.overrides import OverridesReader, honoured_by
+from slackwater.jobs.tables.snapshots import put_back_around
+from slackwater.jobs.tables.spans import in_common, seqs_of
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+
+log = logging.getLogger("slackwater")
+
+
+class NothingOnBranch(UsageError):
+    """The branch has run nothing."""
+
+
+class ForkedFromAnotherPast(UsageError):
+    """Main was restated or restored before the point where the branch forks."""
+
+
+class BranchBehind(UsageError):
+    """Main has runs that the branch would throw away. Facts: branch, reason."""
+
+
+@dataclass(frozen=True)
+class BranchPublisher:
+    """Makes branches of one pipeline live.
+
+    Attributes:
+        pipeline: its name.
+        tables: its tables.
+        roll_forward: how its published table follows.
+        version: of the product, recorded in the ledger.
+        clock: the wall clock.
+        drops_history: whether upkeep drops history of the pipeline.
+    """
+
+    pipeline: str
+    tables: Tables
+    roll_forward: RollForward
+    version: str
+    clock: Callable[[], datetime] = wall_clock
+    drops_history: bool = False
+
+    @property
+    def ledger(self) -> LedgerWriter:
+        return self.tables.ledger_writer
+
+    def publish(
+        self,
+        main: LedgerRow,
+        branch: Branch,
+        own: Sequence[LedgerRow],
+        later: Sequence[LedgerRow],
+        notes: Sequence[str] = (),
+    ) -> LedgerRow:
+        """Make `branch`, whose runs are `own`, live in place of main's runs but `later`, which stay behind
+        it. Returns main's new head.
+
+        `notes` are recorded behind the verdict.
+
+        Raises:
+            HistoryDropped: the branch forks before history that upkeep has dropped.
+            LostRaceError: main or the branch has moved; nothing was changed.
+        """
+        start, end = own[0].slice_start, own[-1].slice_end
+        assert start is not None and end is not None
+        verdicts = {row.verdict or validation.FAILED for row in own} - {validation.PASSED}
+        verdict = "; ".join((min(verdicts, default=validation.PASSED), *notes))
+        owner, resume_from = (later[-1], later[0].seq) if later else (own[-1], None)
+        row = publish_row(
+            main, branch, owner, (start, end), resume_from, verdict, self.version, self._redrives(main, own)
+        )
+        live = seqs_of(branch.head.live)
+        with while_history_stays(
+            self.pipeline, self.tables, live, self.clock, drops_history=self.drops_history
+        ):
+            with put_back_around(self.tables, owner):
+                [bound] = self.ledger.commit(
+                    MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq}
+                )
+            log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
+            self.conclude(branch)
+        return bound
+
+    def _redrives(self, main: LedgerRow, own: Sequence[LedgerRow]) -> bool:
+        """Whether the branch has taken in redriven rows of which the runs that it replaces did not know: the
+        cause of its corrections.
+        """
+        behind_fork = self.ledger.live_runs(main, since=own[0].slice_start)
+        replaced = [honoured_by(row) for row in behind_fork if end_of(row) <= end_of(own[-1])]
+        return honoured_by(own[-1]) > max(replaced, default=0)
+
+    def conclude(self, branch: Branch) -> None:
+        """Roll forward, and end the branch, whose runs are main's now. One that somebody has run on meanwhile
+        goes on beside main.
+        """
+        self.roll_forward.finish()
+        try:
+            self.ledger.commit(branch.name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
+        except LostRaceError:
+            log.info(f"the branch {branch.name} has moved and is kept", extra={"pipeline": self.pipeline})
+
+    def publish_as_it_is(self, name: str, pipeline: Pipeline, warehouse: Warehouse) -> LedgerRow | None:
+        """Make the branch `name` live, if nothing has to be replayed for it. Returns main's new head; None
+        where main has all its runs.
+
+        Raises:
+            NoBranch, NothingOnBranch, ForkedFromAnotherPast, BranchBehind, LineageClosed.
+            SettingsChanged: the branch was declared with other rules than today's.
+            LostRaceError: main or the branch moved meanwhile.
+        """
+        self.roll_forward.finish()
+        branch, main = find_branch(self.ledger, self.pipeline, name), self.ledger.head()
+        if not branch.own or main is None:
+            raise NothingOnBranch(
+                f"{self.pipeline}: the branch {name} has run nothing; `slackwater run {self.pipeline} "
+                f"--branch {name} --to TIME` does.",
+                branch=name,
+            )
+        own = [row for row in self.ledger.live_runs(branch.head) if row.seq in branch.own]
+        if all(row.is_live_in(main) for row in own):
+            self.conclude(branch)
+            return None
+        if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
+            raise ForkedFromAnotherPast(
+                f"{self.pipeline}: main was restated or restored before the point where the branch {name} "
+                "forks: its past is another one. "
+                f"Fork again; `slackwater branches drop {self.pipeline} {name}` ends it.",
+                branch=name,
+            )
+        Declared(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(own[-1])
+        return self.publish(main, branch, own, self._later(main, branch, own, pipeline, warehouse))
+
+    def _later(
+        self,
+        main: LedgerRow,
+        branch: Branch,
+        own: Sequence[LedgerRow],
+        pipeline: Pipeline,
+        warehouse: Warehouse,
+    ) -> list[LedgerRow]:
+        """Main's runs that stay live behind the branch; none where it reaches main's end."""
+        live, boundary = self.ledger.live_runs(main), end_of(own[-1])
+        later = behind(live, boundary)
+        if not later and end_of(live[-1]) <= boundary:
+            return []
+        there = at(live, boundary)
+        reason: str | None = "no slice of main ends there"
+        if there is not None:
+            redriven = OverridesReader(self.tables["overrides"]).rows()
+            again = ReadAgain(pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), redriven)
+            reason = convergence.why_not(own, there, later, again.before(boundary, own[-1]))
+        if reason is None:
+            return later
+        refuse_closed(self.pipeline, live[-1])
+        raise BranchBehind(
+            f"{self.pipeline}: the branch {branch.name} ends at {iso(boundary)}, main at "
+            f"{iso(end_of(live[-1]))}, and main's runs behind "
+            f"the branch can't stay: {reason}. Go on first with `slackwater run {self.pipeline} --branch "
+            f"{branch.name} --to "
+            f"{iso(end_of(live[-1]))}`.",
+            branch=branch.name,
+            reason=reason,
+        )

@@ -1,0 +1,152 @@
+"""What a restatement covers: where its branch forks, how it is cut, which of main's runs lie behind it. Pure
+functions on live runs.
+
+Knows the ledger's rows, never the ledger.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.protocol.staging.closed import refuse_closed
+from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso, start_of
+from slackwater.jobs.tables.ledger import LedgerRow
+
+
+class NothingToRestate(UsageError):
+    """The range has no slice that was run."""
+
+
+@dataclass(frozen=True)
+class Restatement:
+    """A range of slices to run again.
+
+    Attributes:
+        from_ms, to_ms: [from, to) in milliseconds, both at boundaries of live slices.
+        owner: the run whose snapshot the branch continues; None: it begins the lineage anew.
+        moved: what was done to the range that was asked for, as sentences.
+    """
+
+    from_ms: int
+    to_ms: int
+    owner: LedgerRow | None
+    moved: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"[{iso(self.from_ms)}, {iso(self.to_ms)})"
+
+
+def restate(
+    pipeline: str,
+    live: Sequence[LedgerRow],
+    from_ms: int,
+    to_ms: int,
+    has_snapshot: Callable[[LedgerRow], bool],
+) -> Restatement:
+    """The range that restates [from_ms, to_ms), given main's live runs in slice order.
+
+    The start moves back to the last boundary that has a snapshot, the end on to the next boundary, or back to
+    where main ends.
+
+    Raises:
+        UsageError, NothingToRestate, LineageClosed: with the command to run instead.
+    """
+    if from_ms >= to_ms:
+        raise UsageError(
+            f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a range is half-open, "
+            "[from, to)."
+        )
+    if not live:
+        raise NothingToRestate(
+            f"{pipeline} has no runs yet, so there is nothing to restate; run `slackwater run {pipeline} "
+            "--to TIME`."
+        )
+    refuse_closed(pipeline, live[-1])
+    start, reached = start_of(live[0]), end_of(live[-1])
+    if from_ms >= reached:
+        raise NothingToRestate(
+            f"{pipeline}: the lineage ends at {iso(reached)}; [{iso(from_ms)}, {iso(to_ms)}) was never run. "
+            "Run it with `slackwater run "
+            f"{pipeline} --to {iso(to_ms)}`."
+        )
+    if to_ms <= start:
+        raise NothingToRestate(
+            f"{pipeline}: the lineage begins at {iso(start)}; nothing before that was ever run."
+        )
+    owner, first, lost = _fork_point(live, from_ms, has_snapshot)
+    last = next(end_of(row) for row in live if end_of(row) >= min(to_ms, reached))
+    return Restatement(first, last, owner, tuple(_moved(from_ms, to_ms, first, last, start, reached, lost)))
+
+
+def _fork_point(
+    live: Sequence[LedgerRow], from_ms: int, has_snapshot: Callable[[LedgerRow], bool]
+) -> tuple[LedgerRow | None, int, LedgerRow | None]:
+    """The newest run that ends at or before `from_ms` and has its snapshot (None: the start of the lineage),
+    where it ends, and the newest run before `from_ms` whose snapshot is gone, if it is not the same."""
+    lost = None
+    for row in reversed(live):
+        if end_of(row) <= from_ms:
+            if has_snapshot(row):
+                return row, end_of(row), lost
+            lost = lost or row
+    return None, start_of(live[0]), lost
+
+
+def _moved(
+    from_ms: int, to_ms: int, first: int, last: int, start: int, reached: int, lost: LedgerRow | None
+) -> list[str]:
+    said = []
+    if first != from_ms:
+        why = (
+            "where the lineage begins"
+            if first == start and from_ms < start
+            else "the last boundary of a slice before it"
+        )
+        if lost is not None:
+            why = f"the last boundary with a snapshot; that of run {lost.seq} was removed by retention"
+        said.append(f"from {iso(from_ms)} moved to {iso(first)}, {why}")
+    if last != to_ms:
+        said.append(
+            f"to {iso(to_ms)} moved to {iso(last)}, "
+            f"{'where the lineage ends' if last == reached else 'the next boundary of a slice'}"
+        )
+    return said
+
+
+def next_slice(
+    restatement: Restatement, main: Sequence[LedgerRow], at_ms: int, length_ms: int | None, start_ms: int
+) -> Slice | None:
+    """The branch's slice from `at_ms` on: main's own, or with `length_ms` one cut at start + k * length, at
+    the range's end and where main ends. None where main ends."""
+    reached = end_of(main[-1])
+    if at_ms >= reached:
+        return None
+    if length_ms is None:
+        return Slice(at_ms, next(end_of(row) for row in main if end_of(row) > at_ms))
+    cut = start_ms + ((at_ms - start_ms) // length_ms + 1) * length_ms
+    stops = [cut, reached, *([restatement.to_ms] if at_ms < restatement.to_ms else [])]
+    return Slice(at_ms, min(stops))
+
+
+def slices_of(
+    restatement: Restatement, main: Sequence[LedgerRow], length_ms: int | None, start_ms: int
+) -> list[Slice]:
+    """All slices of the range, in order: what is replayed at least."""
+    slices: list[Slice] = []
+    at_ms = restatement.from_ms
+    while at_ms < restatement.to_ms:
+        found = next_slice(restatement, main, at_ms, length_ms, start_ms)
+        assert found is not None
+        slices.append(found)
+        at_ms = found.to_ms
+    return slices
+
+
+def behind(main: Sequence[LedgerRow], at_ms: int) -> list[LedgerRow]:
+    """Main's live runs behind a boundary, in slice order."""
+    return [row for row in main if start_of(row) >= at_ms]
+
+
+def at(main: Sequence[LedgerRow], boundary_ms: int) -> LedgerRow | None:
+    """Main's live run that ends at a boundary; None where none does."""
+    return next((row for row in main if end_of(row) == boundary_ms), None)

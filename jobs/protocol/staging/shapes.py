@@ -1,0 +1,74 @@
+"""The columns that a pipeline adds to its tables, from its declarations and the types of its source."""
+
+import pyarrow as pa
+
+from slackwater.jobs.engines.accumulators import bind_select
+from slackwater.jobs.engines.conditions import bind_condition
+from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.operator.elements import element_class
+from slackwater.jobs.engines.operator.emitted_rows import output_of, side_outputs_of
+from slackwater.jobs.engines.parked import state_columns
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol.staging.validation import check_types
+from slackwater.jobs.tables.schemas import TIME, Shape
+from slackwater.windowing import GlobalWindow, TimeWindow
+
+
+def check_parkable(pipeline: Pipeline) -> None:
+    """Refuse what can't be replayed slice by slice, or whose state the snapshot tables can't hold.
+
+    Raises:
+        PipelineError: the assigner gives windows of a class of its own; watermarks are not periodic.
+    """
+    subject = f"Pipeline {pipeline.name!r}"
+    if pipeline.window is not None and pipeline.window.window_type not in (TimeWindow, GlobalWindow):
+        kind = pipeline.window.window_type.__name__
+        raise PipelineError(
+            subject,
+            f"window: {kind} has no columns in the tables; an assigner gives TimeWindow or GlobalWindow",
+        )
+    if pipeline.watermarks.kind == "punctuated" or pipeline.watermarks.interval_ms == 0:
+        raise PipelineError(
+            subject,
+            "watermarks must be periodic for a replay: choose another strategy, or .with_interval(...) above "
+            "zero",
+        )
+
+
+def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
+    """The shape of a pipeline's tables over a source of that schema.
+
+    Raises:
+        PipelineError: an aggregate, the condition or an expectation doesn't suit the type of its column; a
+            column can't be a field of an element.
+    """
+    types = {field.name: field.type for field in source}
+    if pipeline.where is not None:
+        bind_condition(f"Pipeline {pipeline.name!r}", pipeline.where, types)
+    bound = bind_select(pipeline, types)
+    element_class(pipeline, source)
+    shape = Shape(
+        keys=tuple((name, types[name]) for name in pipeline.keys),
+        results=(
+            *((name, accumulator.result_type) for name, accumulator in bound.items()),
+            *output_of(pipeline).results,
+        ),
+        # An evictor keeps elements instead.
+        parts=tuple(
+            (f"{name}__{suffix}", kind)
+            for name, accumulator in bound.items()
+            if pipeline.evictor is None
+            for suffix, kind in accumulator.parts
+        ),
+        source=tuple((field.name, _plain(field.type)) for field in source),
+        states=state_columns(pipeline, Keys.of(pipeline, source)),
+        sides=tuple((tag, side.results) for tag, side in side_outputs_of(pipeline).items()),
+    )
+    check_types(pipeline.expect, dict((*shape.keys, *shape.results)))
+    return shape
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """A time without a zone is one of UTC, in tables that every reader of Delta can read."""
+    return TIME if pa.types.is_timestamp(kind) else kind

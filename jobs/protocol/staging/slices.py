@@ -1,0 +1,143 @@
+"""Which slices a command has to run: pure functions on half-open ranges of milliseconds.
+
+Knows the lineage only by its start and its end; what it refuses, it refuses with the command to run instead.
+"""
+
+from dataclasses import dataclass
+
+from slackwater.jobs.engines.inputs import to_datetime, to_ms
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.tables.ledger import LedgerRow
+
+
+class GapOrOverlap(UsageError):
+    """The range neither continues the lineage nor is covered by it."""
+
+
+class TooManySlices(UsageError):
+    """A catch-up would run more slices than the pipeline allows unasked."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A half-open range [from_ms, to_ms) of arrival time, in milliseconds of UTC; the work of one run."""
+
+    from_ms: int
+    to_ms: int
+
+    def __str__(self) -> str:
+        return f"[{iso(self.from_ms)}, {iso(self.to_ms)})"
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where a branch begins and how far it has come, in milliseconds; `end_ms` is None before its first run."""
+
+    start_ms: int
+    end_ms: int | None
+
+    @property
+    def reached_ms(self) -> int:
+        return self.start_ms if self.end_ms is None else self.end_ms
+
+
+def iso(ms: int) -> str:
+    """A time as the command line takes it."""
+    moment = to_datetime(ms).replace(tzinfo=None)
+    return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
+
+
+def start_of(row: LedgerRow) -> int:
+    """Where a run's slice begins, in milliseconds."""
+    assert row.slice_start is not None
+    return to_ms(row.slice_start)
+
+
+def end_of(row: LedgerRow) -> int:
+    """Where a run's slice ends, in milliseconds."""
+    assert row.slice_end is not None
+    return to_ms(row.slice_end)
+
+
+def choose(
+    pipeline: str, lineage: Lineage, from_ms: int | None, to_ms: int, length_ms: int, most: int | None
+) -> list[Slice]:
+    """The slices to run now, in order; none when the range is covered.
+
+    Without `from_ms`: from the end of the lineage to `to_ms`, cut at start + k * length. With it: the one
+    slice [from_ms, to_ms). `most` is the greatest number of slices allowed; None lifts the limit.
+
+    Raises:
+        GapOrOverlap, TooManySlices, UsageError: with the command to run instead.
+    """
+    reached = lineage.reached_ms
+    if from_ms is None:
+        _refuse_too_many(pipeline, lineage, to_ms, length_ms, most)
+        return catch_up(lineage.start_ms, reached, to_ms, length_ms)
+    if from_ms >= to_ms:
+        raise UsageError(
+            f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a slice is half-open, "
+            "[from, to). To catch up run "
+            f"`slackwater run {pipeline} --to {iso(from_ms)}`."
+        )
+    if lineage.end_ms is not None and lineage.start_ms <= from_ms and to_ms <= reached:
+        return []
+    if from_ms == reached:
+        return [Slice(from_ms, to_ms)]
+    raise GapOrOverlap(_why_not(pipeline, lineage, from_ms, to_ms))
+
+
+def _refuse_too_many(pipeline: str, lineage: Lineage, to_ms: int, length_ms: int, most: int | None) -> None:
+    reached = lineage.reached_ms
+    slices = (to_ms - lineage.start_ms + length_ms - 1) // length_ms - (
+        reached - lineage.start_ms
+    ) // length_ms
+    if most is not None and slices > most:
+        raise TooManySlices(
+            f"{pipeline}: catching up from {iso(reached)} to {iso(to_ms)} takes {slices:,} slices, more than "
+            f"max_catch_up = {most}. "
+            f"Run it with `slackwater run {pipeline} --to {iso(to_ms)} --all`, or in parts with an earlier "
+            "--to.",
+            slices=slices,
+            most=most,
+        )
+
+
+def _why_not(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
+    reached = lineage.reached_ms
+    run = f"slackwater run {pipeline}"
+    if lineage.end_ms is None:
+        later = (
+            f" --from {iso(reached)} --to {iso(to_ms)}"
+            if to_ms > reached
+            else f" --start {iso(from_ms)} --to {iso(to_ms)}"
+        )
+        return (
+            f"{pipeline} has no runs yet and its lineage begins at {iso(reached)}, not at {iso(from_ms)}. "
+            f"Run `{run}{later}`, or begin "
+            f"elsewhere with --start."
+        )
+    if from_ms > reached:
+        return f"{pipeline}: the lineage ends at {iso(reached)}; {iso(from_ms)} would leave a gap. Catch up with `{run} --to {iso(to_ms)}`."
+    if to_ms <= reached:
+        return (
+            f"{pipeline}: the lineage begins at {iso(lineage.start_ms)}; nothing before that can be run "
+            "here. One that begins earlier "
+            f"needs a warehouse of its own: `{run} --start {iso(from_ms)} --to {iso(to_ms)} --warehouse "
+            "ANOTHER`."
+        )
+    return (
+        f"{pipeline}: [{iso(from_ms)}, {iso(to_ms)}) overlaps what the lineage has, which ends at "
+        f"{iso(reached)}. Continue it with "
+        f"`{run} --from {iso(reached)} --to {iso(to_ms)}`."
+    )
+
+
+def catch_up(start_ms: int, from_ms: int, to_ms: int, length_ms: int) -> list[Slice]:
+    """[from_ms, to_ms) cut at start + k * length; the last slice ends at `to_ms`."""
+    slices = []
+    while from_ms < to_ms:
+        end = min(start_ms + ((from_ms - start_ms) // length_ms + 1) * length_ms, to_ms)
+        slices.append(Slice(from_ms, end))
+        from_ms = end
+    return slices

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from tests.properties.search import LONG
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -35,11 +37,6 @@ _ON_SPARK = {
     "tests/jobs/runtime/test_user_code.py",
 }
 
-hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
-hypothesis.settings.register_profile(
-    "repeat", parent=hypothesis.settings.get_profile("search"), derandomize=True
-)
-
 
 def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("SLACKWATER_") and name not in _KEPT]:
@@ -52,7 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # Importing Airflow writes into its home.
     os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="slackwater-airflow-")
     config.add_cleanup(lambda: shutil.rmtree(os.environ["AIRFLOW_HOME"], ignore_errors=True))
-    hypothesis.settings.load_profile("repeat" if os.environ.get("CI") else "search")
+    search = LONG if config.option.markexpr == "slow" else "short search"
+    hypothesis.settings.register_profile(
+        search, deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI"))
+    )
+    hypothesis.settings.load_profile(search)
     # Great Expectations imports modules of the standard library that are on their way out.
     config.addinivalue_line("filterwarnings", r"ignore:module 'sre_\w+' is deprecated:DeprecationWarning")
 

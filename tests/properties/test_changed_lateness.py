@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from tests.model import records as model
+from tests.properties.search import searched
 from tests.properties.slices import AGGREGATES, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, TICK, check_against_model
 
@@ -68,7 +69,7 @@ def _event(random, number):
 
 @pytest.mark.parametrize("engines", ENGINES, ids=["operator", "columnar", "columnar first", "operator first"])
 @given(histories())
-@settings(max_examples=8)
+@searched(3, long=16)
 def test_a_collected_window_stays_collected_when_the_lateness_changes(engines, history):
     rules, events, cuts, latenesses = history
     ours = replay_pipeline(

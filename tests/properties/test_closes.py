@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from slackwater.jobs.pipelines import agg
@@ -22,6 +22,7 @@ from tests.model import brute_force
 from tests.model import records as model
 from tests.properties import process_pipelines
 from tests.properties.keyed_model import expected
+from tests.properties.search import searched
 from tests.properties.slices import replay_pipeline
 from tests.properties.test_process_pipelines import check_against_core as check_process
 from tests.properties.test_split_and_parallelism import cuts_of
@@ -37,7 +38,7 @@ def with_final(events: list[model.Event], rules: model.Replay) -> list[tuple[int
 
 
 @given(replays(), st.data())
-@settings(max_examples=15)
+@searched(6, long=30)
 def test_windows_fire_as_the_core_fires_them_at_the_final_watermark(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:
@@ -55,7 +56,7 @@ def test_windows_fire_as_the_core_fires_them_at_the_final_watermark(
 
 
 @given(replays(), st.data())
-@settings(max_examples=10)
+@searched(4, long=20)
 def test_timers_of_event_time_fire_and_those_of_the_clock_stay(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:

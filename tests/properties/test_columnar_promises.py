@@ -7,13 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.pipelines import agg
 from slackwater.windowing import EventTimeTrigger, GlobalWindows
 from tests.model import records as model
+from tests.properties.search import searched
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_engines import (
     AT_THE_END,
@@ -68,7 +69,7 @@ def seen(replayed):
 
 
 @given(cases(), st.data())
-@settings(max_examples=9)
+@searched(4, long=18)
 def test_cuts_ranges_files_and_memory_do_not_show(case, data):
     rules, events, pipeline, _ = case
     cuts = data.draw(cuts_between(rules), label="cuts")
@@ -81,7 +82,7 @@ def test_cuts_ranges_files_and_memory_do_not_show(case, data):
 
 
 @given(cases(), st.data())
-@settings(max_examples=8)
+@searched(4, long=16)
 def test_every_row_is_accounted_for(case, data):
     rules, events, pipeline, meets = case
     replayed = run(pipeline, rules, events, data.draw(cuts_between(rules), label="cuts"), [1, 2])
@@ -108,7 +109,7 @@ def test_every_row_is_accounted_for(case, data):
 
 
 @given(cases(), st.data())
-@settings(max_examples=4)
+@searched(3, long=8)
 def test_a_run_repeated_gives_equal_hashes(case, data):
     rules, events, pipeline, _ = case
     cuts = data.draw(cuts_between(rules), label="cuts")

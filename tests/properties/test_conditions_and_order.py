@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.pipelines import agg
+from tests.properties.search import searched
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import check_against_model, cuts_of, left, replays
 
@@ -45,7 +46,7 @@ def test_rows_that_do_not_meet_the_condition_might_never_have_come(replay, condi
 
 
 @given(replays(), st.sampled_from(sorted(CONDITIONS)), st.sampled_from(["arrival", "event"]), st.data())
-@settings(max_examples=20)
+@searched(8, long=40)
 def test_both_engines_leave_the_same(replay, condition, order, data):
     rules, events = replay
     pipeline = pipeline_of(rules, data.draw(st.booleans(), label="purging"))

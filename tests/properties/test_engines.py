@@ -31,6 +31,7 @@ from slackwater.windowing import (
 from slackwater.windowing.columnar import groups
 from slackwater.windowing.errors import UserCodeError
 from tests.model import records as model
+from tests.properties.search import searched
 from tests.properties.slices import declared, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, TICK, left
 
@@ -176,7 +177,7 @@ def seen(replayed):
 
 @pytest.mark.parametrize("assigners", [FIXED, SESSIONS], ids=["fixed", "sessions"])
 @given(st.data())
-@settings(max_examples=6)
+@searched(3, long=12)
 def test_engines_leave_the_same_and_may_change_between_runs(assigners, data):
     rules, events = data.draw(replays(assigners), label="replay")
     check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data)
@@ -199,7 +200,7 @@ def purging_or_not(draw, triggers):
     [pytest.param(COUNTED, id="count"), pytest.param(CONTINUOUS, id="continuous", marks=pytest.mark.slow)],
 )
 @given(replays(FIXED), st.data())
-@settings(max_examples=6)
+@searched(3, long=12)
 def test_engines_leave_the_same_of_triggers_that_fire_early(triggers, replay, data):
     rules, events = replay
     trigger = data.draw(purging_or_not(triggers), label="trigger")
@@ -213,7 +214,7 @@ def test_engines_leave_the_same_of_triggers_that_fire_early(triggers, replay, da
     "triggers", [COUNTED, CONTINUOUS, AT_THE_END], ids=["count", "continuous", "at the end"]
 )
 @given(replays(), st.data())
-@settings(max_examples=4)
+@searched(2, long=8)
 def test_engines_leave_the_same_of_global_windows(triggers, replay, data):
     rules, events = replay
     trigger = data.draw(purging_or_not(triggers), label="trigger")

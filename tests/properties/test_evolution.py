@@ -19,6 +19,7 @@ from slackwater.windowing import GlobalWindow, WatermarkStrategy
 from tests.model import brute_force
 from tests.model import records as model
 from tests.properties import keyed_model, process_pipelines, test_process_pipelines, window_pipelines
+from tests.properties.search import searched
 from tests.properties.slices import AGGREGATES, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import START, check_against_model, cuts_of
 from tests.properties.test_window_pipelines import check_against_core, everything, outcome_of
@@ -114,7 +115,7 @@ def _ms(number: int) -> timedelta:
 
 
 @given(pasts(), st.data())
-@settings(max_examples=6)
+@searched(3, long=12)
 def test_changed_settings_count_from_their_cut_on_for_what_is_parked_as_the_model_says(
     past: Past, data: st.DataObject
 ) -> None:
@@ -193,7 +194,7 @@ def watermarks_of(rules: model.Replay, changes: Mapping[int, Rules]) -> list[dic
 
 
 @given(window_pipelines.replays(), st.data())
-@settings(max_examples=20)
+@searched(8, long=40)
 def test_changed_watermarks_are_those_of_one_timeline_whatever_the_windows_and_triggers(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:
@@ -214,7 +215,7 @@ def test_changed_watermarks_are_those_of_one_timeline_whatever_the_windows_and_t
 
 
 @given(window_pipelines.replays(), st.data())
-@settings(max_examples=12)
+@searched(6, long=24)
 def test_changed_watermarks_are_those_of_one_timeline_for_process_functions(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:

@@ -5,13 +5,14 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.pipelines import agg
 from tests.model import records as model
+from tests.properties.search import searched
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_engines import CONTINUOUS, COUNTED, FIXED, SESSIONS, cuts_between, replays
 from tests.properties.test_split_and_parallelism import TICK, left
@@ -39,7 +40,7 @@ def with_runs(replayed, bounds):
 
 @pytest.mark.parametrize("late_refires", ["tick", "run"])
 @given(replays(FIXED | SESSIONS), st.data())
-@settings(max_examples=8)
+@searched(4, long=16)
 def test_a_coarser_log_publishes_the_same(late_refires, replay, data):
     rules, events = replay
     cuts = data.draw(cuts_between(rules), label="cuts")

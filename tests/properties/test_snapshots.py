@@ -48,6 +48,7 @@ from slackwater.windowing.state.snapshot import (
     read_tables,
     write_tables,
 )
+from tests.properties.search import searched
 from tests.properties.windowing_choices import Choice, choices
 from tests.properties.windowing_replays import KEYS, MAX_PARALLELISM, Play, Step, elements, scripts
 
@@ -243,7 +244,7 @@ class Remembering(KeyedProcessFunction):
         return (self.last.value(), maps, self.all.get(), self.plain.value(), self.total.get())
 
 
-@settings(max_examples=50)
+@searched(20, long=100)
 @given(scripts(elements(st.integers(-5, 60))), CUTS)
 def test_process_functions_go_on_from_files(script: list[Step], cuts: dict[int, Cut]) -> None:
     assert_cuts_do_not_show(Remembering, script, cuts)

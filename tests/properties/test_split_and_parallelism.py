@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.model import brute_force
 from tests.model import records as model
+from tests.properties.search import searched
 from tests.properties.slices import AGGREGATES, SELECT, replay_slices
 
 START = 1_000_000
@@ -110,7 +111,7 @@ def left(replayed):
 
 
 @given(replays(), st.data())
-@settings(max_examples=8)
+@searched(4, long=16)
 def test_cuts_and_parallelism_do_not_show(replay, data):
     check_cuts_and_parallelism(replay, data)
 
@@ -133,7 +134,7 @@ def check_cuts_and_parallelism(replay, data):
 
 
 @given(replays())
-@settings(max_examples=36)
+@searched(14, long=72)
 def test_one_run_is_what_the_model_says(replay):
     rules, events = replay
     check_against_model(replay_slices(events, rules, [], [2]), events, rules)

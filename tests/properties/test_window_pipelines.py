@@ -20,6 +20,7 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing.errors import WindowingError
 from tests.model import records as model
 from tests.properties.keyed_model import Expected, expected
+from tests.properties.search import searched
 from tests.properties.slices import Replayed, replay_pipeline
 from tests.properties.test_split_and_parallelism import cuts_of, left
 from tests.properties.window_pipelines import pipelines, replays
@@ -74,7 +75,7 @@ def spilling_soon() -> Iterator[None]:
 
 
 @given(replays(), st.data())
-@settings(max_examples=18)
+@searched(8, long=36)
 def test_a_run_repeated_gives_the_same_hashes(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:
@@ -90,7 +91,7 @@ def test_a_run_repeated_gives_the_same_hashes(
 
 
 @given(replays(), st.data())
-@settings(max_examples=50)
+@searched(20, long=100)
 def test_one_run_is_what_the_core_gives_key_by_key(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:
@@ -102,7 +103,7 @@ def test_one_run_is_what_the_core_gives_key_by_key(
 
 
 @given(replays(), st.data())
-@settings(max_examples=26)
+@searched(10, long=52)
 def test_stragglers_are_elements_of_the_slice_that_finds_them(
     replay: tuple[model.Replay, list[model.Event]], data: st.DataObject
 ) -> None:

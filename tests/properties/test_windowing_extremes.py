@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slackwater.windowing import (
@@ -22,6 +22,7 @@ from slackwater.windowing import (
     WindowAssigner,
 )
 from slackwater.windowing.windows import TimeWindow, window_start
+from tests.properties.search import searched
 from tests.properties.windowing_choices import Choice, evictors, triggers
 from tests.properties.windowing_replays import Emitted, Outcome, Play, Step, elements, play, windows_of
 
@@ -121,7 +122,7 @@ def extreme_scripts(draw: st.DrawFn) -> list[Step]:
     return [step if step[0] == "element" else (step[0], moments[step[0]].pop(0)) for step in steps]
 
 
-@settings(max_examples=250)
+@searched(100, long=500)
 @given(choice=extreme_choices(), script=extreme_scripts())
 def test_nothing_fails_at_the_ends_of_the_range_that_flink_would_not_fail(
     choice: Choice, script: list[Step]

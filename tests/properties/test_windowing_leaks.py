@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.windowing import (
@@ -21,6 +21,7 @@ from slackwater.windowing import (
 from slackwater.windowing.runtime.operator_output import FiredBy, SkipReason
 from slackwater.windowing.windows import Window
 from tests.contracts.leaks import LEAKS, LeftOver, may_lose_its_cleanup
+from tests.properties.search import searched
 from tests.properties.windowing_choices import Choice, choices
 from tests.properties.windowing_replays import Play, Step, elements, scripts, windows_of
 
@@ -114,7 +115,7 @@ def unexplained(choice: Choice, found: list[LeftOver]) -> list[LeftOver]:
     ]
 
 
-@settings(max_examples=300)
+@searched(120, long=600)
 @given(
     choice=choices().filter(lambda choice: not isinstance(choice.assigner, GlobalWindows)),
     script=scripts(elements(st.integers(-5, 60))),

@@ -4,17 +4,18 @@ three order modes.
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.windowing import EventTimeSessionWindows, OrderMode
+from tests.properties.search import searched
 from tests.properties.windowing_choices import COMMUTATIVE, Choice, choices
 from tests.properties.windowing_replays import Step, elements, play, scripts, windows_of
 
 SCRIPTS = scripts(elements(st.integers(-5, 60)))
 
 
-@settings(max_examples=150)
+@searched(60, long=300)
 @given(choice=choices(COMMUTATIVE), script=SCRIPTS)
 def test_commutative_functions_give_the_same_rows_at_each_step_in_every_order_mode(
     choice: Choice, script: list[Step]

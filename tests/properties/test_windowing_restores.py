@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slackwater.windowing import OrderMode, TumblingEventTimeWindows
 from slackwater.windowing.conformance.timers import RunCommands
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from tests.properties.search import searched
 from tests.properties.windowing_choices import Choice, choices
 from tests.properties.windowing_replays import (
     MAX_PARALLELISM,
@@ -41,7 +42,7 @@ def assert_cuts_do_not_show(make: Any, script: list[Step], cuts: dict[int, int])
     assert [outcome.held for outcome in cut] == [outcome.held for outcome in whole]
 
 
-@settings(max_examples=250)
+@searched(100, long=500)
 @given(choice=choices(), script=SCRIPTS | TIMED_OR_NOT, cuts=CUTS)
 def test_windows_do_the_same_after_any_restore_and_rescale(
     choice: Choice, script: list[Step], cuts: dict[int, int]
@@ -56,7 +57,7 @@ def test_windows_do_the_same_after_any_restore_and_rescale(
     assert_cuts_do_not_show(lambda: windows_of(config, OrderMode.ROCKSDB), script, cuts)
 
 
-@settings(max_examples=60)
+@searched(30, long=120)
 @given(choice=choices(), script=SCRIPTS, parallelism=st.integers(1, 3))
 def test_windows_do_the_same_when_they_are_restored_before_every_step(
     choice: Choice, script: list[Step], parallelism: int
@@ -98,7 +99,7 @@ def timers() -> MakeOperator:
     return make
 
 
-@settings(max_examples=150)
+@searched(60, long=300)
 @given(script=scripts(elements(st.none() | st.integers(0, 60), commands())), cuts=CUTS)
 def test_timers_of_a_process_function_do_the_same_after_any_restore_and_rescale(
     script: list[Step], cuts: dict[int, int]

@@ -26,6 +26,7 @@ from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.shared_windows import steps_of
 from slackwater.windowing.runtime.shared_windows import takes_together
 from slackwater.windowing.windows import Window
+from tests.properties.search import searched
 from tests.properties.windowing_choices import COMMUTATIVE, Choice, choices
 from tests.properties.windowing_replays import KEYS, Outcome, Play, Step, elements, play, scripts, windows_of
 
@@ -40,7 +41,7 @@ class AskedEveryTime(EventTimeTrigger):
     arms_once = False
 
 
-@settings(max_examples=120)
+@searched(50, long=240)
 @given(choice=choices(), script=SCRIPTS, cuts=CUTS, purges=st.booleans())
 def test_a_trigger_that_is_not_asked_again_would_have_changed_nothing(
     choice: Choice, script: list[Step], cuts: dict[int, int], purges: bool
@@ -79,7 +80,7 @@ def taken_together(windows: FixedWindows, script: list[Step], keeps_order: bool)
     return [step for step in wholes if step is not None]
 
 
-@settings(max_examples=200)
+@searched(80, long=400)
 @given(
     data=st.data(),
     assigner=st.sampled_from([(10, 10), (25, 25), (20, 10), (25, 7), (10, 15)]),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.windowing import KeyedProcessFunction, OrderMode
@@ -14,6 +14,7 @@ from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from tests.properties.search import searched
 from tests.properties.windowing_replays import KEYS, MAX_PARALLELISM, Play, Step, elements, scripts
 
 Domain = str
@@ -78,7 +79,7 @@ def timers_of(playing: Play) -> dict[Domain, set[tuple[int, Any]]]:
 
 
 @pytest.mark.parametrize("order_mode", OrderMode)
-@settings(max_examples=80)
+@searched(40, long=160)
 @given(
     script=scripts(elements(st.none() | TIMES, COMMANDS)),
     at_timers=st.lists(COMMANDS, max_size=12),
@@ -133,7 +134,7 @@ def test_every_timer_fires_once_at_the_first_step_that_reaches_it(
     playing.close()
 
 
-@settings(max_examples=120)
+@searched(60, long=240)
 @given(
     registrations=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(KEYS), TIMES), max_size=12),
     at_timers=st.lists(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.command import environment, slackwater
+from tests.integration.command import driver, environment, slackwater
+from tests.integration.driver import Plan
 from tests.integration.facts import iso
 from tests.integration.stored import ROOT, Stored
 from tests.jobs.commands.conftest import Hourly
@@ -33,17 +34,9 @@ def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("wanting_spark", [("--engine", "operator"), ("--partitions", "100")])
-def test_1_when_there_is_no_java(warehouse: Path, tmp_path: Path, wanting_spark: tuple[str, ...]) -> None:
-    done = slackwater(
-        "run",
-        "departures",
-        "--to",
-        "2013-01-02",
-        "--warehouse",
-        warehouse,
-        *wanting_spark,
-        env=without_java(tmp_path),
-    )
+def test_1_when_there_is_no_java(hourly: Hourly, tmp_path: Path, wanting_spark: tuple[str, ...]) -> None:
+    variables = without_java(tmp_path)
+    done = slackwater("run", "hourly", "--to", "2013-01-02", *hourly.where, *wanting_spark, env=variables)
     assert done.returncode == 1, done.stderr
     assert "Spark needs Java 17 or newer, and there is nothing in JAVA_HOME or on PATH" in done.stderr
     assert "slackwater[jre]" in done.stderr and "Traceback" not in done.stderr
@@ -62,9 +55,8 @@ def test_2_when_it_was_asked_for_something_that_cannot_be(flights: Path) -> None
 
 
 def test_3_when_the_slice_has_not_settled(warehouse: Path) -> None:
-    done = slackwater(
-        "run", "departures", "--from", "2013-01-01", "--to", "2999-01-01", "--warehouse", warehouse
-    )
+    day = ("--from", "2013-01-01", "--to", "2999-01-01")
+    done = driver(Plan(), "run", "departures", *day, "--warehouse", warehouse)
     assert done.returncode == 3
     assert "settles at 2999-01-01T00:10:00Z" in done.stderr
 
@@ -74,7 +66,7 @@ def test_4_when_validation_has_said_no(hourly: Hourly) -> None:
     hourly.declare('expect.between("flights", max=3)')
     assert hourly.run_here("--to", "2013-01-02", "--no-publish") == 4
     [run_id] = hourly.attempts()
-    done = slackwater("publish", "hourly", run_id, *hourly.where)
+    done = driver(Plan(), "publish", "hourly", run_id, *hourly.where)
     assert done.returncode == 4
     assert "--accept REASON" in done.stderr
 
@@ -84,7 +76,7 @@ def test_5_when_another_run_was_first(hourly: Hourly) -> None:
     assert hourly.run_here("--to", "2013-01-02", "--no-publish") == 0
     [run_id] = hourly.attempts()
     assert hourly.run_here("--to", "2013-01-02") == 0
-    done = slackwater("publish", "hourly", run_id, *hourly.where)
+    done = driver(Plan(), "publish", "hourly", run_id, *hourly.where)
     assert done.returncode == 5
     assert "another run committed first" in done.stderr
 

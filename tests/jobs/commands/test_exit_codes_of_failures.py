@@ -185,10 +185,10 @@ def test_2_when_the_warehouse_may_not_be_read(
 
 @pytest.mark.parametrize("options", [("--engine", "operator"), ("--partitions", "100")])
 def test_1_when_spark_s_extra_is_not_installed(
-    warehouse: Path, tmp_path: Path, options: tuple[str, ...]
+    hourly: Hourly, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     (tmp_path / "pyspark.py").write_text(MISSING.format(name="pyspark"))
-    done = run_in_process(warehouse, tmp_path, *options)
+    done = run_in_process("hourly", tmp_path, *hourly.where, *options)
     assert done.returncode == 1, done.stderr
     assert is_told(done.stderr, "pyspark is not installed", 'pip install "slackwater[spark]"')
 
@@ -197,13 +197,13 @@ def test_1_when_expectations_can_not_be_checked_for_lack_of_the_extra(
     warehouse: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "great_expectations.py").write_text(MISSING.format(name="great_expectations"))
-    done = run_in_process(warehouse, tmp_path)
+    done = run_in_process("departures", tmp_path, "--warehouse", str(warehouse))
     assert done.returncode == 1, done.stderr
     assert is_told(done.stderr, "great_expectations is not installed", 'pip install "slackwater[spark]"')
 
 
-def run_in_process(warehouse: Path, hidden: Path, *options: str) -> "subprocess.CompletedProcess[str]":
-    command = [SCRIPT, "run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, *options]
+def run_in_process(pipeline: str, hidden: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    command = [SCRIPT, "run", pipeline, "--to", "2013-01-02", *options]
     variables = environment(PYTHONPATH=str(hidden))
     return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=180, check=False)
 

@@ -75,6 +75,7 @@ def test_a_backfill_whose_first_slice_fails_for_good_leaves_no_branch(
     assert own("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 0
 
 
+@pytest.mark.usefixtures("without_spark")
 def test_a_plan_refuses_a_closed_lineage_as_a_run_does(own: Own, capsys: pytest.CaptureFixture[str]) -> None:
     assert own("state", "close", "own") == 0
     planned = refusal(own, capsys, "plan", "own", "--to", "2013-01-04")

@@ -60,19 +60,20 @@ class Pipeline:
         source: where the rows come from.
         watermarks: how far event time has come; see `WatermarkStrategy`.
         key_by: one column or several.
-        window: an assigner of `windowing`; none for a `KeyedProcessFunction`.
+        window: an assigner; none for a `KeyedProcessFunction`.
         where: a condition on the source's columns, ``dep_delay > 15 AND carrier IN ('AA', 'UA')``; other rows
             are none of the pipeline's: they are counted, and touch nothing else, no watermark either.
         trigger: instead of the assigner's default trigger.
         evictor: thins out a window's elements at each firing; all of them are kept until then.
         allowed_lateness: how long after its end a window still accepts elements.
-        select: result column → aggregate. Instead of it, functions of your own:
+        select: result column → aggregate; or, instead of it, functions of your own: `process`, `reduce`,
+            `aggregate`.
         process: a `KeyedProcessFunction` with state and timers of its own, instead of a window; its attribute
             `states` may hold the descriptors of its states: one with a SQL type has a column of
-            `keyed_state`. Or a function of windows, a `ProcessWindowFunction` or `WindowFunction` of all
-            elements of a window, or of the one value of:
-        reduce: a `ReduceFunction`, or a callable of two values, that folds elements as they come;
-        aggregate: an `AggregateFunction` that does.
+            `keyed_state`. Or a function of windows, a `ProcessWindowFunction` or `WindowFunction`, of all
+            elements of a window, or of the one value that `reduce` or `aggregate` folds them into.
+        reduce: a `ReduceFunction`, or a callable of two values, that folds a window's elements as they come.
+        aggregate: an `AggregateFunction` that does the same with an accumulator.
         output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this
             order, a dict or named tuple by these names, or the value of the only column. A column that is
             called as a key holds the key.

@@ -1,5 +1,5 @@
 """What a warehouse holds for one pipeline, as a reader sees it who has no package of ours: delta-rs, DuckDB
-and the README's SQL.
+and the SQL of the guide to the tables.
 
 Must not import jobs or windowing. Times come out as integers in milliseconds, UTC.
 """
@@ -32,24 +32,23 @@ Row = dict[str, Any]
 
 
 @cache
-def readme_statements() -> dict[str, str]:
-    """The SQL of the README, by the table that each statement reads."""
-    blocks = re.findall(
-        r"^```sql\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL
-    )
+def guide_statements() -> dict[str, str]:
+    """The SQL of docs/guides/inspect.md, by the table that each statement reads."""
+    guide = (ROOT / "docs" / "guides" / "inspect.md").read_text()
+    blocks = re.findall(r"^```sql\n(.*?)^```", guide, flags=re.MULTILINE | re.DOTALL)
     return {re.search(r"^SELECT (\w+)\.\*", block, flags=re.MULTILINE)[1]: block for block in blocks}
 
 
 def live_statement(table: str) -> str:
-    """The README's statement for the panes as they stand, which it says holds for `late_events` and
+    """The guide's statement for the panes as they stand, which it says holds for `late_events` and
     `quarantine` too.
     """
-    return re.sub(r"\bpanes\b", table, readme_statements()["panes"])
+    return re.sub(r"\bpanes\b", table, guide_statements()["panes"])
 
 
 def parked_statement(table: str) -> str:
-    """The README's statement for the windows parked now, which it says holds for the timers too."""
-    return re.sub(r"\bwindow_state\b", table, readme_statements()["window_state"])
+    """The guide's statement for the windows parked now, which it says holds for the timers too."""
+    return re.sub(r"\bwindow_state\b", table, guide_statements()["window_state"])
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,11 @@ class Stored:
         return DeltaTable(self.uri("published")).transaction_version("slackwater") or 0
 
     def live(self, table: str) -> list[Row]:
-        """Rows of a staged table that count, by the README's SQL."""
+        """Rows of a staged table that count, by the guide's SQL."""
         return self.ask(live_statement(table))
 
     def parked(self, table: str) -> list[Row]:
-        """Rows of a snapshot table as of the head, by the README's SQL."""
+        """Rows of a snapshot table as of the head, by the guide's SQL."""
         return self.ask(parked_statement(table))
 
     def ask(self, statement: str) -> list[Row]:

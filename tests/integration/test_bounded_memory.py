@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 ROWS, CORES, LIMIT_MB = 1_500_000, 1, 24
 RANGES = 2 * CORES + 1  # so many that tasks of Spark replay them, however small the slice is
-IDLE_MB = 230  # of a Python process, as the README says
+IDLE_MB = 230  # of a Python process, as docs/guides/run.md says
 RECEIVED_BYTES = (
     80  # of a partial on its way: key and key group, slice, two arrivals, three counts, two words of a sum
 )

@@ -1,4 +1,4 @@
-"""The README's SQL, taken from the README: plain Spark, DuckDB and polars give the panes, windows and timers
+"""The SQL of the guide to the tables, taken from it: plain Spark, DuckDB and polars give the panes, windows and timers
 that count, and no other row.
 
 What reads here knows the tables by their paths alone.
@@ -22,10 +22,10 @@ from tests.integration.stored import (
     TABLES,
     Row,
     Stored,
+    guide_statements,
     live_statement,
     parked_statement,
     plain,
-    readme_statements,
 )
 from tests.warehouses.earlier import unpacked
 
@@ -122,8 +122,8 @@ def ask(request: pytest.FixtureRequest, stored: Stored) -> Ask:
     return stored.ask if request.param == "duckdb" else on_polars(stored)
 
 
-def test_the_readme_has_one_statement_for_what_stands_and_one_for_what_is_parked() -> None:
-    assert readme_statements().keys() == {"panes", "window_state"}
+def test_the_guide_has_one_statement_for_what_stands_and_one_for_what_is_parked() -> None:
+    assert guide_statements().keys() == {"panes", "window_state"}
     assert "explode" in live_statement("late_events") and "panes" not in live_statement("late_events")
 
 

@@ -59,7 +59,7 @@ def test_every_recipe_is_shown_as_it_is_tested():
         assert f"../{recipe.__name__.replace('.', '/')}.py" in README
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(windowing(?:\.\w+)+)`", README))))
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(slackwater(?:\.\w+)+)`", README))))
 def test_every_full_name_exists(name):
     resolve(name)
 

@@ -110,7 +110,7 @@ def test_the_ledger_says_which_version_each_table_had(hourly: Hourly) -> None:
 
 
 @pytest.mark.parametrize("table", ["panes", "window_state", "late_events", "validations"])
-def test_what_a_lost_commit_held_is_replayed_as_the_readme_says(
+def test_what_a_lost_commit_held_is_replayed_as_the_guide_says(
     hourly: Hourly, said: Callable[[], str], table: str
 ) -> None:
     """Without a backup: a line without actions in place of the commit, then back to the run before, and on

@@ -118,7 +118,7 @@ def test_the_readmes_commands_do_what_it_says(tmp_path: Path) -> None:
     ]
     ends = []
     for command in commands:
-        done = slackwater(*command.replace(" W", f" {tmp_path}").split()[1:], timeout=500)
+        done = slackwater(*command.split()[1:], "--warehouse", tmp_path, timeout=500)
         assert done.returncode == 0, done.stderr
         ledger = Stored(tmp_path, "departures").ledger() if command is not commands[0] else []
         ends.append(iso(ledger[-1]["slice_end"]) if ledger else None)

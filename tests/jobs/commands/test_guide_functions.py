@@ -1,4 +1,4 @@
-"""The README's function of the user's own runs as it stands there, and tells what it says it tells."""
+"""The guide's function of the user's own runs as it stands there, and tells what it says it tells."""
 
 import re
 from collections import Counter
@@ -12,14 +12,11 @@ from tests.model.flights import HOUR_MS, departures_rules, flights
 TO = "2013-01-03"
 
 
-def test_the_readmes_process_function_tells_of_silences(
+def test_the_guides_process_function_tells_of_silences(
     warehouse: Path, tmp_path: Path, without_spark: None
 ) -> None:
-    [block] = re.findall(
-        r"^```python\n(.*?class Silences.*?)^```",
-        (ROOT / "README.md").read_text().split("## Your own code")[1],
-        re.M | re.S,
-    )
+    guide = (ROOT / "docs" / "guides" / "own-code.md").read_text()
+    [block] = re.findall(r"^```python[^\n]*\n(.*?class Silences.*?)^```", guide, re.M | re.S)
     (tmp_path / "pipelines.py").write_text(block)
     assert (
         here(

@@ -1,0 +1,41 @@
+"""A warehouse that all pages begin with: a month of flights, of which `departures` has replayed ten days.
+
+No assertions on what pages say live here.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.protocol import opened_pipeline
+from tests.integration.command import here
+from tests.integration.conftest import great_expectations as great_expectations
+
+
+@pytest.fixture(scope="session")
+def ten_days(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> Path:
+    """The warehouse. Not to be written."""
+    warehouse = tmp_path_factory.mktemp("pages") / "warehouse"
+    where = ("--warehouse", warehouse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
+        assert (
+            here("examples", "load", "departures", "--from", "2013-01-01", "--to", "2013-02-01", *where) == 0
+        )
+        assert here("run", "departures", "--to", "2013-01-11", *where) == 0
+    return warehouse
+
+
+@pytest.fixture
+def warehouse(
+    ten_days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, great_expectations: None
+) -> Path:
+    """A copy of the warehouse, of this test's own, which commands without --warehouse find; the working
+    directory is the repository's root in copies of which titled blocks may be written. Runs need no Spark.
+    """
+    folder = shutil.copytree(ten_days, tmp_path / "warehouse")
+    monkeypatch.setenv("SLACKWATER_WAREHOUSE", str(folder))
+    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
+    return folder

@@ -25,13 +25,12 @@ from slackwater.windowing.assigners import (
     WindowAssigner,
 )
 from slackwater.windowing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
+from slackwater.windowing.folds import AggregateFunction, ReduceFunction
 from slackwater.windowing.functions import (
-    AggregateFunction,
     AllWindowFunction,
     KeyedProcessFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
-    ReduceFunction,
     WindowFunction,
 )
 from slackwater.windowing.order_modes import OrderMode

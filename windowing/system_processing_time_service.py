@@ -1,5 +1,5 @@
 """Processing time of the machine: the wall clock, with timers that are called back in a thread of the
-caller's choice.
+caller's choice. Core only, not used by replays.
 
 The one file of windowing that may read a wall clock or start a thread. It lies apart, imported by nothing
 else in windowing: the rest is a function of its input, and what must replay cannot come to depend on the hour

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.schemas import RESERVED, TIME
-from slackwater.windowing.state.snapshot import row_digests
+from slackwater.windowing.snapshot import row_digests
 
 Int64s = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]

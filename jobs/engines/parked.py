@@ -17,7 +17,7 @@ from slackwater.jobs.pipelines.process_functions import states_of
 from slackwater.jobs.tables.schemas import Columns, Shape
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.state.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
+from slackwater.windowing.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
 
 
 class AccumulatorColumns:

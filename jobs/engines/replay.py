@@ -15,7 +15,7 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.delta import WrittenFile
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.columnar.timeline import Timeline
-from slackwater.windowing.state.snapshot import ContentHash
+from slackwater.windowing.snapshot import ContentHash
 
 
 @dataclass(frozen=True)

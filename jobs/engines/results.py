@@ -15,7 +15,7 @@ from slackwater.jobs.engines.replay import Outcome, Replay
 from slackwater.jobs.tables.delta import WrittenFile, of_type
 from slackwater.jobs.tables.schemas import table_schemas
 from slackwater.jobs.tables.staging import write_staged
-from slackwater.windowing.state.snapshot import ContentHash
+from slackwater.windowing.snapshot import ContentHash
 
 COUNTS = (
     "rows_read",

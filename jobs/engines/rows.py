@@ -26,7 +26,7 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.conditions import columns_of
 from slackwater.jobs.pipelines.windows import sees_elements
 from slackwater.jobs.tables import schemas
-from slackwater.windowing.state.snapshot import row_digests
+from slackwater.windowing.snapshot import row_digests
 
 Int64s = npt.NDArray[np.int64]
 

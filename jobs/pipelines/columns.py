@@ -1,6 +1,6 @@
 """Columns that a pipeline declares as SQL text, such as ``origin string, n long``: their names and types.
 
-Text only: which Arrow type a name stands for is `slackwater.windowing.state.snapshot.sql_types`' business.
+Text only: which Arrow type a name stands for is `slackwater.windowing.snapshot.sql_types`' business.
 Standard library.
 """
 

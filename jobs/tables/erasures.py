@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES
-from slackwater.windowing.state.snapshot import ContentHash
+from slackwater.windowing.snapshot import ContentHash
 
 # Of what a run gives out, these tables make up its `output_hash`.
 _PANES = "panes"

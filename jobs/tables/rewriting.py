@@ -23,7 +23,7 @@ from slackwater.jobs.tables.partitions import partition_of
 from slackwater.jobs.tables.parts import Parts
 from slackwater.jobs.tables.reading import StoredFiles
 from slackwater.jobs.tables.statistics import Statistics
-from slackwater.windowing.state.snapshot import ContentHash
+from slackwater.windowing.snapshot import ContentHash
 
 log = logging.getLogger("slackwater")
 

@@ -21,7 +21,7 @@ from slackwater.jobs.tables.rewriting import described
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
 from slackwater.jobs.tables.staging import read_staged
 from slackwater.jobs.tables.warehouse import Tables
-from slackwater.windowing.state.snapshot import ContentHash
+from slackwater.windowing.snapshot import ContentHash
 
 # A vacuum deletes what was dropped a week before. What it may delete within a day counts as gone: it may have
 # begun.

@@ -60,14 +60,14 @@ def top_levels_after(statement: str) -> set[str]:
 
 
 def may_use_columns(file: Path) -> bool:
-    return file.is_relative_to("windowing/columnar") or file.is_relative_to("windowing/state/snapshot")
+    return file.is_relative_to("windowing/columnar") or file.is_relative_to("windowing/snapshot")
 
 
 def test_windowing_imports_the_standard_library_alone() -> None:
     strangers = {}
     for file in python_files("windowing"):
         allowed = {"numpy", "pyarrow"} if may_use_columns(file) else set()
-        if file.parent == Path("windowing/state"):
+        if file.parent == Path("windowing/state/rocksdb"):
             allowed = allowed | {"rocksdict"}
         if found := foreign(file, "windowing") - allowed:
             strangers[str(file)] = found

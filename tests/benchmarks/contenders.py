@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from slackwater.windowing.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
-from slackwater.windowing.functions import AggregateFunction
+from slackwater.windowing.folds import AggregateFunction
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import LONG
 from slackwater.windowing.order_modes import OrderMode

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from slackwater.windowing import OrderMode, ReduceFunction, TumblingEventTimeWindows
 from slackwater.windowing.key_types import LONG
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from slackwater.windowing.state.snapshot import (
+from slackwater.windowing.snapshot import (
     ContentHash,
     SnapshotCodec,
     SnapshotLayout,
@@ -31,7 +31,7 @@ from slackwater.windowing.state.snapshot import (
     read_tables,
     write_tables,
 )
-from slackwater.windowing.state.snapshot.times import TIME
+from slackwater.windowing.snapshot.times import TIME
 
 GOAL = 3_000_000  # rows a second and core, written and read, from columns
 LENGTH = 60_000

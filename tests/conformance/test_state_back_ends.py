@@ -18,7 +18,7 @@ from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
 from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
 from slackwater.windowing.state.heap import HeapStateBackend
-from slackwater.windowing.state.rocksdb_database import RocksDBDatabase
+from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
 
 TRACES = Path(__file__).parent / "traces"
 OPERATOR_TRACES = sorted(

@@ -40,7 +40,7 @@ from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, tak
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.window_operator import window_operator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.state.snapshot import (
+from slackwater.windowing.snapshot import (
     ContentHash,
     SnapshotCodec,
     SnapshotLayout,

@@ -10,7 +10,7 @@ from slackwater.windowing.conformance.harness import CarrySnapshots, Subject, in
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
-from slackwater.windowing.state.snapshot import SnapshotCodec, SnapshotLayout, read_tables, write_tables
+from slackwater.windowing.snapshot import SnapshotCodec, SnapshotLayout, read_tables, write_tables
 
 
 def as_rows(

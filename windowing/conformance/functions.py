@@ -11,8 +11,8 @@ from typing import Any
 
 from slackwater.windowing.conformance.trace import Json
 from slackwater.windowing.errors import TraceError
+from slackwater.windowing.folds import AggregateFunction
 from slackwater.windowing.functions import (
-    AggregateFunction,
     ProcessWindowFunction,
     Results,
     RuntimeContext,

@@ -22,7 +22,7 @@ from slackwater.windowing.state.heap import HeapStateBackend
 from slackwater.windowing.state.journal import UndoJournal
 
 if TYPE_CHECKING:
-    from slackwater.windowing.state.rocksdb_database import RocksDBDatabase
+    from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
 
 Place: TypeAlias = Literal["memory", "rocksdb"]
 
@@ -80,7 +80,7 @@ class OperatorStorage:
         if "rocksdb" in (state, timers):
             if parent is None:
                 raise ConfigurationError("RocksDB needs a folder on a local disk; name one as `parent`.")
-            from slackwater.windowing.state.rocksdb_database import (
+            from slackwater.windowing.state.rocksdb.database import (
                 RocksDBDatabase,  # the only place where rocksdict is needed
             )
 
@@ -92,7 +92,7 @@ class OperatorStorage:
         """A MakeBackend. Called once."""
         if self._state == "memory" or self._database is None:
             return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
-        from slackwater.windowing.state.rocksdb import RocksDBStateBackend
+        from slackwater.windowing.state.rocksdb.backend import RocksDBStateBackend
 
         return RocksDBStateBackend(
             self._database, key_groups.key_type, key_groups.__getitem__, order_mode, journal, self._pickles
@@ -111,8 +111,8 @@ class OperatorStorage:
                 "Keep timers in memory, or choose the order mode 'rocksdb'."
             )
         from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
-        from slackwater.windowing.state.rocksdb_rows import RowLayout
-        from slackwater.windowing.state.serializers import PlainSerializer
+        from slackwater.windowing.state.rocksdb.rows import RowLayout
+        from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 
         layout = RowLayout(
             key_groups.key_type,

@@ -2,7 +2,7 @@
 groups a heap of these sets.
 
 The order is that of key_group_partitioned_priority_queue.py, which keeps timers in memory. Rows are
-rocksdb_rows.py's.
+`state.rocksdb.rows`'s.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
-from slackwater.windowing.state.rocksdb_rows import RowLayout, key_group_start, timer_timestamp
+from slackwater.windowing.state.rocksdb.rows import RowLayout, key_group_start, timer_timestamp
 
 _NOTHING = b""
 

@@ -18,7 +18,7 @@ from slackwater.windowing.assigners import (
 )
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError, WindowingError
 from slackwater.windowing.evictors import TimestampedValue
-from slackwater.windowing.functions import BulkAggregateFunction
+from slackwater.windowing.folds import BulkAggregateFunction
 from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from slackwater.windowing.folds import AggregateFunction, ReduceFunction
 from slackwater.windowing.functions import (
-    AggregateFunction,
     AllWindowFunction,
     Function,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
-    ReduceFunction,
     Results,
     RuntimeContext,
     WindowContext,

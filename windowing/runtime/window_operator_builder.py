@@ -14,14 +14,12 @@ from slackwater.windowing.assigners import GlobalWindows, MergingWindowAssigner,
 from slackwater.windowing.durations import milliseconds
 from slackwater.windowing.errors import ConfigurationError, UnsupportedCombinationError
 from slackwater.windowing.evictors import CountEvictor, Evictor
+from slackwater.windowing.folds import AggregateFunction, CallableReduce, ReduceFunction
 from slackwater.windowing.functions import (
-    AggregateFunction,
     AllWindowFunction,
-    CallableReduce,
     Function,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
-    ReduceFunction,
     WindowFunction,
 )
 from slackwater.windowing.key_types import BYTE, KeyType

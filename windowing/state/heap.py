@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from slackwater.windowing.errors import StateAccessError
-from slackwater.windowing.functions import BulkAggregateFunction
+from slackwater.windowing.folds import BulkAggregateFunction
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.state.backend import InternalState, StateEntry

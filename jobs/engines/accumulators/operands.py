@@ -17,7 +17,7 @@ from slackwater.jobs.engines.conditions import bind_condition
 from slackwater.jobs.engines.python_values import to_python
 from slackwater.jobs.engines.rows import ARRIVAL, EVENT, columns_read
 from slackwater.jobs.pipelines import Aggregate, Pipeline
-from slackwater.windowing.state.snapshot import row_digests
+from slackwater.windowing.snapshot import row_digests
 
 
 def totals(

@@ -6,7 +6,7 @@ from operator import call
 from typing import Any
 
 from slackwater.jobs.engines.accumulators.accumulator import Accumulator
-from slackwater.windowing.functions import BulkAggregateFunction
+from slackwater.windowing.folds import BulkAggregateFunction
 
 
 class SelectFunction(BulkAggregateFunction):

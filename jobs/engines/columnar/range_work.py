@@ -35,7 +35,7 @@ from slackwater.jobs.engines.rows import ARRIVAL, EVENT
 from slackwater.jobs.engines.task_memory import parts_of, rows_merged
 from slackwater.jobs.tables.schemas import table_schemas
 from slackwater.windowing.key_groups import KeyGroupRange
-from slackwater.windowing.state.snapshot import ContentHash
+from slackwater.windowing.snapshot import ContentHash
 
 # Columns of `window_state` that follow from others, or that no built-in window has.
 _NOT_RESTORED = (

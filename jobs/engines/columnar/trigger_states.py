@@ -10,10 +10,10 @@ import pyarrow as pa
 from slackwater.jobs.engines.columnar.families import NONE
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.groups import group_pairs
+from slackwater.windowing.snapshot.json_values import JsonValues
+from slackwater.windowing.snapshot.named_values import dump_states, load_states, untagged
+from slackwater.windowing.snapshot.window_rows import UNFIRED
 from slackwater.windowing.state.descriptors import StateDescriptor
-from slackwater.windowing.state.snapshot.json_values import JsonValues
-from slackwater.windowing.state.snapshot.named_values import dump_states, load_states, untagged
-from slackwater.windowing.state.snapshot.window_rows import UNFIRED
 from slackwater.windowing.windows import GLOBAL_WINDOW
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.columns import Column
-from slackwater.windowing.state.snapshot.sql_types import arrow_type, fits
+from slackwater.windowing.snapshot.sql_types import arrow_type, fits
 
 
 class EmittedRowError(PermanentError):

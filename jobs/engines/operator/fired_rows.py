@@ -16,7 +16,7 @@ from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.runtime.process_log import ProcessRow
 from slackwater.windowing.runtime.window_log import LateElement, Pane, SideRow
-from slackwater.windowing.state.snapshot import bounds, times
+from slackwater.windowing.snapshot import bounds, times
 
 
 def pane_rows(panes: Sequence[Pane], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:

@@ -10,7 +10,7 @@ from slackwater.jobs.engines.operator.range_work import RangeWork
 from slackwater.jobs.engines.parked import codec_of_process
 from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
-from slackwater.windowing.state.snapshot import SnapshotCodec
+from slackwater.windowing.snapshot import SnapshotCodec
 
 
 class ProcessRange(RangeWork[KeyedProcessRunner]):

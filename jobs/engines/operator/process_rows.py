@@ -13,7 +13,7 @@ from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns
 from slackwater.jobs.engines.operator.fired_rows import owners_of, watermarks
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.runtime.process_log import ProcessRow
-from slackwater.windowing.state.snapshot import times
+from slackwater.windowing.snapshot import times
 
 KIND, FIRING = "count", 1
 

@@ -33,7 +33,7 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.slice_runner import SliceRunner
 from slackwater.windowing.runtime.window_log import SideRow
-from slackwater.windowing.state.snapshot import ContentHash, SnapshotCodec, SnapshotTables
+from slackwater.windowing.snapshot import ContentHash, SnapshotCodec, SnapshotTables
 
 Runner = TypeVar("Runner", bound=SliceRunner)
 

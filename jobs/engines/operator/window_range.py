@@ -22,7 +22,7 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.shared_windows import takes_together
-from slackwater.windowing.state.snapshot import SnapshotCodec
+from slackwater.windowing.snapshot import SnapshotCodec
 
 
 def _may_step(pipeline: Pipeline) -> bool:

@@ -29,7 +29,7 @@ from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES, side_table
 from slackwater.jobs.tables.snapshots import is_kept, snapshot_files, stored_hash, ways_on
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables
-from slackwater.windowing.state.snapshot import ContentHash
+from slackwater.windowing.snapshot import ContentHash
 
 SNAPSHOT = "window_state, keyed_state, timers, source_progress"
 _READABLE = ("attempts", "validations", "overrides")

@@ -40,7 +40,7 @@ from slackwater.windowing import (
     WatermarkStrategy,
     WindowFunction,
 )
-from slackwater.windowing.state.snapshot import row_digests
+from slackwater.windowing.snapshot import row_digests
 
 HOUR_MS = 3_600_000
 HOUR = timedelta(milliseconds=HOUR_MS)

@@ -20,8 +20,8 @@ from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.operator_storage import OperatorStorage, queue_in_memory
 from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
 from slackwater.windowing.runtime.timer_queue import Timer
-from slackwater.windowing.state.rocksdb_rows import RowLayout, timer_timestamp
-from slackwater.windowing.state.serializers import PlainSerializer
+from slackwater.windowing.state.rocksdb.rows import RowLayout, timer_timestamp
+from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
 

@@ -21,7 +21,7 @@ from slackwater.windowing.columnar.groups import (
     run_numbers,
     run_starts,
 )
-from slackwater.windowing.state.snapshot import row_digests
+from slackwater.windowing.snapshot import row_digests
 
 _DIGEST = 32  # bytes
 

@@ -1,0 +1,601 @@
+"""What operators remember stands in the documented columns, readable, and comes back from them; rows here are
+written by hand.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from slackwater.windowing import (
+    AggregateFunction,
+    ContinuousEventTimeTrigger,
+    CountEvictor,
+    CountTrigger,
+    EndOfStreamTrigger,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ProcessWindowFunction,
+    PurgingTrigger,
+    ReducingStateDescriptor,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    ValueStateDescriptor,
+)
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
+from slackwater.windowing.key_types import STRING, key_type
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
+from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
+from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, TimerSnapshot, take_snapshot
+from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET, window_operator
+from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.snapshot import (
+    JsonValues,
+    KeyColumns,
+    SnapshotCodec,
+    SnapshotFormatError,
+    SnapshotLayout,
+    SnapshotTables,
+    SnapshotTimeError,
+    SnapshotValueError,
+)
+from slackwater.windowing.state.backend import StateEntry
+from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
+
+ALL = KeyGroupRange(0, 127)
+MINUTE = timedelta(minutes=1)
+GROUP_A = key_group_of("a", STRING, 128)
+
+
+def at(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+
+
+class Discarding:
+    """An output that nobody reads."""
+
+    def collect(self, *row: Any) -> None: ...
+
+    def late(self, *row: Any) -> None: ...
+
+    def side(self, *row: Any) -> None: ...
+
+
+class SumAndCount(AggregateFunction):
+    def create_accumulator(self) -> tuple[int, int]:
+        return (0, 0)
+
+    def add(self, value: int, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return (accumulator[0] + value, accumulator[1] + 1)
+
+    def get_result(self, accumulator: tuple[int, int]) -> int:
+        return accumulator[0]
+
+    def merge(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        return (a[0] + b[0], a[1] + b[1])
+
+
+class SumAndCountColumns:
+    columns = (("v__sum", pa.int64()), ("v__count", pa.int64()))
+    is_commutative = True
+
+    def arrays(self, contents: Sequence[tuple[int, int] | None]) -> list[pa.Array]:
+        return [
+            pa.array([None if parts is None else parts[i] for parts in contents], pa.int64())
+            for i in range(2)
+        ]
+
+    def values(self, rows: pa.Table) -> list[tuple[int, int]]:
+        return list(zip(rows.column("v__sum").to_pylist(), rows.column("v__count").to_pylist(), strict=True))
+
+
+class Elements(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Any:
+        return [list(elements)]
+
+
+def builder(assigner: Any, keys: str = "string") -> WindowOperatorBuilder:
+    return WindowOperatorBuilder(key_type(keys), assigner)
+
+
+def snapshot_of(config: WindowOperatorConfig, *steps: Any) -> OperatorSnapshot:
+    """Steps are (key, value, timestamp) for an element, or a watermark."""
+    windows = window_operator(config, Discarding(), HarnessProcessingTimeService())
+    windows.open()
+    for step in steps:
+        if isinstance(step, int):
+            windows.process_watermark(step)
+        else:
+            windows.process_element(*step)
+    taken = take_snapshot(windows, ALL)
+    windows.close()
+    return taken
+
+
+class OneTick(NamedTuple):
+    """A timeline in which one watermark rises at one moment."""
+
+    initial: int
+    tick_ends: Any
+    watermarks: Any
+    collected: int = LONG_MIN
+
+
+class Numbers(list[int]):
+    tolist = list.copy
+
+
+def run_of(
+    config: WindowOperatorConfig,
+    elements: Iterable[tuple[str, Any, int, int]],
+    to_ms: int,
+    *rises: tuple[int, int],
+) -> OperatorSnapshot:
+    """A run over [0, to_ms): elements are (key, value, timestamp, arrival), rises (tick end, watermark)."""
+    timeline = OneTick(
+        -(2**63), Numbers(end for end, _ in rises), Numbers(watermark for _, watermark in rises)
+    )
+    runner = KeyGroupRunner(
+        config,
+        key_groups=ALL,
+        max_parallelism=128,
+        order_mode=OrderMode.ROCKSDB,
+        timeline=timeline,
+        from_ms=0,
+    )
+    for element in elements:
+        runner.process_element(*element)
+    runner.finish(to_ms)
+    return runner.snapshot()
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows without the columns that are null."""
+    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
+
+
+def entries_of(snapshot: OperatorSnapshot) -> list[str]:
+    """Without an order, also of what is in a map."""
+    maps = [
+        entry._replace(value=sorted(entry.value.items())) if entry.kind == "map" else entry
+        for entry in snapshot.entries
+    ]
+    return sorted(map(repr, maps))
+
+
+def assert_comes_back(codec: SnapshotCodec, snapshot: OperatorSnapshot) -> None:
+    tables = codec.to_tables(snapshot)
+    assert [table.schema for table in tables] == [codec.schemas[name] for name in SnapshotTables._fields]
+    restored = codec.from_tables(tables)
+    assert entries_of(restored) == entries_of(snapshot)
+    assert sorted(restored.timers, key=repr) == sorted(snapshot.timers, key=repr)
+    assert sorted(restored.windows or (), key=repr) == sorted(snapshot.windows or (), key=repr)
+    again = codec.to_tables(restored)
+    assert list(again) == list(tables)
+
+
+def test_a_window_with_its_life_is_one_row() -> None:
+    config = builder(TumblingEventTimeWindows.of(MINUTE)).allowed_lateness(MINUTE).reduce(operator.add)
+    snapshot = run_of(
+        config,
+        [("a", 2, 1_000, 5_000), ("a", 3, 2_000, 6_000), ("a", 4, 61_000, 61_500)],
+        130_000,
+        (120_000, 70_000),
+    )
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    tables = codec.to_tables(snapshot)
+    fired = {
+        "key_group": GROUP_A,
+        "key": "a",
+        "window_start": at(0),
+        "window_end": at(60_000),
+        "elements": 2,
+        "firings": 1,
+        "last_fired_at": at(120_000),
+        "cleanup_time": at(119_999),
+        "first_arrival": at(5_000),
+        "last_arrival": at(6_000),
+        "contents": "5",
+    }
+    waiting = {
+        "key_group": GROUP_A,
+        "key": "a",
+        "window_start": at(60_000),
+        "window_end": at(120_000),
+        "elements": 1,
+        "firings": 0,
+        "next_firing": at(119_999),
+        "cleanup_time": at(179_999),
+        "first_arrival": at(61_500),
+        "last_arrival": at(61_500),
+        "contents": "4",
+    }
+    assert rows_of(tables.window_state) == [fired, waiting]
+    assert rows_of(tables.keyed_state) == []
+    assert [
+        (row["time"], row["purpose"], row["service"], row["domain"]) for row in rows_of(tables.timers)
+    ] == [
+        (at(119_999), "cleanup", "window-timers", "event"),
+        (at(119_999), "fire", "window-timers", "event"),
+        (at(179_999), "cleanup", "window-timers", "event"),
+    ]
+    assert_comes_back(codec, snapshot)
+
+
+def test_a_purged_window_keeps_its_row() -> None:
+    config = (
+        builder(TumblingEventTimeWindows.of(MINUTE))
+        .trigger(PurgingTrigger.of(CountTrigger.of(2)))
+        .aggregate(SumAndCount())
+    )
+    snapshot = run_of(config, [("a", 2, 1_000, 5_000), ("a", 3, 2_000, 6_000)], 10_000)
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=SumAndCountColumns()))
+    [row] = rows_of(codec.to_tables(snapshot).window_state)
+    assert row["contents"] == "[]"
+    assert row["elements"] == 2
+    assert row["firings"] == 1
+    assert "v__sum" not in row
+    assert "next_firing" not in row, "no timer fires a CountTrigger"
+    assert [entry.state_name for entry in snapshot.entries] == []
+    assert_comes_back(codec, snapshot)
+
+
+def test_elements_that_no_firing_has_held_are_not_forgotten() -> None:
+    config = builder(TumblingEventTimeWindows.of(MINUTE)).trigger(CountTrigger.of(2)).reduce(operator.add)
+    snapshot = run_of(config, [("a", value, 1_000, 5_000) for value in range(3)], 10_000)
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    [row] = rows_of(codec.to_tables(snapshot).window_state)
+    assert row["trigger_state"] == '{"count":{"reducing":1},"elements-not-fired":{"elements":1}}'
+    assert_comes_back(codec, snapshot)
+
+
+def test_sessions_of_an_order_sensitive_function_keep_their_state_windows() -> None:
+    config = builder(EventTimeSessionWindows.with_gap(MINUTE)).process(Elements())
+    snapshot = snapshot_of(config, ("a", "x", 50_000), ("a", "y", 0), ("a", "z", 300_000))
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    merged, lone = rows_of(codec.to_tables(snapshot).window_state)
+    assert (merged["window_start"], merged["window_end"]) == (at(0), at(110_000))
+    assert (merged["state_window_start"], merged["state_window_end"]) == (at(50_000), at(110_000))
+    assert merged["contents"] == '["x","y"]'
+    assert (lone["state_window_start"], lone["state_window_end"]) == (at(300_000), at(360_000))
+    assert_comes_back(codec, snapshot)
+
+
+def test_sessions_come_back_in_the_order_in_which_they_were_persisted() -> None:
+    config = builder(EventTimeSessionWindows(gap_ms=10)).process(Elements())
+    # Buckets 0, 11 and 0 of a HashMap of 16; windows of one bucket stay as they were inserted.
+    elements = [("a", "x", 40), ("a", "y", 0), ("a", "z", 20)]
+    persisted = [TimeWindow(start, start + 10) for start in (40, 20, 0)]
+    snapshot = snapshot_of(config, *elements, ("b", "x", 20), ("b", "y", 40))
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    restored = codec.from_tables(codec.to_tables(snapshot))
+    for taken in (snapshot, restored):
+        sessions = {
+            entry.key: entry.value for entry in taken.entries if entry.state_name == MERGING_WINDOW_SET.name
+        }
+        assert sessions["a"] == [(window, window) for window in persisted]
+        assert sessions["b"] == [(window, window) for window in (TimeWindow(20, 30), TimeWindow(40, 50))]
+
+
+def test_sessions_of_a_commutative_aggregate_stand_under_their_own_bounds() -> None:
+    config = builder(EventTimeSessionWindows.with_gap(MINUTE)).aggregate(SumAndCount())
+    snapshot = snapshot_of(config, ("a", 1, 50_000), ("a", 2, 0))
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=SumAndCountColumns()))
+    tables = codec.to_tables(snapshot)
+    [row] = rows_of(tables.window_state)
+    assert (row["v__sum"], row["v__count"]) == (3, 2)
+    assert "state_window_start" not in row
+    window = TimeWindow(0, 110_000)
+    restored = codec.from_tables(tables)
+    assert set(map(repr, restored.entries)) == {
+        repr(StateEntry("window-contents", "aggregating", GROUP_A, "a", window, (3, 2))),
+        repr(StateEntry(MERGING_WINDOW_SET.name, "list", GROUP_A, "a", None, [(window, window)])),
+    }
+    assert list(codec.to_tables(restored)) == list(tables)
+
+
+def test_what_the_trigger_remembers_is_told_from_what_the_function_does() -> None:
+    class Firings(ProcessWindowFunction):
+        def process(self, key: Any, context: Any, elements: Iterable[Any]) -> None:
+            context.window_state().get_state(ValueStateDescriptor("firings")).update((1, "one"))
+            context.window_state().get_map_state(MapStateDescriptor("seen")).put("b", 1)
+            context.window_state().get_map_state(MapStateDescriptor("seen")).put("a", None)
+            context.global_state().get_list_state(ListStateDescriptor("all")).add("x")
+
+    config = (
+        builder(TumblingEventTimeWindows.of(MINUTE))
+        .trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=10)))
+        .process(Firings())
+    )
+    snapshot = snapshot_of(config, ("a", "x", 0), 10_000)
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    tables = codec.to_tables(snapshot)
+    [row] = rows_of(tables.window_state)
+    assert row["trigger_state"] == '{"fire-time":{"reducing":20000}}'
+    assert (
+        row["user_state"] == '{"firings":{"value":{"$tuple":[1,"one"]}},"seen":{"map":[["a",null],["b",1]]}}'
+    )
+    assert rows_of(tables.keyed_state) == [
+        {"key_group": GROUP_A, "key": "a", "state_name": "all", "value_json": '{"list":["x"]}'}
+    ]
+    assert {(row["time"], row["purpose"]) for row in rows_of(tables.timers)} == {
+        (at(20_000), "trigger"),
+        (at(59_999), "fire+cleanup"),
+    }
+    assert row["next_firing"] == at(20_000)
+    assert_comes_back(codec, snapshot)
+
+
+def test_state_of_a_window_that_is_gone_stands_under_its_name_and_bounds() -> None:
+    class Leaking(ProcessWindowFunction):
+        def process(self, key: Any, context: Any, elements: Iterable[Any]) -> None:
+            context.window_state().get_state(ValueStateDescriptor("firings")).update(1)
+
+    config = builder(TumblingEventTimeWindows.of(MINUTE)).process(Leaking())
+    snapshot = run_of(config, [("a", "x", 0, 0)], 100_000, (90_000, 70_000))
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    tables = codec.to_tables(snapshot)
+    assert tables.window_state.num_rows == 0
+    expected = {
+        "key_group": GROUP_A,
+        "key": "a",
+        "state_name": "firings",
+        "namespace_start": at(0),
+        "namespace_end": at(60_000),
+    }
+    assert rows_of(tables.keyed_state) == [{**expected, "value_json": '{"value":1}'}]
+    assert entries_of(codec.from_tables(tables)) == entries_of(snapshot)
+
+
+def test_evicted_windows_hold_elements_with_their_timestamps() -> None:
+    config = (
+        builder(GlobalWindows.create())
+        .trigger(CountTrigger.of(2))
+        .evictor(CountEvictor.of(3))
+        .process(Elements())
+    )
+    snapshot = snapshot_of(config, ("a", 1, 5), ("a", 2, None), ("a", 3, 7))
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    [row] = rows_of(codec.to_tables(snapshot).window_state)
+    assert row == {
+        "key_group": GROUP_A,
+        "key": "a",
+        "contents": '[{"$timestamped":[1,5]},{"$timestamped":[2,null]},{"$timestamped":[3,7]}]',
+        "trigger_state": '{"count":{"reducing":1}}',
+    }
+    assert_comes_back(codec, snapshot)
+
+
+def test_a_timer_for_the_end_of_the_stream_has_no_time() -> None:
+    config = builder(GlobalWindows.create()).trigger(EndOfStreamTrigger()).reduce(operator.add)
+    snapshot = snapshot_of(config, ("a", 1, 5))
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    tables = codec.to_tables(snapshot)
+    [timer] = rows_of(tables.timers)
+    assert timer == {
+        "key_group": GROUP_A,
+        "key": "a",
+        "service": "window-timers",
+        "domain": "event",
+        "purpose": "trigger",
+    }
+    assert codec.from_tables(tables).timers == (
+        TimerSnapshot("window-timers", GROUP_A, ((LONG_MAX, "a", GLOBAL_WINDOW),), ()),
+    )
+
+
+def test_a_window_of_processing_time_is_collected_at_its_last_instant() -> None:
+    config = builder(TumblingProcessingTimeWindows.of(MINUTE)).reduce(operator.add)
+    snapshot = snapshot_of(config, ("a", 1, 5))
+    tables = SnapshotCodec(SnapshotLayout.of_windows(config)).to_tables(snapshot)
+    [timer], [row] = rows_of(tables.timers), rows_of(tables.window_state)
+    assert (timer["domain"], timer["time"], timer["purpose"]) == ("processing", at(59_999), "fire+cleanup")
+    assert (row["next_firing"], row["cleanup_time"]) == (at(59_999), at(59_999))
+
+
+DECLARED = (
+    ValueStateDescriptor("last", sql_type="timestamp"),
+    ListStateDescriptor("delays", sql_type="int"),
+    MapStateDescriptor("seats", sql_type="double", key_sql_type="string"),
+    ReducingStateDescriptor("total", operator.add, sql_type="decimal(10,2)"),
+    ValueStateDescriptor("note"),
+)
+
+
+class Everything(KeyedProcessFunction):
+    def process_element(self, value: Any, context: Any) -> None:
+        self.runtime.get_state(DECLARED[0]).update(at(value))
+        self.runtime.get_list_state(DECLARED[1]).update([1, None])
+        self.runtime.get_map_state(DECLARED[2]).put("b", 0.5)
+        self.runtime.get_map_state(DECLARED[2]).put("a", None)
+        self.runtime.get_state(DECLARED[4]).update({"n": (1,)})
+        self.runtime.get_map_state(MapStateDescriptor("undeclared")).put(7, "seven")
+        context.timer_service.register_event_time_timer(50)
+        context.timer_service.register_processing_time_timer(60)
+
+    def open(self, runtime_context: Any) -> None:
+        self.runtime = runtime_context
+
+
+def process_snapshot() -> OperatorSnapshot:
+    process = KeyedProcessOperator(
+        Everything(), key_type("tuple(string,long)"), Discarding(), HarnessProcessingTimeService()
+    )
+    process.open()
+    process.process_element(("a", 7), 1_000, 0)
+    return take_snapshot(process, ALL)
+
+
+def test_state_of_a_process_function_has_a_column_of_its_type_or_is_json() -> None:
+    keys = key_type("tuple(string,long)")
+    codec = SnapshotCodec(SnapshotLayout.of_process(keys, states=DECLARED))
+    snapshot = process_snapshot()
+    tables = codec.to_tables(snapshot)
+    whose = {"key_group": key_group_of(("a", 7), keys, 128), "f0": "a", "f1": 7}
+    assert rows_of(tables.keyed_state) == [
+        {**whose, "state_name": "delays", "delays__value": [1, None]},
+        {**whose, "state_name": "last", "last__value": at(1_000)},
+        {**whose, "state_name": "note", "value_json": '{"value":{"n":{"$tuple":[1]}}}'},
+        {**whose, "state_name": "seats", "map_key": '"b"', "seats__value": 0.5},
+        {**whose, "state_name": "seats", "map_key": '"a"'},
+        {**whose, "state_name": "undeclared", "map_key": "7", "value_json": '{"map":"seven"}'},
+    ]
+    assert rows_of(tables.timers) == [
+        {**whose, "service": "user-timers", "domain": "event", "time": at(50), "purpose": "user"},
+        {**whose, "service": "user-timers", "domain": "processing", "time": at(60), "purpose": "user"},
+    ]
+    assert tables.window_state.num_rows == 0
+    assert [entry for entry in codec.from_tables(tables).entries if entry.state_name == "seats"] == [
+        StateEntry("seats", "map", whose["key_group"], ("a", 7), None, {"b": 0.5, "a": None})
+    ]
+    assert_comes_back(codec, snapshot)
+
+
+def test_contents_that_flink_loses_are_kept_all_the_same() -> None:
+    """An element whose own window equals a merged session takes its place; what the session held stays
+    behind.
+    """
+    config = builder(EventTimeSessionWindows.with_gap(MINUTE)).aggregate(SumAndCount())
+    window = TimeWindow(0, 110_000)
+    entries = (
+        StateEntry("window-contents", "aggregating", GROUP_A, "a", TimeWindow(50_000, 110_000), (3, 2)),
+        StateEntry("window-contents", "aggregating", GROUP_A, "a", window, (9, 1)),
+        StateEntry(MERGING_WINDOW_SET.name, "list", GROUP_A, "a", None, [(window, window)]),
+    )
+    snapshot = OperatorSnapshot(entries, (), 0)
+    for contents, text in (
+        (None, '{"aggregating":{"$tuple":[3,2]}}'),
+        (SumAndCountColumns(), '{"parts":[3,2]}'),
+    ):
+        codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=contents))
+        [lost] = rows_of(codec.to_tables(snapshot).keyed_state)
+        assert (lost["state_name"], lost["namespace_start"], lost["value_json"]) == (
+            "window-contents",
+            at(50_000),
+            text,
+        )
+        assert entries_of(codec.from_tables(codec.to_tables(snapshot))) == entries_of(snapshot)
+
+
+def test_rows_of_several_operators_are_one_snapshot() -> None:
+    config = builder(TumblingEventTimeWindows.of(MINUTE)).reduce(operator.add)
+    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    both = snapshot_of(config, ("a", 1, 0), ("b", 2, 0))
+    alone = [codec.to_tables(snapshot_of(config, (key, value, 0))) for key, value in (("b", 2), ("a", 1))]
+    together = SnapshotTables(*map(pa.concat_tables, zip(*alone, strict=True)))
+    assert entries_of(codec.from_tables(together)) == entries_of(both)
+    assert sorted(codec.from_tables(together).timers, key=repr) == sorted(both.timers, key=repr)
+
+
+def test_timers_in_a_heaps_order_keep_it() -> None:
+    config = builder(TumblingEventTimeWindows.of(MINUTE)).reduce(operator.add)
+    window = TimeWindow(0, 60_000)
+    timers = (TimerSnapshot("window-timers", 3, ((7, "z", window), (5, "b", window), (7, "a", window)), ()),)
+    snapshot = OperatorSnapshot((), timers, 0)
+    kept = SnapshotCodec(SnapshotLayout.of_windows(config, order_mode=OrderMode.HEAP))
+    assert kept.from_tables(kept.to_tables(snapshot)).timers == timers
+    sorted_rows = SnapshotCodec(SnapshotLayout.of_windows(config))
+    assert [row["key"] for row in rows_of(sorted_rows.to_tables(snapshot).timers)] == ["a", "b", "z"]
+
+
+CONFIG = builder(TumblingEventTimeWindows.of(MINUTE)).reduce(operator.add)
+CODEC = SnapshotCodec(SnapshotLayout.of_windows(CONFIG))
+
+
+class OddWindow(NamedTuple):
+    """A window of a user's own."""
+
+    number: int
+
+    def max_timestamp(self) -> int:
+        return self.number
+
+
+def with_entry(namespace: Any, value: Any) -> OperatorSnapshot:
+    return OperatorSnapshot(
+        (StateEntry("window-contents", "reducing", GROUP_A, "a", namespace, value),), (), 0
+    )
+
+
+def test_what_has_no_column_is_refused_with_whose_it_is() -> None:
+    with pytest.raises(
+        SnapshotValueError, match=r"hold time windows and the global window, got OddWindow\(number=3\)"
+    ):
+        CODEC.to_tables(with_entry(OddWindow(3), 1))
+    with pytest.raises(
+        SnapshotValueError, match=r"a builtins.complex.*key 'a', window TimeWindow\(start=0, end=5\)"
+    ) as refused:
+        CODEC.to_tables(with_entry(TimeWindow(0, 5), 1j))
+    assert refused.value.state_name == "window-contents"
+    with pytest.raises(SnapshotTimeError, match=f"window_end: {2**62} ms has no timestamp") as beyond:
+        CODEC.to_tables(with_entry(TimeWindow(0, 2**62), 1))
+    assert beyond.value.time == 2**62
+
+
+def test_rows_that_are_no_snapshot_are_refused() -> None:
+    tables = CODEC.to_tables(snapshot_of(CONFIG, ("a", 1, 0)))
+    with pytest.raises(SnapshotFormatError, match="window_state lacks the column contents"):
+        CODEC.from_tables(tables._replace(window_state=tables.window_state.drop_columns(["contents"])))
+    with pytest.raises(SnapshotFormatError, match="timers has columns of other types"):
+        CODEC.from_tables(
+            tables._replace(
+                timers=tables.timers.set_column(0, "key_group", pa.array(["x"] * tables.timers.num_rows))
+            )
+        )
+
+
+def test_more_columns_and_another_order_of_them_do_not_matter() -> None:
+    snapshot = snapshot_of(CONFIG, ("a", 1, 0))
+    tables = CODEC.to_tables(snapshot)
+    turned = [
+        table.select(table.column_names[::-1]).append_column("run_id", pa.array(["r"] * table.num_rows))
+        for table in tables
+    ]
+    assert entries_of(CODEC.from_tables(SnapshotTables(*turned))) == entries_of(snapshot)
+
+
+def test_a_column_that_would_stand_there_twice_is_refused() -> None:
+    keys = KeyColumns.of([("contents", pa.string())])
+    with pytest.raises(SnapshotValueError, match="window_state would have the column contents twice"):
+        SnapshotCodec(replace(CODEC.layout, keys=keys))
+
+
+def test_pickles_need_asking_for_on_both_sides() -> None:
+    asking = SnapshotCodec(SnapshotLayout.of_windows(CONFIG, json=JsonValues(pickles=True)))
+    tables = asking.to_tables(with_entry(TimeWindow(0, 5), 1j))
+    assert entries_of(asking.from_tables(tables)) == entries_of(with_entry(TimeWindow(0, 5), 1j))
+    with pytest.raises(Exception, match="A pickle is code"):
+        CODEC.from_tables(tables)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("byte", -1),
+        ("short", -1),
+        ("int", 2**31 - 1),
+        ("long", -(2**63)),
+        ("string", "ключ"),
+        ("bool", False),
+        ("double", -0.5),
+        ("date", datetime(2013, 1, 1, tzinfo=UTC).date()),
+        ("tuple(string,long)", ("a", 1)),
+        ("tuple(int)", (1,)),
+    ],
+)
+def test_keys_of_every_type_have_columns(name: str, key: Any) -> None:
+    config = builder(TumblingEventTimeWindows.of(MINUTE), name).reduce(operator.add)
+    assert_comes_back(SnapshotCodec(SnapshotLayout.of_windows(config)), snapshot_of(config, (key, 1, 0)))

@@ -1,0 +1,46 @@
+"""Snapshots as open tables: what operators remember, as typed Arrow rows and back, the same for every engine
+and state back end.
+"""
+
+from slackwater.windowing.snapshot.codec import SnapshotCodec
+from slackwater.windowing.snapshot.content_hash import ContentHash, row_digests
+from slackwater.windowing.snapshot.errors import (
+    PickleRefusedError,
+    SnapshotError,
+    SnapshotFormatError,
+    SnapshotTimeError,
+    SnapshotValueError,
+    SnapshotVersionError,
+)
+from slackwater.windowing.snapshot.files import read_rows, read_tables, write_rows, write_tables
+from slackwater.windowing.snapshot.json_values import JsonValues
+from slackwater.windowing.snapshot.key_columns import KeyColumns
+from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout, WindowLayout
+from slackwater.windowing.snapshot.times import bounds, times
+from slackwater.windowing.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
+
+__all__ = [
+    "FORMAT_VERSION",
+    "ContentHash",
+    "ContentsColumns",
+    "JsonValues",
+    "KeyColumns",
+    "PickleRefusedError",
+    "SnapshotCodec",
+    "SnapshotError",
+    "SnapshotFormatError",
+    "SnapshotLayout",
+    "SnapshotTables",
+    "SnapshotTimeError",
+    "SnapshotValueError",
+    "SnapshotVersionError",
+    "WindowLayout",
+    "bounds",
+    "migrate",
+    "read_rows",
+    "read_tables",
+    "row_digests",
+    "times",
+    "write_rows",
+    "write_tables",
+]

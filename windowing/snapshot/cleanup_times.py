@@ -1,0 +1,52 @@
+"""Cleanup timers of a snapshot that was taken under another allowed lateness, moved to where the declared one
+puts them.
+
+Whole columns of `timers`, before they become timers. Rows that stand right already are not touched, and cost
+one comparison.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.windowing.snapshot.layout import SnapshotLayout
+from slackwater.windowing.snapshot.times import TIME
+
+_FIRES_TOO: Final = "fire+cleanup"
+
+
+def with_declared_cleanup(rows: pa.Table, layout: SnapshotLayout) -> pa.Table:
+    """`rows` of `timers` with every cleanup timer at its window's last instant + the layout's allowed
+    lateness.
+
+    A timer that also fires its window stays, and the window gets a cleanup timer of its own. A timer that the
+    trigger has set for just the moment of the old cleanup moves along with it. Flink moves nothing: there,
+    windows restored under another lateness are never collected.
+    """
+    windows = layout.windows
+    if windows is None or not windows.is_event_time:
+        return rows
+    due = pc.add(
+        pc.subtract(rows.column("window_end").cast(pa.int64()), 1000), windows.allowed_lateness_ms * 1000
+    ).cast(TIME)
+    cleans = pc.is_in(rows.column("purpose"), pa.array(["cleanup", _FIRES_TOO]))
+    moves = pc.and_(cleans, pc.fill_null(pc.not_equal(rows.column("time"), due), False))
+    if not pc.any(moves).as_py():
+        return rows
+    stays = pc.or_(pc.invert(moves), pc.equal(rows.column("purpose"), _FIRES_TOO))
+    kept, moved = (
+        rows.filter(stays),
+        rows.set_column(rows.schema.get_field_index("time"), "time", due).filter(moves),
+    )
+    there = set(_timers(kept.filter(pc.equal(kept.column("time"), due.filter(stays))), layout))
+    new = [timer not in there for timer in _timers(moved, layout)]
+    return pa.concat_tables([kept, moved.filter(pa.array(new, pa.bool_()))])
+
+
+def _timers(rows: pa.Table, layout: SnapshotLayout) -> list[tuple[Any, ...]]:
+    """What makes a timer the one that it is; a service knows each once."""
+    names = (*layout.keys.names, "window_start", "window_end", "service", "domain", "time")
+    return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))

@@ -1,0 +1,80 @@
+"""A hash of rows that depends on their values alone: not on their order, their files, or the width of a type.
+
+The content hash of a table is (number of rows, sums mod 2**64 of the two halves of each row's fingerprint).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from slackwater.windowing.snapshot.fingerprints import fingerprints
+from slackwater.windowing.snapshot.row_encoding import encode_rows, encode_value
+
+_MASK = (1 << 64) - 1
+_ROWS_ENCODED_AT_ONCE = 1 << 15  # columns of so many rows stay in the cache
+_ROWS_AT_ONCE = (
+    1 << 17
+)  # a MB each: threads that hash fewer at a time wait for each other, and for columns to be looked at
+
+
+def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list[bytes]:
+    """SHA-256 of each row's canonical encoding over the named columns, 32 bytes each, in row order."""
+    head = encode_value(prefix)
+    return [
+        row.digest()
+        for batch in table.select(names).to_batches(max_chunksize=_ROWS_ENCODED_AT_ONCE)
+        for row in map(hashlib.sha256, encode_rows(batch.columns, head).to_pylist())
+    ]
+
+
+class ContentHash:
+    """The content hash of the rows added so far. Adding tables in any order, or in any pieces, gives the same
+    hash.
+
+    Attributes:
+        rows: how many.
+        high, low: the sums of the halves of their fingerprints, mod 2**64.
+    """
+
+    def __init__(self, rows: int = 0, high: int = 0, low: int = 0) -> None:
+        self.rows = rows
+        self.high = high
+        self.low = low
+
+    def add(self, table_name: str, table: pa.Table, without: Iterable[str]) -> None:
+        """Add the rows of `table` over all columns but `without`; `table_name` keeps equal rows of two tables
+        apart.
+        """
+        skipped = set(without)
+        names = [name for name in table.column_names if name not in skipped]
+        if not names:
+            raise ValueError(f"{table_name}: no column is left to hash")
+        head = encode_value(table_name)
+        for batch in table.select(names).to_batches(max_chunksize=_ROWS_AT_ONCE):
+            if batch.num_rows:
+                self._add(batch.num_rows, *(int(half.sum()) for half in fingerprints(batch.columns, head)))
+
+    def merge(self, other: ContentHash) -> None:
+        """Add the rows of another hash."""
+        self._add(other.rows, other.high, other.low)
+
+    def remove(self, other: ContentHash) -> None:
+        """Take away the rows of another hash, which were added before."""
+        self._add(-other.rows, -other.high, -other.low)
+
+    def _add(self, rows: int, high: int, low: int) -> None:
+        self.rows += rows
+        self.high = (self.high + high) & _MASK
+        self.low = (self.low + low) & _MASK
+
+    def __str__(self) -> str:
+        return f"{self.rows}:{self.high:016x}{self.low:016x}"
+
+    @classmethod
+    def parse(cls, text: str) -> ContentHash:
+        """The inverse of `str`."""
+        rows, sums = text.split(":")
+        return cls(int(rows), int(sums[:16], 16), int(sums[16:], 16))

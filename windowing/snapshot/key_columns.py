@@ -1,0 +1,82 @@
+"""Keys as columns under their own names, and back: one column for a plain key, one each for the fields of a
+tuple.
+
+Conversions only; key groups are computed elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slackwater.windowing.key_types import KeyType, TupleKey
+from slackwater.windowing.snapshot.errors import SnapshotValueError
+
+_COLUMN_TYPES: Final = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+}
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """The key columns of a snapshot.
+
+    Attributes:
+        columns: name and type of each.
+        is_tuple: whether a key is a tuple of the columns' values; a plain key has one column.
+    """
+
+    columns: tuple[tuple[str, pa.DataType], ...]
+    is_tuple: bool
+
+    @classmethod
+    def of(cls, columns: Sequence[tuple[str, pa.DataType]]) -> KeyColumns:
+        """Columns with names and types of their own: several are a tuple."""
+        return cls(tuple(columns), len(columns) != 1)
+
+    @classmethod
+    def of_type(cls, key_type: KeyType) -> KeyColumns:
+        """`key` for a plain key, `f0`, `f1` … for the fields of a Flink tuple."""
+        if isinstance(key_type, TupleKey):
+            return cls(
+                tuple(
+                    (f"f{number}", _COLUMN_TYPES[field.name]) for number, field in enumerate(key_type.fields)
+                ),
+                True,
+            )
+        return cls((("key", _COLUMN_TYPES[key_type.name]),), False)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.columns]
+
+    def arrays(self, keys: Sequence[Any]) -> dict[str, pa.Array]:
+        """One column a name. Raises SnapshotValueError for keys that are not of the columns' types."""
+        fields = (list(zip(*keys, strict=True)) or [()] * len(self.columns)) if self.is_tuple else [keys]
+        try:
+            return {
+                name: pa.array(values, kind)
+                for (name, kind), values in zip(self.columns, fields, strict=True)
+            }
+        except (pa.ArrowException, UnicodeError) as error:
+            raise SnapshotValueError(
+                f"Keys do not fit the columns {', '.join(self.names)}: {error}"
+            ) from error
+
+    def values(self, rows: pa.Table) -> list[Any]:
+        """The key of each row; equal keys of several columns are one object."""
+        columns = [rows.column(name).to_pylist() for name in self.names]
+        if not self.is_tuple:
+            return list(columns[0])
+        seen: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        return [seen.setdefault(key, key) for key in zip(*columns, strict=True)]

@@ -1,0 +1,250 @@
+"""What a snapshot of one operator looks like: its key columns, how its windows' contents stand, which states
+have typed columns.
+
+Built from what the user declared; no state and no row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from slackwater.windowing.assigners import MergingWindowAssigner
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.snapshot.errors import SnapshotValueError
+from slackwater.windowing.snapshot.json_values import JsonValues
+from slackwater.windowing.snapshot.key_columns import KeyColumns
+from slackwater.windowing.snapshot.sql_types import arrow_type
+from slackwater.windowing.snapshot.times import TIME
+from slackwater.windowing.state.descriptors import StateDescriptor
+from slackwater.windowing.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeoutTrigger,
+    PurgingTrigger,
+    Trigger,
+)
+from slackwater.windowing.triggers.continuous import FIRE_TIME
+from slackwater.windowing.triggers.counting import COUNT, LAST_ELEMENT
+from slackwater.windowing.triggers.nested import TIMEOUT
+from slackwater.windowing.windows import Window
+
+LONG, INT, TEXT = pa.int64(), pa.int32(), pa.string()
+UNTYPED_VALUE: Final = "value_json"
+
+Columns = tuple[tuple[str, pa.DataType], ...]
+
+
+class ContentsColumns(Protocol):
+    """Typed columns for the contents of windows, where their parts are known.
+
+    Attributes:
+        columns: name and type of each.
+        is_commutative: whether contents depend on the elements alone, not on their order: then those of a
+            merged session stand under the session's own bounds.
+    """
+
+    columns: Columns
+    is_commutative: bool
+
+    def arrays(self, contents: Sequence[Any]) -> list[pa.Array]:
+        """One array a column; None, for a window without contents, is null in each."""
+
+    def values(self, rows: pa.Table) -> list[Any]:
+        """The inverse of `arrays`, of rows that all have contents."""
+
+
+@dataclass(frozen=True, eq=False)
+class WindowLayout:
+    """What the codec must know of a window operator.
+
+    Attributes:
+        contents: the state of the windows' contents.
+        columns: typed columns for them; None when they are JSON.
+        merges: whether windows merge, so that the sessions in flight are part of the state.
+        trigger: says which states are its own, and whether it fires on timers.
+        is_event_time: the domain of cleanup timers.
+        allowed_lateness_ms: how long after its last instant a window of event time is collected.
+    """
+
+    contents: StateDescriptor
+    columns: ContentsColumns | None
+    merges: bool
+    trigger: Trigger
+    is_event_time: bool
+    allowed_lateness_ms: int
+
+    @property
+    def keeps_state_windows(self) -> bool:
+        """Whether contents stand where merging left them, because their order is visible."""
+        return self.merges and (self.columns is None or not self.columns.is_commutative)
+
+    @property
+    def fires_on_timers(self) -> bool:
+        """Whether a timer may make the trigger fire; the cleanup timer calls on every trigger."""
+        return not isinstance(_inner(self.trigger), CountTrigger | DeltaTrigger | NeverTrigger)
+
+    @property
+    def fires_before_cleanup(self) -> bool:
+        """Whether every element is in a firing before its window is collected, so that none can be left over."""
+        return self.is_event_time and isinstance(_inner(self.trigger), EventTimeTrigger)
+
+    def cleanup_time(self, window: Window) -> int:
+        """When the window is collected; Long.MAX is never. WindowOperator counts the same way."""
+        lateness = self.allowed_lateness_ms if self.is_event_time else 0
+        return int(min(window.max_timestamp() + lateness, LONG_MAX))
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotLayout:
+    """The tables of one operator's snapshots.
+
+    Attributes:
+        keys: the key columns.
+        windows: None for a KeyedProcessFunction.
+        states: declared states without a window; those with a SQL type have a column each, `<state>__value`.
+        json: how values without a column are written.
+        keeps_timer_order: whether timers stand in the order of the snapshot, because the order mode's ties
+            are the history of a heap; otherwise rows are sorted.
+    """
+
+    keys: KeyColumns
+    windows: WindowLayout | None
+    states: tuple[StateDescriptor, ...] = ()
+    json: JsonValues = field(default_factory=JsonValues)
+    keeps_timer_order: bool = False
+
+    @classmethod
+    def of_windows(
+        cls,
+        config: WindowOperatorConfig,
+        *,
+        keys: KeyColumns | None = None,
+        contents: ContentsColumns | None = None,
+        states: Iterable[StateDescriptor] = (),
+        json: JsonValues | None = None,
+        order_mode: OrderMode = OrderMode.ROCKSDB,
+    ) -> SnapshotLayout:
+        """The layout of a window operator; key columns are named after Flink's fields unless given."""
+        windows = WindowLayout(
+            contents=config.contents,
+            columns=contents,
+            merges=isinstance(config.assigner, MergingWindowAssigner),
+            trigger=config.trigger,
+            is_event_time=config.assigner.is_event_time,
+            allowed_lateness_ms=config.allowed_lateness_ms,
+        )
+        columns = KeyColumns.of_type(config.key_type) if keys is None else keys
+        return cls(columns, windows, tuple(states), json or JsonValues(), order_mode.has_heap_timers)
+
+    @classmethod
+    def of_process(
+        cls,
+        key_type: KeyType,
+        *,
+        keys: KeyColumns | None = None,
+        states: Iterable[StateDescriptor] = (),
+        json: JsonValues | None = None,
+        order_mode: OrderMode = OrderMode.ROCKSDB,
+    ) -> SnapshotLayout:
+        """The layout of a KeyedProcessFunction's operator."""
+        columns = KeyColumns.of_type(key_type) if keys is None else keys
+        return cls(columns, None, tuple(states), json or JsonValues(), order_mode.has_heap_timers)
+
+    def value_columns(self) -> dict[str, tuple[str, pa.DataType]]:
+        """State name → its typed column. Lists have a list of the declared type; a map's keys stand in
+        `map_key`.
+        """
+        return {
+            state.name: (f"{state.name}__value", pa.list_(kind) if state.kind == "list" else kind)
+            for state in self.states
+            if state.sql_type is not None
+            for kind in [arrow_type(state.sql_type)]
+        }
+
+    def kinds(self) -> dict[str, str]:
+        """State name → kind, of the declared states."""
+        return {state.name: state.kind for state in self.states}
+
+    def schemas(self) -> dict[str, pa.Schema]:
+        """Table name → its columns, without those that name a run."""
+        key = (("key_group", INT), *self.keys.columns)
+        parts = () if self.windows is None or self.windows.columns is None else self.windows.columns.columns
+        columns = {
+            "window_state": (
+                *key,
+                *_span("window"),
+                *_span("state_window"),
+                ("elements", LONG),
+                ("firings", LONG),
+                ("last_fired_at", TIME),
+                ("next_firing", TIME),
+                ("cleanup_time", TIME),
+                ("first_arrival", TIME),
+                ("last_arrival", TIME),
+                *parts,
+                ("contents", TEXT),
+                ("trigger_state", TEXT),
+                ("user_state", TEXT),
+            ),
+            "keyed_state": (
+                *key,
+                ("state_name", TEXT),
+                *_span("namespace"),
+                ("map_key", TEXT),
+                *self.value_columns().values(),
+                (UNTYPED_VALUE, TEXT),
+            ),
+            "timers": (
+                *key,
+                *_span("window"),
+                ("service", TEXT),
+                ("domain", TEXT),
+                ("time", TIME),
+                ("purpose", TEXT),
+            ),
+        }
+        schemas = {name: pa.schema(list(fields)) for name, fields in columns.items()}
+        for name, schema in schemas.items():
+            if repeated := sorted({field for field in schema.names if schema.names.count(field) > 1}):
+                raise SnapshotValueError(
+                    f"{name} would have the column {', '.join(repeated)} twice; rename the key or the state."
+                )
+        return schemas
+
+
+def _span(prefix: str) -> Columns:
+    return ((f"{prefix}_start", TIME), (f"{prefix}_end", TIME))
+
+
+def trigger_states(trigger: Trigger) -> frozenset[str]:
+    """Names of the states that a trigger keeps for each window, so that readers see them as the trigger's.
+
+    A user's trigger may name its own in an attribute `states`, descriptors; what nobody names is shown as the
+    window function's.
+    """
+    if isinstance(trigger, PurgingTrigger):
+        return trigger_states(trigger.trigger)
+    if isinstance(trigger, ProcessingTimeoutTrigger):
+        return trigger_states(trigger.trigger) | {TIMEOUT.name}
+    if isinstance(trigger, ContinuousEventTimeTrigger | ContinuousProcessingTimeTrigger):
+        return frozenset({FIRE_TIME.name})
+    if isinstance(trigger, CountTrigger):
+        return frozenset({COUNT.name})
+    if isinstance(trigger, DeltaTrigger):
+        return frozenset({LAST_ELEMENT.name})
+    return frozenset(state.name for state in getattr(trigger, "states", ()))
+
+
+def _inner(trigger: Trigger) -> Trigger:
+    return trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger

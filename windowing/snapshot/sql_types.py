@@ -1,0 +1,119 @@
+"""Columns of a declared SQL type from Python values and back, without loss or silent conversion.
+
+Spark's names of types. No state is known here but the name that errors show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slackwater.windowing.snapshot.errors import SnapshotValueError
+
+_TYPES: Final[dict[str, pa.DataType]] = {
+    **dict.fromkeys(("tinyint", "byte"), pa.int8()),
+    **dict.fromkeys(("smallint", "short"), pa.int16()),
+    **dict.fromkeys(("int", "integer"), pa.int32()),
+    **dict.fromkeys(("bigint", "long"), pa.int64()),
+    **dict.fromkeys(("float", "real"), pa.float32()),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+_DECIMAL: Final = re.compile(r"(?:decimal|dec|numeric)\((\d+),\s*(-?\d+)\)")
+
+
+def arrow_type(sql_type: str) -> pa.DataType:
+    """The Arrow type of a SQL type; `array<…>` of those, too. Raises SnapshotValueError that lists what there
+    is.
+    """
+    name = sql_type.strip().lower()
+    if name in _TYPES:
+        return _TYPES[name]
+    if name.startswith("array<") and name.endswith(">"):
+        return pa.list_(arrow_type(name[6:-1]))
+    if decimal := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    raise SnapshotValueError(
+        f"No column has the SQL type {sql_type!r}; there are {', '.join(_TYPES)}, decimal(p,s) and array<…>."
+    )
+
+
+def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.Array:
+    """A column of `kind`; None is null.
+
+    Raises:
+        SnapshotValueError: a value is not of the type, or would not come back equal.
+    """
+    for value in values:
+        if value is not None and not fits(value, kind):
+            raise _misfit(value, kind, state_name)
+    try:
+        column = pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise SnapshotValueError(
+            f"State {state_name!r} is declared as {kind}, and a value does not fit: {error}",
+            state_name=state_name,
+        ) from error
+    return column
+
+
+def to_values(column: pa.ChunkedArray) -> list[Any]:
+    """The inverse of `to_column`."""
+    values = column.to_pylist()
+    if pa.types.is_timestamp(column.type):
+        return [None if moment is None else moment.replace(tzinfo=UTC) for moment in values]
+    return list(values)
+
+
+def fits(value: Any, kind: pa.DataType) -> bool:
+    """Whether a value other than None is of the type and would come back equal, as far as its class says."""
+    python = type(value)
+    if pa.types.is_integer(kind):
+        return python is int
+    if pa.types.is_floating(kind):
+        is_double: bool = kind.bit_width == 64
+        if python is int:
+            return bool(abs(value) <= (2**53 if is_double else 2**24))
+        return python is float and (is_double or value != value or _is_single(value))
+    if pa.types.is_timestamp(kind):
+        return (
+            python is datetime and str(value.tzinfo) == "UTC"
+        )  # in another zone it would come back as another text
+    if pa.types.is_list(kind):
+        return python is list and all(item is None or fits(item, kind.value_type) for item in value)
+    for is_kind, expected in _PYTHON_TYPES:
+        if is_kind(kind):
+            return python is expected
+    return False
+
+
+def _is_single(value: float) -> bool:
+    return bool(pa.scalar(value, pa.float32()).as_py() == value)
+
+
+_PYTHON_TYPES: Final = (
+    (pa.types.is_string, str),
+    (pa.types.is_boolean, bool),
+    (pa.types.is_binary, bytes),
+    (pa.types.is_date, date),
+    (pa.types.is_decimal, Decimal),
+)
+
+
+def _misfit(value: Any, kind: pa.DataType, state_name: str) -> SnapshotValueError:
+    name = type(value).__name__
+    return SnapshotValueError(
+        f"State {state_name!r} is declared as {kind}, but holds the {name} {value!r:.100}. Change the "
+        "declared type, or what is put there.",
+        state_name=state_name,
+        type_name=name,
+    )

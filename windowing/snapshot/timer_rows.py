@@ -1,0 +1,127 @@
+"""Pending timers ↔ rows of `timers`, each with what it is for.
+
+In RocksDB's order timers are a set, and rows are sorted; a heap's order is its history, so rows keep it
+inside a key group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.runtime.operator_snapshot import TimerSnapshot
+from slackwater.windowing.runtime.timer_queue import Timer
+from slackwater.windowing.snapshot.cleanup_times import with_declared_cleanup
+from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
+from slackwater.windowing.snapshot.times import bounds, due_times, milliseconds, sort_rows, windows_of
+from slackwater.windowing.windows import GLOBAL_WINDOW, Window
+
+
+class TimerRow(NamedTuple):
+    """One pending timer.
+
+    Attributes:
+        domain: event or processing.
+        purpose: fire (the window's last instant), cleanup, fire+cleanup, trigger (any other of a window's),
+            or user (without a window).
+    """
+
+    key_group: int
+    key: Any
+    window: Window | None
+    service: str
+    domain: str
+    time: int
+    purpose: str
+
+
+def timer_rows(parts: Iterable[TimerSnapshot], layout: SnapshotLayout) -> list[TimerRow]:
+    """A row a timer, in the order of the parts."""
+    windows = layout.windows
+    purpose = cache(
+        lambda domain, time, window: _purpose(windows, domain, time, window)
+    )  # many keys have the same windows
+    return [
+        TimerRow(part.key_group, key, window, part.service, domain, time, purpose(domain, time, window))
+        for part in parts
+        for domain, timers in (("event", part.event), ("processing", part.processing))
+        for time, key, window in timers
+    ]
+
+
+def _purpose(windows: WindowLayout | None, domain: str, time: int, window: Window | None) -> str:
+    if windows is None or window is None:
+        return "user"
+    if (domain == "event") is not windows.is_event_time:
+        return "trigger"
+    fires = windows.fires_on_timers and time == window.max_timestamp()
+    cleans = time == windows.cleanup_time(window) and time != LONG_MAX
+    return "fire+cleanup" if fires and cleans else "fire" if fires else "cleanup" if cleans else "trigger"
+
+
+def next_firings(rows: Iterable[TimerRow]) -> dict[tuple[Any, Window], int]:
+    """(key, window) → time of its first timer that may fire it. Timers at Long.MAX fire nothing before the
+    end of the stream.
+    """
+    firings: dict[tuple[Any, Window], int] = {}
+    for row in rows:
+        if row.purpose not in ("cleanup", "user") and row.time != LONG_MAX:
+            whose = (row.key, row.window)
+            firings[whose] = min(row.time, firings.get(whose, row.time))
+    return firings
+
+
+def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
+    """Rows of `timers`, by key group; inside one sorted, or in the order of the snapshot. A time of Long.MAX
+    is null.
+    """
+    schema = layout.schemas()["timers"]
+    if not rows:
+        return schema.empty_table()
+    starts, ends = bounds(row.window for row in rows)
+    columns = {
+        "key_group": pa.array([row.key_group for row in rows], pa.int32()),
+        **layout.keys.arrays([row.key for row in rows]),
+        "window_start": starts,
+        "window_end": ends,
+        "service": pa.array([row.service for row in rows], pa.string()),
+        "domain": pa.array([row.domain for row in rows], pa.string()),
+        "time": due_times([row.time for row in rows], "time"),
+        "purpose": pa.array([row.purpose for row in rows], pa.string()),
+    }
+    inside = (
+        []
+        if layout.keeps_timer_order
+        else [*layout.keys.names, "window_start", "window_end", "service", "domain", "time"]
+    )
+    return sort_rows(pa.table(columns, schema=schema), ["key_group", *inside])
+
+
+def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot]:
+    """The inverse of `timer_rows` and `timer_table`: by service and ascending key group, in the rows' order
+    inside each.
+
+    Cleanup timers are restored to where the layout's allowed lateness puts them.
+    """
+    rows = with_declared_cleanup(rows, layout)
+    columns = zip(
+        rows.column("key_group").to_pylist(),
+        layout.keys.values(rows),
+        windows_of(rows, "window", None if layout.windows is None else GLOBAL_WINDOW),
+        rows.column("service").to_pylist(),
+        rows.column("domain").to_pylist(),
+        milliseconds(rows.column("time")),
+        strict=True,
+    )
+    parts: dict[tuple[str, int], dict[str, list[Timer]]] = {}
+    for group, key, window, service, domain, time in columns:
+        timers = parts.setdefault((service, group), {"event": [], "processing": []})
+        timers[domain].append((LONG_MAX if time is None else time, key, window))
+    return [
+        TimerSnapshot(service, group, tuple(timers["event"]), tuple(timers["processing"]))
+        for (service, group), timers in sorted(parts.items())
+    ]

@@ -1,0 +1,85 @@
+"""Times and windows between the core's milliseconds and timestamp columns in microseconds, UTC.
+
+Long.MAX is never, and null in a column that allows it; nothing else is rounded or cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.snapshot.errors import SnapshotTimeError, SnapshotValueError
+from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow, Window
+
+TIME: Final = pa.timestamp("us", tz="UTC")
+_LATEST_MS: Final = (2**63 - 1) // 1000
+
+
+def times(values: Sequence[int | None], column: str) -> pa.Array:
+    """Milliseconds as a timestamp column; None is null. Raises SnapshotTimeError beyond some 292,000 years
+    from 1970.
+    """
+    milliseconds = pa.array(values, pa.int64())
+    found = pc.min_max(milliseconds).as_py()
+    for time in (found["min"], found["max"]):
+        if time is not None and abs(time) > _LATEST_MS:
+            raise SnapshotTimeError(
+                f"{column}: {time} ms has no timestamp in microseconds.", column=column, time=time
+            )
+    return pc.multiply(milliseconds, 1000).cast(TIME)
+
+
+def due_times(values: Iterable[int], column: str) -> pa.Array:
+    """As `times`; Long.MAX, which only the final watermark reaches, is null."""
+    return times([None if time == LONG_MAX else time for time in values], column)
+
+
+def milliseconds(column: pa.ChunkedArray) -> list[int | None]:
+    """The inverse of `times`."""
+    return list(pc.divide(column.cast(pa.int64()), 1000).to_pylist())
+
+
+def bounds(windows: Iterable[Window | None]) -> tuple[pa.Array, pa.Array]:
+    """Starts and ends of windows; both null for the global window and for none.
+
+    Raises:
+        SnapshotValueError: a window of a user's own class, which these columns cannot hold.
+    """
+    starts: list[int | None] = []
+    ends: list[int | None] = []
+    for window in windows:
+        if type(window) is TimeWindow:
+            starts.append(window[0])
+            ends.append(window[1])
+        elif window is None or isinstance(window, GlobalWindow):
+            starts.append(None)
+            ends.append(None)
+        else:
+            raise SnapshotValueError(
+                f"Snapshots hold time windows and the global window, got {window!r}; let the assigner give "
+                "those.",
+                type_name=type(window).__name__,
+            )
+    return times(starts, "window_start"), times(ends, "window_end")
+
+
+def windows_of(rows: pa.Table, prefix: str, unbounded: Window | None = GLOBAL_WINDOW) -> list[Any]:
+    """The inverse of `bounds`, from the columns `<prefix>_start` and `<prefix>_end`; `unbounded` where they
+    are null.
+    """
+    starts, ends = (milliseconds(rows.column(f"{prefix}_{side}")) for side in ("start", "end"))
+    return [
+        unbounded if start is None or end is None else TimeWindow(start, end)
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """`rows` in ascending order of the columns; rows equal in all of them keep their order."""
+    if rows.num_rows < 2:
+        return rows
+    return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names]))

@@ -1,0 +1,346 @@
+"""Open windows ↔ rows of `window_state`: contents, what the trigger and the function remember of the window,
+and its life so far.
+
+A window has a row from its first element to its cleanup. State of windows that are gone is not here but in
+`keyed_state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slackwater.windowing.java import hash_order
+from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
+from slackwater.windowing.runtime.window_log import WindowLife
+from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET
+from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout, trigger_states
+from slackwater.windowing.snapshot.named_values import (
+    dump_states,
+    dump_value,
+    load_states,
+    tagged,
+    untagged,
+)
+from slackwater.windowing.snapshot.times import (
+    bounds,
+    due_times,
+    milliseconds,
+    sort_rows,
+    times,
+    windows_of,
+)
+from slackwater.windowing.state.backend import StateEntry
+from slackwater.windowing.windows import GLOBAL_WINDOW, Window
+
+_ABSENT: Final = object()
+_PLACE: Final = "__place"
+_NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
+UNFIRED: Final = "elements-not-fired"  # beside what the trigger remembers
+
+WindowId = tuple[Any, Window]
+
+
+@dataclass(slots=True)
+class WindowRow:
+    """One row before it becomes columns.
+
+    Attributes:
+        state_window: where a session's contents stand; None when windows do not merge.
+        place: among the sessions of the key as they were persisted, where that order shows; else 0.
+        contents: _ABSENT when there are none.
+        trigger, user: state name → tagged value.
+    """
+
+    key_group: int
+    key: Any
+    window: Window
+    life: WindowLife | None = None
+    state_window: Window | None = None
+    place: int = 0
+    contents: Any = _ABSENT
+    trigger: dict[str, dict[str, Any]] = field(default_factory=dict)
+    user: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def split_entries(
+    snapshot: OperatorSnapshot, layout: SnapshotLayout
+) -> tuple[list[WindowRow], list[StateEntry]]:
+    """The rows of the open windows, and the state that belongs to none: without a window, or of a window that
+    is gone.
+
+    Open are the windows that somebody has kept account of; without that, sessions in flight or, when windows
+    do not merge, every window that has any state. The global window is never gone.
+    """
+    if layout.windows is None:
+        return [], list(snapshot.entries)
+    return _Splitting(snapshot, layout, layout.windows).split()
+
+
+class _Splitting:
+    def __init__(self, snapshot: OperatorSnapshot, layout: SnapshotLayout, windows: WindowLayout) -> None:
+        self._entries, self._json, self._windows = snapshot.entries, layout.json, windows
+        self._rows = {
+            (opened.key, opened.window): WindowRow(opened.key_group, opened.key, opened.window, opened.life)
+            for opened in snapshot.windows or ()
+        }
+        self._opens_by_state = snapshot.windows is None and not windows.merges
+        self._by_state_window: dict[WindowId, WindowRow] = {}
+
+    def split(self) -> tuple[list[WindowRow], list[StateEntry]]:
+        rest: Iterable[StateEntry] = self._entries
+        if self._windows.merges:
+            sessions = [
+                entry
+                for entry in rest
+                if entry.state_name == MERGING_WINDOW_SET.name and entry.namespace is None
+            ]
+            rest = [
+                entry
+                for entry in rest
+                if entry.state_name != MERGING_WINDOW_SET.name or entry.namespace is not None
+            ]
+            self._take_sessions(sessions)
+        own, contents = trigger_states(self._windows.trigger), self._windows.contents.name
+        leftovers = []
+        for entry in rest:
+            row = None if entry.namespace is None else self._row_of(entry, entry.state_name == contents)
+            if row is None:
+                leftovers.append(entry)
+            elif entry.state_name == contents:
+                row.contents = entry.value
+            else:
+                states = row.trigger if entry.state_name in own else row.user
+                states[entry.state_name] = tagged(self._json, entry.kind, entry.value)
+        return list(self._rows.values()), leftovers
+
+    def _take_sessions(self, sessions: Iterable[StateEntry]) -> None:
+        for entry in sessions:
+            is_ordered = _has_shared_bucket([window for window, _ in entry.value])
+            for place, (window, state_window) in enumerate(entry.value):
+                row = self._rows.get((entry.key, window))
+                if row is None:
+                    row = self._rows[entry.key, window] = WindowRow(entry.key_group, entry.key, window)
+                row.state_window = state_window
+                row.place = place if is_ordered else 0
+                self._by_state_window[entry.key, state_window] = row
+
+    def _row_of(self, entry: StateEntry, is_contents: bool) -> WindowRow | None:
+        whose = (entry.key, entry.namespace)
+        if is_contents and self._windows.merges:
+            return self._by_state_window.get(whose)
+        row = self._rows.get(whose)
+        if row is None and (self._opens_by_state or entry.namespace == GLOBAL_WINDOW):
+            row = self._rows[whose] = WindowRow(entry.key_group, entry.key, entry.namespace)
+        return row
+
+
+def _has_shared_bucket(windows: list[Window]) -> bool:
+    """Whether the order in which the windows were persisted shows in the HashMap made of them.
+
+    MergingWindowSet's constructor inserts them in the order of the list (`mapping.put(window.f0, window.f1)`);
+    those that share a bucket keep that order.
+    """
+    there, back = (hash_order(order, _hash_code) for order in (windows, reversed(windows)))
+    return there != back
+
+
+def _hash_code(window: Window) -> int:
+    return int(window.java_hash())
+
+
+def window_table(
+    rows: list[WindowRow], layout: SnapshotLayout, next_firing: Mapping[WindowId, int]
+) -> pa.Table:
+    """Rows of `window_state`, sorted by key, place and window. `next_firing` is the time of each window's
+    first timer that may fire it.
+    """
+    schema = layout.schemas()["window_state"]
+    if layout.windows is None or not rows:
+        return schema.empty_table()
+    windows, lives = layout.windows, [row.life for row in rows]
+    cleanup_time, fires_before_cleanup = cache(windows.cleanup_time), windows.fires_before_cleanup
+    starts, ends = bounds(row.window for row in rows)
+    state_starts, state_ends = bounds(
+        row.state_window if windows.keeps_state_windows else None for row in rows
+    )
+    columns = {
+        "key_group": pa.array([row.key_group for row in rows], pa.int32()),
+        **layout.keys.arrays([row.key for row in rows]),
+        "window_start": starts,
+        "window_end": ends,
+        "state_window_start": state_starts,
+        "state_window_end": state_ends,
+        "elements": pa.array([None if life is None else life.elements for life in lives], pa.int64()),
+        "firings": pa.array([None if life is None else life.firings for life in lives], pa.int64()),
+        "last_fired_at": times(
+            [None if life is None else life.last_fired_at for life in lives], "last_fired_at"
+        ),
+        "next_firing": times([next_firing.get((row.key, row.window)) for row in rows], "next_firing"),
+        "cleanup_time": due_times([cleanup_time(row.window) for row in rows], "cleanup_time"),
+        "first_arrival": times(
+            [None if life is None else life.first_arrival for life in lives], "first_arrival"
+        ),
+        "last_arrival": times(
+            [None if life is None else life.last_arrival for life in lives], "last_arrival"
+        ),
+        **_contents_columns(rows, windows, layout),
+        "trigger_state": pa.array(
+            [
+                dump_states(layout.json, _trigger_state(row, fires_before_cleanup), row.key, row.window)
+                for row in rows
+            ],
+            pa.string(),
+        ),
+        "user_state": pa.array(
+            [dump_states(layout.json, row.user, row.key, row.window) for row in rows], pa.string()
+        ),
+    }
+    table = pa.table(columns, schema=schema).append_column(_PLACE, pa.array([row.place for row in rows]))
+    order = ["key_group", *layout.keys.names, _PLACE, "window_start", "window_end"]
+    return sort_rows(table, order).drop_columns(_PLACE)
+
+
+def _contents_columns(
+    rows: list[WindowRow], windows: WindowLayout, layout: SnapshotLayout
+) -> dict[str, pa.Array]:
+    if windows.columns is None:
+        name = windows.contents.name
+        texts = [
+            None
+            if row.contents is _ABSENT
+            else dump_value(layout.json, row.contents, name, row.key, row.window)
+            for row in rows
+        ]
+        return {"contents": pa.array(texts, pa.string())}
+    arrays = windows.columns.arrays([None if row.contents is _ABSENT else row.contents for row in rows])
+    texts = [_NO_CONTENTS if row.contents is _ABSENT else None for row in rows]
+    return {
+        **{name: array for (name, _), array in zip(windows.columns.columns, arrays, strict=True)},
+        "contents": pa.array(texts, pa.string()),
+    }
+
+
+def _trigger_state(row: WindowRow, fires_before_cleanup: bool) -> dict[str, dict[str, Any]]:
+    """What the trigger remembers, and how many elements have been in no firing where that doesn't follow from
+    the counts.
+    """
+    life = row.life
+    if life is None or fires_before_cleanup or life.unfired == _unfired(life):
+        return row.trigger
+    return {**row.trigger, UNFIRED: {"elements": life.unfired, **row.trigger.get(UNFIRED, {})}}
+
+
+def _unfired(life: WindowLife) -> int:
+    return 0 if life.firings else life.elements
+
+
+def restore_windows(rows: pa.Table, layout: SnapshotLayout) -> tuple[list[OpenWindow], list[StateEntry]]:
+    """The inverse of `split_entries` and `window_table`: windows with their lives, and their state."""
+    if layout.windows is None or not rows.num_rows:
+        return [], []
+    return _Restoring(rows, layout, layout.windows).restore()
+
+
+class _Restoring:
+    def __init__(self, rows: pa.Table, layout: SnapshotLayout, windows: WindowLayout) -> None:
+        self._layout, self._windows = layout, windows
+        self._groups: list[int] = rows.column("key_group").to_pylist()
+        self._keys = layout.keys.values(rows)
+        self._spans = windows_of(rows, "window")
+        self._rows = rows
+        self._entries: list[StateEntry] = []
+        self._lives = self._read_lives()
+
+    def restore(self) -> tuple[list[OpenWindow], list[StateEntry]]:
+        state_windows = self._restore_sessions() if self._windows.merges else self._spans
+        self._restore_contents(state_windows)
+        for column in ("trigger_state", "user_state"):
+            self._restore_states(column)
+        opened = [
+            OpenWindow(group, key, window, life)
+            for group, key, window, life in zip(
+                self._groups, self._keys, self._spans, self._lives, strict=True
+            )
+            if life is not None
+        ]
+        return opened, self._entries
+
+    def _read_lives(self) -> list[WindowLife | None]:
+        columns = zip(
+            self._rows.column("elements").to_pylist(),
+            self._rows.column("firings").to_pylist(),
+            *(
+                milliseconds(self._rows.column(name))
+                for name in ("last_fired_at", "first_arrival", "last_arrival")
+            ),
+            strict=True,
+        )
+        return [
+            None
+            if elements is None
+            else WindowLife(elements, firings, 0 if firings else elements, fired_at, first, last)
+            for elements, firings, fired_at, first, last in columns
+        ]
+
+    def _restore_sessions(self) -> list[Any]:
+        kept = (
+            windows_of(self._rows, "state_window", None) if self._windows.keeps_state_windows else self._spans
+        )
+        sessions: dict[Any, list[tuple[Window, Window]]] = {}
+        groups: dict[Any, int] = {}
+        for group, key, window, state_window in zip(self._groups, self._keys, self._spans, kept, strict=True):
+            groups[key] = group
+            if state_window is not None:
+                sessions.setdefault(key, []).append((window, state_window))
+        name, kind = MERGING_WINDOW_SET.name, MERGING_WINDOW_SET.kind
+        self._entries += [
+            StateEntry(name, kind, groups[key], key, None, pairs) for key, pairs in sessions.items()
+        ]
+        return kept
+
+    def _restore_contents(self, state_windows: list[Any]) -> None:
+        texts: list[str | None] = self._rows.column("contents").to_pylist()
+        if self._windows.columns is not None:
+            owners = [number for number, text in enumerate(texts) if text != _NO_CONTENTS]
+            whole = len(owners) == len(texts)
+            values = (
+                self._windows.columns.values(self._rows if whole else self._rows.take(owners))
+                if owners
+                else []
+            )
+        else:
+            owners = [number for number, text in enumerate(texts) if text is not None]
+            values = [self._layout.json.loads(texts[number] or "") for number in owners]
+        name, kind, groups, keys = (
+            self._windows.contents.name,
+            self._windows.contents.kind,
+            self._groups,
+            self._keys,
+        )
+        self._entries += [
+            StateEntry(name, kind, groups[number], keys[number], state_windows[number], value)
+            for number, value in zip(owners, values, strict=True)
+        ]
+
+    def _restore_states(self, column: str) -> None:
+        for number, text in enumerate(self._rows.column(column).to_pylist()):
+            for name, values in load_states(self._layout.json, text).items():
+                if name == UNFIRED and "elements" in values:
+                    self._set_unfired(number, values.pop("elements"))
+                if values:
+                    kind, value = untagged(values, name)
+                    self._entries.append(
+                        StateEntry(
+                            name, kind, self._groups[number], self._keys[number], self._spans[number], value
+                        )
+                    )
+
+    def _set_unfired(self, number: int, elements: int) -> None:
+        life = self._lives[number]
+        if life is not None:
+            life.unfired = elements

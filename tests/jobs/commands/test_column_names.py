@@ -10,6 +10,8 @@ import pytest
 
 from tests.jobs.commands.own_source import SCHEMA, Own, every_hour, moment
 
+pytestmark = pytest.mark.usefixtures("without_spark")
+
 OURS = [
     "seq",
     "run_id",

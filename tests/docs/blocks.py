@@ -38,9 +38,14 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """The lines of a bash block without comments."""
-        lines = [re.sub(r"(^|\s+)#.*", "", line).strip() for line in self.text.splitlines()]
+        """The commands of a bash block, without comments."""
+        lines = [re.sub(r"(^|\s+)#.*", "", line).strip() for line in self.lines]
         return [line for line in lines if line]
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines; one that ends with a backslash goes on in the next."""
+        return self.text.replace("\\\n", " ").splitlines()
 
 
 def pages() -> list[str]:

@@ -37,6 +37,11 @@ def test_every_block_has_a_language_that_is_tested_or_none(page: str) -> None:
     assert [block for block in blocks_of(page) if block.language not in (*RUNNABLE, *OTHER_LANGUAGES)] == []
 
 
+@pytest.mark.parametrize("page", pages())
+def test_a_line_of_a_block_is_as_long_as_a_page_shows(page: str) -> None:
+    assert [line for block in blocks_of(page) for line in block.text.splitlines() if len(line) > 98] == []
+
+
 @pytest.mark.parametrize("page", [page for page in pages() if any(b.language == "bash" for b in story(page))])
 def test_every_command_is_one(page: str) -> None:
     """Also of blocks that do not run: the command line knows verb and options, files and modules exist."""
@@ -102,7 +107,7 @@ class Story:
         elif block.language == "sql":
             assert Stored(self.warehouse, "departures").ask(block.text), where
         else:
-            for line in filter(str.strip, block.text.splitlines()):
+            for line in filter(str.strip, block.lines):
                 self._command(line, where)
 
     def _command(self, line: str, where: str) -> None:

@@ -1,7 +1,7 @@
 """Queries 5, 7, 11 and 12 of Nexmark as workloads of the project alone, beside what was published of Flink.
 
-The published figures are of another machine and another job (see README): they stand there to be read,
-nothing is divided by them.
+The published figures are of another machine and another job (see docs/performance.md): they stand there to
+be read, nothing is divided by them.
 """
 
 from collections.abc import Iterator, Mapping

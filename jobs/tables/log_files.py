@@ -128,8 +128,8 @@ def _hinted(folder: FileSystem) -> int:
 
 def _damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:
     way = (
-        "Put the file back from a backup or from the storage's own versions; the README's section on damage "
-        "says how to go on without one."
+        "Put the file back from a backup or from the storage's own versions; docs/guides/operate.md, 'When a "
+        "file is lost', says how to go on without one."
         if command is None
         else f"Delete it (`{command}` in the table's folder) and repeat the command; the next `slackwater maintain` writes another."
     )

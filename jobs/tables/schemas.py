@@ -1,4 +1,4 @@
-"""Every table's columns, in the documented order. One place: readers, writers, the README and a test all
+"""Every table's columns, in the documented order. One place: readers, writers, the reference and a test all
 follow it.
 
 `K` are a pipeline's key columns, `R` its result columns, both under their own names. Times are UTC timestamps

@@ -100,7 +100,7 @@ def test_a_table_that_is_gone_has_not_never_run_and_is_not_made_anew(
 
 def test_the_ledger_says_which_version_each_table_had(hourly: Hourly) -> None:
     """Beyond those: what the next step has written, the record of the attempt and the roll-forward."""
-    assert hourly.run_here("--to", "2013-01-03") == 0
+    hourly.begin("2013-01-03")
     first, second = (dict(row["table_versions"]) for row in hourly.stored.ledger())
     assert first.keys() == second.keys() == set(TABLES)
     stands = {table: DeltaTable(hourly.stored.uri(table)).version() for table in TABLES}
@@ -116,7 +116,7 @@ def test_what_a_lost_commit_held_is_replayed_as_the_guide_says(
     """Without a backup: a line without actions in place of the commit, then back to the run before, and on
     again.
     """
-    assert hourly.run_here("--to", "2013-01-03") == 0
+    hourly.begin("2013-01-03")
     newest = DeltaTable(hourly.stored.uri(table)).version()
     commit = Path(hourly.stored.uri(table)) / "_delta_log" / f"{newest:020d}.json"
     commit.write_bytes(b"")

@@ -96,7 +96,7 @@ def test_the_whole_way_in_processes_of_their_own(tmp_path: Path) -> None:
             "run", "departures", "--from", "2013-01-01", "--to", "2013-01-02", *where, timeout=300
         )
         assert done.returncode == 0 and said in done.stdout, done.stderr
-    hourly = Hourly(tmp_path / "w", tmp_path)
+    hourly = Hourly(tmp_path / "w", tmp_path, tmp_path)
     hourly.declare('expect.between("flights", max=3)')
     done = slackwater("run", "hourly", "--to", "2013-01-02", *hourly.where, timeout=300)
     assert done.returncode == 4 and "flights <= 3" in done.stderr

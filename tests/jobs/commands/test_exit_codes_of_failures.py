@@ -62,7 +62,7 @@ def test_2_when_a_pipelines_module_ends_the_process(
 def test_2_when_more_partitions_are_asked_for_than_there_are_key_groups(
     hourly: Hourly, said: Callable[[], str], verb: tuple[str, ...]
 ) -> None:
-    assert hourly.run_here("--to", "2013-01-02") == 0
+    hourly.begin("2013-01-02")
     for count in (129, 10**9):
         said()
         assert here(verb[0], "hourly", *verb[1:], "--partitions", count, *hourly.where) == 2

@@ -35,8 +35,9 @@ TABLES = ("panes", "corrections", "late_events")
 
 
 @pytest.fixture
-def six_runs(hourly: Hourly, kept_tables: Path) -> Hourly:
-    hourly.run_three_days(SETTINGS, kept_tables / "history")
+def six_runs(hourly: Hourly) -> Hourly:
+    hourly.declare(settings=SETTINGS)
+    hourly.begin("2013-01-04")
     return hourly
 
 
@@ -45,7 +46,9 @@ def twin(six_runs: Hourly, tmp_path: Path) -> Hourly:
     """The same runs, of which no history goes."""
     folder = tmp_path / "twin"
     folder.mkdir()
-    copy = Hourly(shutil.copytree(six_runs.stored.warehouse, folder / "warehouse"), folder)
+    copy = Hourly(
+        shutil.copytree(six_runs.stored.warehouse, folder / "warehouse"), folder, six_runs.first_runs
+    )
     copy.file.write_text(six_runs.file.read_text())
     return copy
 

@@ -52,7 +52,7 @@ def test_the_report_says_what_each_lateness_would_have_left_too_late(
 def test_redriven_rows_are_taken_in_by_the_command_that_it_prints(
     hourly: Hourly, without_spark: None, said: Callable[[], str]
 ) -> None:
-    assert hourly.run_here("--to", "2013-01-04") == 0
+    hourly.begin("2013-01-04")
     before = hourly.stored.live("late_events")
     mine = [row for row in before if row["origin"] == "JFK"]
     assert 0 < len(mine) < len(before)

@@ -67,7 +67,10 @@ def test_a_verb_whose_commits_all_lose_their_answers_does_its_work_once(
 ) -> None:
     before, words, kinds, told = CASES[case]
     for earlier in before:
-        assert verb(hourly, earlier) == 0
+        if earlier == RUN:
+            hourly.begin(RUN[-1])
+        else:
+            assert verb(hourly, earlier) == 0
     rows = len(hourly.stored.ledger()) if before and before[0][-1] != "--no-publish" else 0
     said()
     with lost_answers(way, *TABLES) as lost:

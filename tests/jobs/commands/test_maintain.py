@@ -26,8 +26,9 @@ SETTINGS = "'keep_snapshots': 2, 'keep_snapshot_every': timedelta(days=1), 'slic
 
 
 @pytest.fixture
-def six_runs(hourly: Hourly, kept_tables: Path) -> Hourly:
-    hourly.run_three_days(SETTINGS, kept_tables / "snapshots")
+def six_runs(hourly: Hourly) -> Hourly:
+    hourly.declare(settings=SETTINGS)
+    hourly.begin("2013-01-04")
     return hourly
 
 

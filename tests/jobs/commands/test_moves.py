@@ -57,7 +57,7 @@ class TestRestore:
     def test_what_came_after_is_undone_and_runs_go_on_from_there(
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-04") == 0
+        hourly.begin("2013-01-04")
         assert verb(hourly, "state restore", 2) == 0
         assert "main is what it was after 2, by row 4; it ends at 2013-01-03 00:00" in said()
         assert_as_model(hourly.stored, "2013-01-03")
@@ -72,14 +72,14 @@ class TestRestore:
         assert {cause for seq, cause in causes if seq == 4} == {"restore"}
 
     def test_what_was_undone_can_be_restored_in_turn(self, hourly: Hourly) -> None:
-        assert hourly.run_here("--to", "2013-01-04") == 0
+        hourly.begin("2013-01-04")
         before = facts_of_tables(hourly.stored)
         assert verb(hourly, "state restore", 1) == 0
         assert verb(hourly, "state restore", 3) == 0
         assert facts_of_tables(hourly.stored) == before
 
     def test_what_is_live_is_not_restored_again(self, hourly: Hourly, said: Callable[[], str]) -> None:
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         assert verb(hourly, "state restore", 2) == 0
         assert "nothing to do" in said()
         assert [row[0] for row in ledger(hourly)] == [1, 2]
@@ -87,7 +87,7 @@ class TestRestore:
     def test_a_run_that_a_branch_made_is_no_row_of_main(
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
         assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
         assert verb(hourly, "state restore", 4) == 2
@@ -107,7 +107,7 @@ class TestRestore:
     def test_a_roll_forward_that_is_open_is_finished_first(
         self, hourly: Hourly, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         with monkeypatch.context() as patched:
             patched.setattr(RollForward, "finish", lambda self: [])
             assert hourly.run_here("--to", "2013-01-04") == 0
@@ -122,7 +122,7 @@ class TestBranches:
     def test_a_branch_runs_beside_main_which_stays_as_it_is(
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-04") == 0
+        hourly.begin("2013-01-04")
         before = facts_of_tables(hourly.stored), published(hourly.stored)
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
         assert "the branch fix begins behind run 1, at 2013-01-02 00:00" in said()
@@ -150,7 +150,7 @@ class TestBranches:
         assert rows(hourly, said, "branches list") == []
 
     def test_the_log_says_where_each_run_counts(self, hourly: Hourly, said: Callable[[], str]) -> None:
-        assert hourly.run_here("--to", "2013-01-04") == 0
+        hourly.begin("2013-01-04")
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
         assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
         assert verb(hourly, "state restore", 2) == 0
@@ -171,7 +171,7 @@ class TestBranches:
         ]
 
     def test_what_can_not_be_is_refused(self, hourly: Hourly, said: Callable[[], str]) -> None:
-        assert hourly.run_here("--to", "2013-01-02") == 0
+        hourly.begin("2013-01-02")
         assert verb(hourly, "state fork", "fix") == 0
         for words, told in [
             (("state fork", "fix"), "there is a branch fix already"),
@@ -194,7 +194,7 @@ class TestPublishingABranch:
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
         """Main has moved since the fork, and nothing of it is lost."""
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
         assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
         assert hourly.run_here("--to", "2013-01-04") == 0
@@ -210,7 +210,7 @@ class TestPublishingABranch:
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
         """Another lateness makes another state, and other firings."""
-        assert hourly.run_here("--to", "2013-01-04") == 0
+        hourly.begin("2013-01-04")
         assert verb(hourly, "state fork", "longer", "--run", 1) == 0
         hourly.declare(settings='"allowed_lateness": departures.allowed_lateness * 2')
         assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
@@ -240,7 +240,7 @@ class TestPublishingABranch:
     def test_a_branch_of_another_past_and_one_that_has_run_nothing_are_refused(
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         assert verb(hourly, "state fork", "fix") == 0
         assert hourly.publish("fix") == 2
         assert "the branch fix has run nothing" in said()
@@ -254,7 +254,7 @@ class TestPublishingABranch:
     def test_one_that_was_killed_behind_its_commit_is_finished_by_the_same_command(
         self, hourly: Hourly, said: Callable[[], str], moment: str
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         assert verb(hourly, "state fork", "longer", "--run", 1) == 0
         hourly.declare(settings='"allowed_lateness": departures.allowed_lateness * 2')
         assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
@@ -273,7 +273,7 @@ class TestDiff:
     def test_states_of_two_days_differ_in_their_windows_timers_and_watermark(
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         found = rows(hourly, said, "state diff", 1, 2)
         opened = [outcome(day).open_windows for day in ("2013-01-02", "2013-01-03")]
         names = [{(window.key, window.window.start) for window in windows} for windows in opened]
@@ -287,7 +287,7 @@ class TestDiff:
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
         """The branch has another lateness, so its windows live longer."""
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         assert verb(hourly, "state fork", "longer", "--run", 1) == 0
         hourly.declare(settings='"allowed_lateness": departures.allowed_lateness * 2')
         assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
@@ -315,7 +315,7 @@ class TestClose:
     def test_every_open_window_fires_and_nothing_runs_behind_it(
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         model = outcome("2013-01-03")
         before = published(hourly.stored)
         assert verb(hourly, "state close") == 0
@@ -347,7 +347,7 @@ class TestClose:
 
     @pytest.mark.slow
     def test_a_restore_reopens_as_if_it_had_never_been_closed(self, hourly: Hourly) -> None:
-        assert hourly.run_here("--to", "2013-01-03") == 0
+        hourly.begin("2013-01-03")
         assert verb(hourly, "state close") == 0
         assert verb(hourly, "state restore", 2) == 0
         assert_as_model(hourly.stored, "2013-01-03")
@@ -358,7 +358,7 @@ class TestClose:
     def test_a_close_that_validation_rejects_moves_nothing(
         self, hourly: Hourly, said: Callable[[], str]
     ) -> None:
-        assert hourly.run_here("--to", "2013-01-02") == 0
+        hourly.begin("2013-01-02")
         hourly.declare(expect='expect.between("flights", max=0)')
         assert verb(hourly, "state close") == 4
         assert "was rejected by validation" in said()

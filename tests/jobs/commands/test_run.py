@@ -310,7 +310,7 @@ def test_a_ledger_of_a_newer_format_is_refused(
 def test_a_failing_expectation_moves_nothing_and_shows_the_values(
     hourly: Hourly, said: Callable[[], str]
 ) -> None:
-    assert hourly.run_here("--to", "2013-01-02") == 0
+    hourly.begin("2013-01-02")
     hourly.declare('expect.between("flights", max=20), expect.in_set("origin", ["JFK", "LGA"])')
     said()
     assert hourly.run_here("--to", "2013-01-04") == 4

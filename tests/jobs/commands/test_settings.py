@@ -29,7 +29,7 @@ def checks(hourly: Hourly, seq: int, said: Callable[[], str]) -> dict[str, dict]
 def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
     hourly: Hourly, said: Callable[[], str], hours: int
 ) -> None:
-    assert hourly.run_here("--to", "2013-01-02T12:00") == 0
+    hourly.begin("2013-01-02T12:00")
     hourly.declare(settings=f"'allowed_lateness': {HOURS.format(hours)}")
     assert hourly.run_here("--to", "2013-01-04") == 0
     changed = checks(hourly, 3, said)["setting changed: allowed_lateness"]
@@ -62,7 +62,7 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
 def test_what_parked_state_cannot_follow_is_refused_and_changes_nothing(
     hourly: Hourly, said: Callable[[], str], settings: str, difference: str
 ) -> None:
-    assert hourly.run_here("--to", "2013-01-02") == 0
+    hourly.begin("2013-01-02")
     before = hourly.stored.ledger()
     hourly.declare(settings=settings)
     said()
@@ -75,7 +75,7 @@ def test_what_parked_state_cannot_follow_is_refused_and_changes_nothing(
 
 
 def test_a_restatement_from_the_start_follows_any_change(hourly: Hourly, said: Callable[[], str]) -> None:
-    assert hourly.run_here("--to", "2013-01-02") == 0
+    hourly.begin("2013-01-02")
     hourly.declare(
         settings=f"'window': __import__('slackwater').TumblingEventTimeWindows.of({HOURS.format(2)})"
     )

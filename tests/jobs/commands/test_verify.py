@@ -107,7 +107,7 @@ def test_rows_of_the_source_that_are_gone_are_told(stored: Stored, said: Callabl
 def test_a_run_of_other_declarations_is_refused_and_one_of_other_expectations_is_not(
     hourly: Hourly, without_spark: None, said: Callable[[], str]
 ) -> None:
-    assert hourly.run_here("--to", "2013-01-02") == 0
+    hourly.begin("2013-01-02")
     for settings, code in (("", 0), ("'allowed_lateness': __import__('datetime').timedelta(hours=9)", 2)):
         hourly.declare(expect="expect.between('flights', min=1)", settings=settings)
         said()

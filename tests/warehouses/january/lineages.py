@@ -73,7 +73,7 @@ def succeed(warehouse: Path, file: Path, *arguments: object) -> None:
 
 
 def go_on(warehouse: Path, file: Path, names: tuple[str, ...] = NAMES) -> None:
-    """Run two further days; add flights to an earlier one, restate it and the next, and publish the branch."""
+    """Run two further days; add flights to an earlier one, restate it and the next, and publish this."""
     for name in names:
         succeed(warehouse, file, "run", name, "--to", "2013-02-03")
     add_flights(warehouse)

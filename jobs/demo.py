@@ -15,12 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from slackwater.jobs import command_line
 from slackwater.jobs.commands.options import Time, show
-from slackwater.jobs.engines.inputs import to_datetime
 from slackwater.jobs.examples import find_example
 from slackwater.jobs.protocol.lineage.catch_up import Request
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.tables.inspection import Inspection
 from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.windowing.times import to_datetime
 
 PIPELINE = "departures"
 

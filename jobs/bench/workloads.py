@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.inputs import to_ms
 from slackwater.jobs.examples.auctions import EVERY_MS, events_arrived
 from slackwater.jobs.examples.auctions import SOURCE as NEXMARK
 from slackwater.jobs.examples.auctions import START as NEXMARK_START
+from slackwater.windowing.times import to_ms
 
 START_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 TICK_MS, BOUND_MS = 1_000, 3_000

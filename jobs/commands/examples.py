@@ -33,9 +33,9 @@ def list_examples(output: str) -> None:
 @options.warehouse
 def load(name: str, from_ms: int, to_ms: int, warehouse: str | None) -> None:
     """Write what arrived in [A, B) to the example's source. What is there already is left alone."""
-    from slackwater.jobs.engines.inputs import to_datetime
     from slackwater.jobs.examples import find_example
     from slackwater.jobs.tables.warehouse import Warehouse
+    from slackwater.windowing.times import to_datetime
 
     root = Warehouse.at(warehouse).root
     loaded = find_example(name).load(

@@ -74,11 +74,11 @@ def report(
     Their windows are collected: declaring that lateness takes them in only when the range beside it is
     restated.
     """
-    from slackwater.jobs.engines.inputs import to_datetime, to_ms
     from slackwater.jobs.protocol.staging.collected import LiveMarks
     from slackwater.jobs.tables.inspection import Inspection
     from slackwater.jobs.tables.lateness import MILLISECOND
     from slackwater.jobs.tables.lateness import report as saved_by
+    from slackwater.windowing.times import to_datetime, to_ms
 
     inspection = Inspection.of(pipeline, warehouse)
     late, ledger = inspection.late(key, seq).rows, inspection.tables.ledger
@@ -130,10 +130,10 @@ def redrive(
     The rows are taken in when the range from there is restated, by the command that this prints, and by every
     later restatement of it.
     """
-    from slackwater.jobs.engines.inputs import to_ms
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.staging.slices import iso
     from slackwater.jobs.tables.inspection import Inspection
+    from slackwater.windowing.times import to_ms
 
     options.log_to_stderr(log_format)
     late = Inspection.of(pipeline, warehouse).late(key, seq).rows

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from slackwater.jobs.engines.inputs import to_ms
 from slackwater.jobs.errors import without_credentials
+from slackwater.windowing.times import to_ms
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

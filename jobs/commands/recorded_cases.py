@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.jobs.engines.inputs import InputFile, PinnedSource, to_ms
 from slackwater.jobs.engines.planner import choose, why_not_columnar
-from slackwater.jobs.engines.replay import Replay
-from slackwater.jobs.engines.transport import InProcess, SliceScan
+from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.shapes import shape_of
@@ -40,6 +42,7 @@ from slackwater.windowing.conformance.player import Mismatch, PlayReport
 from slackwater.windowing.conformance.trace import Case, Json, read_cases
 from slackwater.windowing.errors import TraceError, WindowingError
 from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.times import to_ms
 
 _SELECT = {
     "n": agg.count(),

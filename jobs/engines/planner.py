@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.accumulators import bind_select
-from slackwater.jobs.engines.columnar.aggregates import bind_columnar
+from slackwater.jobs.engines.aggregates import bind_columnar, bind_select
 from slackwater.jobs.engines.columnar.engine import ColumnarEngine
 from slackwater.jobs.engines.columnar.windows import why_not
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replay import Engine
+from slackwater.jobs.engines.replaying.replay import Engine
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 

@@ -1,7 +1,7 @@
 """The aggregates that a pipeline may select, as declarations: what to compute on which column, over which
 rows of the window.
 
-How they accumulate, and which typed columns hold their state, is `slackwater.jobs.engines.accumulators`.
+How they accumulate, and which typed columns hold their state, is `slackwater.jobs.engines.aggregates`.
 """
 
 from dataclasses import dataclass

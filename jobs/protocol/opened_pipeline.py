@@ -10,8 +10,8 @@ from functools import cached_property
 
 from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.small_slices import SparkWhereNeeded
-from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.code import PipelineCode
@@ -226,7 +226,7 @@ def spark_transport(app: str) -> Callable[[], Transport]:
     """
 
     def make() -> Transport:
-        from slackwater.jobs.engines.transport import OnSpark
+        from slackwater.jobs.engines.transport.on_spark import OnSpark
         from slackwater.jobs.runtime.session import session
         from slackwater.jobs.runtime.user_code import ship
 

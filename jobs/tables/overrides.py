@@ -24,7 +24,7 @@ class Override:
     """One row of `overrides`, columns in the documented order (`slackwater.jobs.tables.schemas.OVERRIDES`).
 
     Attributes:
-        row_hash: which row (`slackwater.jobs.engines.overrides`).
+        row_hash: which row (`slackwater.jobs.engines.source.overrides`).
         arrival_time: when it arrives from now on.
         true_arrival: when it arrived.
     """

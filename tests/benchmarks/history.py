@@ -24,7 +24,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash

@@ -23,18 +23,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.jobs.engines.inputs import InputFile, PinnedSource, to_datetime
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.progress import Progress, timeline_of
-from slackwater.jobs.engines.replay import Outcome, Replay
-from slackwater.jobs.engines.rows import Judge
-from slackwater.jobs.engines.transport import InProcess, SliceScan
+from slackwater.jobs.engines.replaying.replay import Outcome, Replay
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.progress import Progress, timeline_of
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.tables.delta import write_file
 from slackwater.jobs.tables.schemas import table_schemas
 from slackwater.jobs.tables.staging import stack
 from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.windowing.times import to_datetime
 from tests.benchmarks.state_backends import ROOT, peak_mb
 
 IN_MEMORY, IN_ROCKSDB = 1 << 20, 0  # megabytes that state may take

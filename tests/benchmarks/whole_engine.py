@@ -16,7 +16,7 @@ from typing import Any
 from slackwater.jobs.bench.cases import Case
 from slackwater.jobs.bench.contenders.flink import Flink
 from slackwater.jobs.bench.workloads import WORKLOADS
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 

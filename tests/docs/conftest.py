@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import here
 from tests.integration.conftest import great_expectations as great_expectations

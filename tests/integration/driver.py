@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.jobs import command_line
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import Prepared, Runner

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slackwater.jobs.engines.inputs import SourceRewritten, pin
-from slackwater.jobs.engines.transport import OnSpark
+from slackwater.jobs.engines.source.pinned_source import SourceRewritten
+from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.transport.on_spark import OnSpark
 from slackwater.jobs.protocol.lineage.erasure import Erasure, of_key
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import Runner

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from slackwater.jobs.engines.columnar.engine import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.planner import why_not_columnar
-from slackwater.jobs.engines.replay import Engine
-from slackwater.jobs.engines.transport import OnSpark
+from slackwater.jobs.engines.replaying.replay import Engine
+from slackwater.jobs.engines.transport.on_spark import OnSpark
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing.errors import WindowingError

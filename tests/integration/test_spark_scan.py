@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.engines.inputs import pin
+from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.examples.departures import departures
 from tests.integration.command import here
 from tests.integration.facts import Facts, assert_equal, facts_of_model, facts_of_tables

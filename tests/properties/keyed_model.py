@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from slackwater.jobs.engines.inputs import to_datetime
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.windows import window_config
 from slackwater.windowing import GLOBAL_WINDOW, AggregateFunction
@@ -21,6 +20,7 @@ from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.operator_output import SkipReason
 from slackwater.windowing.runtime.window_operator import window_operator
+from slackwater.windowing.times import to_datetime
 from tests.model import brute_force
 from tests.model import records as model
 from tests.properties.slices import AGGREGATES, SELECT

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from slackwater.jobs.engines.inputs import to_datetime
 from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.windowing import (
     KeyedProcessFunction,
@@ -24,6 +23,7 @@ from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.times import to_datetime
 from tests.model import brute_force
 from tests.model import records as model
 

@@ -16,12 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.jobs.engines.inputs import EPOCH, InputFile, PinnedSource, to_datetime
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.progress import Progress, timeline_of
-from slackwater.jobs.engines.replay import Engine, Outcome, Replay
-from slackwater.jobs.engines.rows import Judge
-from slackwater.jobs.engines.transport import InProcess, SliceScan, Transport
+from slackwater.jobs.engines.replaying.replay import Engine, Outcome, Replay
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.progress import Progress, timeline_of
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import InProcess, Transport
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.protocol.lineage.close import final_timeline
 from slackwater.jobs.protocol.staging.shapes import shape_of
@@ -37,6 +39,7 @@ from slackwater.windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from slackwater.windowing.times import EPOCH, to_datetime
 from tests.model import records as model
 
 SELECT = {

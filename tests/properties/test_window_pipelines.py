@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.operator import range_work, spilling
+from slackwater.jobs.engines.operator import range_work
 from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
+from slackwater.jobs.engines.replaying import spilling
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing.errors import WindowingError
 from tests.model import records as model

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.tables.schemas import FORMAT_VERSION
 from tests.integration.command import here

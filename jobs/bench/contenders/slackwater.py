@@ -10,9 +10,9 @@ from typing import Any
 
 from slackwater.jobs.bench.cases import Case
 from slackwater.jobs.bench.workloads import WORKLOADS
-from slackwater.jobs.engines.inputs import pin
 from slackwater.jobs.engines.planner import choose
-from slackwater.jobs.engines.task_memory import estimate_mb
+from slackwater.jobs.engines.replaying.task_memory import estimate_mb
+from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.pipelines import registry
 from slackwater.jobs.protocol.lineage.catch_up import Request
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline, spark_transport

@@ -7,7 +7,7 @@ Which rows, is the kernels' business; how accumulators combine, the aggregates'.
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.aggregates import Columns
 from slackwater.jobs.engines.columnar.families import Setting, take_each
 from slackwater.jobs.engines.columnar.tables import parked_accumulators
 from slackwater.windowing.columnar.contents import Contents

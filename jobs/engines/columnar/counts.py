@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.aggregates import Columns
 from slackwater.jobs.engines.columnar.element_windows import (
     ElementWindows,
     Lives,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.aggregates import Columns
 from slackwater.jobs.engines.columnar.contents import combined, restored_accumulators
 from slackwater.jobs.engines.columnar.families import (
     NONE,
@@ -27,7 +27,7 @@ from slackwater.jobs.engines.columnar.families import (
 from slackwater.jobs.engines.columnar.fixed_split import BEHIND, FixedSplit
 from slackwater.jobs.engines.columnar.late_order import in_order_of_arrival
 from slackwater.jobs.engines.columnar.tables import milliseconds
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
 from slackwater.windowing.columnar.columns import Booleans, Longs
 from slackwater.windowing.columnar.contents import Contents

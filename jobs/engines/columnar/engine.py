@@ -13,20 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.accumulators import bind_select
-from slackwater.jobs.engines.columnar.aggregates import bind_columnar
+from slackwater.jobs.engines.aggregates import bind_columnar, bind_select
 from slackwater.jobs.engines.columnar.families import Elements, Family, Late, Part, Setting
 from slackwater.jobs.engines.columnar.key_numbers import KeyNumbers, with_keys
 from slackwater.jobs.engines.columnar.packing import pack
 from slackwater.jobs.engines.columnar.range_work import RangeWork
 from slackwater.jobs.engines.columnar.tables import late_table
 from slackwater.jobs.engines.columnar.windows import family_of
-from slackwater.jobs.engines.inputs import SourceBatch
-from slackwater.jobs.engines.keys import Keys
-from slackwater.jobs.engines.replay import Outcome, Replay
-from slackwater.jobs.engines.results import collect, counted, named, shared_out
-from slackwater.jobs.engines.rows import ARRIVAL, Judge, Prepared, columns_read
-from slackwater.jobs.engines.transport import Batches, Transport
+from slackwater.jobs.engines.replaying.replay import Outcome, Replay
+from slackwater.jobs.engines.replaying.results import collect, counted, named, shared_out
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, columns_read
+from slackwater.jobs.engines.rows.judge import Judge, Prepared
+from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.source.batches import SourceBatch
+from slackwater.jobs.engines.source.scan import Batches
+from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.tables.schemas import table_schemas
 from slackwater.windowing.columnar.columns import Longs
 

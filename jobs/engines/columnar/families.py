@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.aggregates import ColumnarAggregate, Columns
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.aggregates import ColumnarAggregate, Columns
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing import PurgingTrigger, Trigger

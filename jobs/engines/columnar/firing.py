@@ -3,7 +3,7 @@
 Which windows fire is the families' business.
 """
 
-from slackwater.jobs.engines.columnar.aggregates import Columns, OverflowAtRow
+from slackwater.jobs.engines.aggregates import Columns, OverflowAtRow
 from slackwater.jobs.engines.columnar.families import NONE, Setting
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.errors import UserCodeError

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.aggregates import Columns
 from slackwater.jobs.engines.columnar.families import join_each, take_each
 from slackwater.windowing.columnar.columns import Booleans, Longs
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.aggregates import Columns, combine_spans
+from slackwater.jobs.engines.aggregates import Columns, combine_spans
 from slackwater.jobs.engines.columnar.families import (
     NONE,
     Merged,
@@ -37,7 +37,7 @@ from slackwater.jobs.engines.columnar.fixed_split import (
 )
 from slackwater.jobs.engines.columnar.late_order import in_order_of_arrival
 from slackwater.jobs.engines.columnar.tables import milliseconds, parked_accumulators
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing.columnar.columns import Booleans, Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.groups import (

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.columnar.families import Elements, Late, Part, Setting, Split
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.groups import Groups, greatest_of_groups, group_pairs, least_of_groups

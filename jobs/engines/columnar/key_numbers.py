@@ -1,6 +1,6 @@
 """Keys as dense numbers: of one batch on the map side, of all that a range has received on the other.
 
-Hashing and key groups are the business of `slackwater.jobs.engines.keys`.
+Hashing and key groups are the business of `slackwater.jobs.engines.rows.keys`.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.columnar.families import Part
-from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.groups import (
     Coded,

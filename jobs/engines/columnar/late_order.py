@@ -1,14 +1,14 @@
 """The order in which late elements are processed: by arrival, order column and hash, as every engine has it;
 ties only inside a key matter.
 
-The same order as `slackwater.jobs.engines.rows.in_order`, which sorts all rows of a range.
+The same order as `slackwater.jobs.engines.rows.element_order.in_order`, which sorts all rows of a range.
 """
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.columnar.families import Part, Setting
-from slackwater.jobs.engines.rows import in_order
+from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.windowing.columnar.columns import Longs
 
 _KEY = "__key_number"

@@ -26,13 +26,13 @@ from slackwater.jobs.engines.columnar.key_numbers import (
 )
 from slackwater.jobs.engines.columnar.packing import unpack
 from slackwater.jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
-from slackwater.jobs.engines.keys import Keys
-from slackwater.jobs.engines.refires import thinned
-from slackwater.jobs.engines.replay import Replay
-from slackwater.jobs.engines.restored import restored_rows
-from slackwater.jobs.engines.results import PassedOn, conform, counted, hand_over, hashed, name_of
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
-from slackwater.jobs.engines.task_memory import parts_of, rows_merged
+from slackwater.jobs.engines.replaying.refires import thinned
+from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.replaying.restored import restored_rows
+from slackwater.jobs.engines.replaying.results import PassedOn, conform, counted, hand_over, hashed, name_of
+from slackwater.jobs.engines.replaying.task_memory import parts_of, rows_merged
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.schemas import table_schemas
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.snapshot import ContentHash

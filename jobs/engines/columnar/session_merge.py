@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.aggregates import Columns
+from slackwater.jobs.engines.aggregates import Columns
 from slackwater.jobs.engines.columnar.contents import combined, restored_accumulators
 from slackwater.jobs.engines.columnar.families import (
     NONE,
@@ -38,7 +38,7 @@ from slackwater.jobs.engines.columnar.session_split import (
     TARDY,
 )
 from slackwater.jobs.engines.columnar.tables import milliseconds
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.groups import Groups
 from slackwater.windowing.columnar.session_chains import SessionRules, TardyElements

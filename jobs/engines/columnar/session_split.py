@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.columnar.families import Elements, Part, Setting, Split
 from slackwater.jobs.engines.columnar.fixed_split import accumulator_names
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing.columnar.columns import Booleans, Longs
 from slackwater.windowing.columnar.groups import Groups, run_numbers
 from slackwater.windowing.columnar.session_chains import SessionRules

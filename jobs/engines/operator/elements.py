@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.accumulators import Accumulator, Stretch, operands, totals
-from slackwater.jobs.engines.rows import element_columns
+from slackwater.jobs.engines.aggregates import Accumulator, Stretch, operands, totals
+from slackwater.jobs.engines.rows.columns_read import element_columns
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.windowing.columnar.shared_windows import Steps

@@ -11,13 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.keys import Keys
 from slackwater.jobs.engines.operator.process_range import ProcessRange
 from slackwater.jobs.engines.operator.window_range import WindowRange
-from slackwater.jobs.engines.replay import Outcome, Replay
-from slackwater.jobs.engines.results import PassedOn, collect, counted, name_of, named, shared_out
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, Judge, in_order
-from slackwater.jobs.engines.transport import Batches, Transport
+from slackwater.jobs.engines.replaying.replay import Outcome, Replay
+from slackwater.jobs.engines.replaying.results import PassedOn, collect, counted, name_of, named, shared_out
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE
+from slackwater.jobs.engines.rows.element_order import in_order
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.source.scan import Batches
+from slackwater.jobs.engines.transport.in_process import Transport
 
 _ELEMENTS = "elements"
 

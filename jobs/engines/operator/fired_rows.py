@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.keys import Keys
 from slackwater.jobs.engines.operator.elements import Elements
 from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns
-from slackwater.jobs.engines.python_values import to_arrow
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT, KEY_GROUP
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP
+from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.rows.python_values import to_arrow
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.runtime.process_log import ProcessRow

@@ -7,7 +7,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.operator.emitted_rows import output_of
 from slackwater.jobs.engines.operator.process_rows import process_rows
 from slackwater.jobs.engines.operator.range_work import RangeWork
-from slackwater.jobs.engines.parked import codec_of_process
+from slackwater.jobs.engines.replaying.parked import codec_of_process
 from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.snapshot import SnapshotCodec

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.keys import Keys
 from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns
 from slackwater.jobs.engines.operator.fired_rows import owners_of, watermarks
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.runtime.process_log import ProcessRow
 from slackwater.windowing.snapshot import times

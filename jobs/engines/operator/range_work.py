@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.keys import Keys
 from slackwater.jobs.engines.operator.elements import Elements, element_class
 from slackwater.jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
 from slackwater.jobs.engines.operator.failed_rows import failed_rows, function_raised
 from slackwater.jobs.engines.operator.fired_rows import side_rows
 from slackwater.jobs.engines.operator.garbage import collector_resting, objects_set_aside
-from slackwater.jobs.engines.operator.spilling import Spilling
-from slackwater.jobs.engines.replay import Replay
-from slackwater.jobs.engines.restored import restored_rows
-from slackwater.jobs.engines.results import conform, counted, hand_over, hashed, set_aside
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.replaying.restored import restored_rows
+from slackwater.jobs.engines.replaying.results import conform, counted, hand_over, hashed, set_aside
+from slackwater.jobs.engines.replaying.spilling import Spilling
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.schemas import side_table, table_schemas
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError
 from slackwater.windowing.order_modes import OrderMode

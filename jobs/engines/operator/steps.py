@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.columnar.key_numbers import KeyNumbers
-from slackwater.jobs.engines.keys import Keys
-from slackwater.jobs.engines.replay import Replay
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.shared_windows import Steps, steps_of

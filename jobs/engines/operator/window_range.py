@@ -4,18 +4,18 @@ what came too late.
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.accumulators import SelectFunction, StretchFunction, bind_select
-from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.aggregates import SelectFunction, StretchFunction, bind_select
 from slackwater.jobs.engines.operator import range_work
 from slackwater.jobs.engines.operator.elements import Elements
 from slackwater.jobs.engines.operator.emitted_rows import output_of
 from slackwater.jobs.engines.operator.fired_rows import late_rows, pane_rows
 from slackwater.jobs.engines.operator.range_work import RangeWork
-from slackwater.jobs.engines.operator.spilling import Spilling
 from slackwater.jobs.engines.operator.steps import SteppedRows
-from slackwater.jobs.engines.parked import codec_of_windows
-from slackwater.jobs.engines.refires import thinned
-from slackwater.jobs.engines.replay import Replay
+from slackwater.jobs.engines.replaying.parked import codec_of_windows
+from slackwater.jobs.engines.replaying.refires import thinned
+from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.replaying.spilling import Spilling
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.windows import window_config
 from slackwater.windowing.order_modes import OrderMode

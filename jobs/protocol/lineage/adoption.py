@@ -16,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.inputs import PinnedSource, SourceReplaced, VersionGone, pin, read, to_ms
-from slackwater.jobs.engines.rows import in_milliseconds
+from slackwater.jobs.engines.rows.judge import in_milliseconds
+from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
 from slackwater.jobs.errors import RejectedError, UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -30,6 +32,7 @@ from slackwater.jobs.tables.lineage import adopt_row
 from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import to_ms
 
 log = logging.getLogger("slackwater")
 

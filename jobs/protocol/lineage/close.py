@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.jobs.engines.progress import Maxima, Progress, tick_maxima
-from slackwater.jobs.engines.transport import SliceScan, Transport
+from slackwater.jobs.engines.rows.progress import Maxima, Progress, tick_maxima
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.publish import Publisher

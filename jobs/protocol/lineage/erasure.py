@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from slackwater.jobs.engines.inputs import PinnedSource, pin
-from slackwater.jobs.engines.source_changes import Commit, commits
+from slackwater.jobs.engines.source.changes import Commit, commits
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Transaction
 
-from slackwater.jobs.engines.inputs import to_datetime
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging.collected import Latenesses, collects, marks
@@ -28,6 +27,7 @@ from slackwater.jobs.tables.schemas import TIME
 from slackwater.jobs.tables.spans import seqs_of
 from slackwater.jobs.tables.upkeep import TableUpkeep
 from slackwater.jobs.tables.warehouse import Tables
+from slackwater.windowing.times import to_datetime
 
 HORIZON = "slackwater history"
 

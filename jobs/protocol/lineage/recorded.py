@@ -3,8 +3,8 @@
 What is done with the replay is for others: `verify` compares it, a redrive asks it for its watermarks.
 """
 
-from slackwater.jobs.engines.inputs import SourceReplaced, VersionGone, pin, to_ms
-from slackwater.jobs.engines.transport import SliceScan
+from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
+from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.close import FinalReplay
@@ -18,6 +18,7 @@ from slackwater.jobs.tables.overrides import OverridesReader
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
 from slackwater.jobs.tables.snapshots import absent_files, is_kept, require_kept, snapshot_files
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import to_ms
 
 
 class CannotRepeat(UsageError):

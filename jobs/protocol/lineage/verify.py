@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.fs import FileType
 
-from slackwater.jobs.engines.progress import moment
-from slackwater.jobs.engines.replay import Engine, Outcome
-from slackwater.jobs.engines.results import COUNTS
-from slackwater.jobs.engines.small_slices import SparkWhereNeeded
-from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.engines.replaying.replay import Engine, Outcome
+from slackwater.jobs.engines.replaying.results import COUNTS
+from slackwater.jobs.engines.rows.progress import moment
+from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash

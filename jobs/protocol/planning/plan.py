@@ -14,13 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines import planner as engines
-from slackwater.jobs.engines.coverage import Stretch
-from slackwater.jobs.engines.inputs import InputFile, PinnedSource, SourceRewritten, pin, read
-from slackwater.jobs.engines.operator.spilling import state_memory_mb
-from slackwater.jobs.engines.progress import Progress
-from slackwater.jobs.engines.rows import in_milliseconds
-from slackwater.jobs.engines.small_slices import is_small
-from slackwater.jobs.engines.task_memory import estimate_mb, ranges_for, rows_in, rows_sent
+from slackwater.jobs.engines.replaying.spilling import state_memory_mb
+from slackwater.jobs.engines.replaying.task_memory import estimate_mb, ranges_for, rows_in, rows_sent
+from slackwater.jobs.engines.rows.judge import in_milliseconds
+from slackwater.jobs.engines.rows.progress import Progress
+from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
+from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.transport.small_slices import is_small
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.pipeline import milliseconds
 from slackwater.jobs.protocol.planning import touched

@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.jobs.engines import planner
-from slackwater.jobs.engines.inputs import PinnedSource, pin, read
-from slackwater.jobs.engines.rows import in_milliseconds
-from slackwater.jobs.engines.task_memory import estimate_mb
-from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.engines.replaying.task_memory import estimate_mb
+from slackwater.jobs.engines.rows.judge import in_milliseconds
+from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.code import PipelineCode

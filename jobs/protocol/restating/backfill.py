@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from slackwater.jobs import args
-from slackwater.jobs.engines.inputs import to_ms
 from slackwater.jobs.errors import LostRaceError, PermanentError, RetryableError, UsageError
 from slackwater.jobs.protocol.lineage.history import require_history
 from slackwater.jobs.protocol.publishing.publish import Publisher
@@ -28,6 +27,7 @@ from slackwater.jobs.tables.lineage import drop_row, fork_row
 from slackwater.jobs.tables.overrides import OverridesReader
 from slackwater.jobs.tables.snapshots import is_kept, put_back_around
 from slackwater.jobs.tables.spans import in_common, seqs_of, up_to
+from slackwater.windowing.times import to_ms
 
 LOSSES = 3
 

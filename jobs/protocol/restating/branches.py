@@ -10,15 +10,8 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.inputs import (
-    PinnedSource,
-    SourceReplaced,
-    SourceRewritten,
-    VersionGone,
-    pin,
-    to_datetime,
-    to_ms,
-)
+from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
+from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.restating.restatement import Restatement
 from slackwater.jobs.protocol.staging.run import Prepared
@@ -36,6 +29,7 @@ from slackwater.jobs.tables.ledger import Branch, LedgerRow
 from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
 from slackwater.jobs.tables.spans import in_common, seqs_of
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import to_datetime, to_ms
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from slackwater.jobs.engines.inputs import to_ms
 from slackwater.jobs.errors import LostRaceError, UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import config_hash
@@ -31,6 +30,7 @@ from slackwater.jobs.tables.overrides import OverridesReader, honoured_by
 from slackwater.jobs.tables.snapshots import put_back_around
 from slackwater.jobs.tables.spans import in_common, seqs_of
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import to_ms
 
 log = logging.getLogger("slackwater")
 

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.inputs import to_datetime, to_ms
-from slackwater.jobs.engines.overrides import row_hashes
-from slackwater.jobs.engines.small_slices import SparkWhereNeeded
-from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.engines.source.overrides import row_hashes
+from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -27,6 +26,7 @@ from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.overrides import Override, OverridesWriter
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import to_datetime, to_ms
 
 log = logging.getLogger("slackwater")
 

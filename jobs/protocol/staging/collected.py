@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from slackwater.jobs.engines.inputs import to_ms
-from slackwater.jobs.engines.progress import Progress, collected_by
-from slackwater.jobs.engines.replay import Outcome
+from slackwater.jobs.engines.replaying.replay import Outcome
+from slackwater.jobs.engines.rows.progress import Progress, collected_by
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.pipeline import milliseconds
 from slackwater.jobs.pipelines.registry import config_hash
@@ -35,6 +34,7 @@ from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindow
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.times import to_ms
 
 # Runs of earlier formats knew no mark: they created windows again, and so does a replay of them.
 FIRST_FORMAT = 2

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from slackwater.jobs.engines.inputs import PinnedSource, pin, to_ms
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging.evolution import (
     Difference,
@@ -23,6 +24,7 @@ from slackwater.jobs.tables.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.staging import declaration_of
 from slackwater.jobs.tables.warehouse import Tables
+from slackwater.windowing.times import to_ms
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from slackwater.jobs.engines.progress import one_a_tick, tick_maxima
-from slackwater.jobs.engines.rows import Judge
-from slackwater.jobs.engines.transport import SliceScan, Transport
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.progress import one_a_tick, tick_maxima
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines.registry import product_version
 from slackwater.jobs.tables.attempts import Attempt
 from slackwater.jobs.tables.delta import encoding, filesystem
@@ -32,7 +33,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class KeptTicks:
-    """Stands for the pass in one try (`slackwater.jobs.engines.progress.Maxima`): makes it, unless an earlier
+    """Stands for the pass in one try (`slackwater.jobs.engines.rows.progress.Maxima`): makes it, unless an earlier
     try has kept what it gives.
 
     Args:

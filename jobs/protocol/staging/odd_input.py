@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow.dataset as pads
 
-from slackwater.jobs.engines.progress import Progress
+from slackwater.jobs.engines.rows.progress import Progress
 from slackwater.jobs.protocol.staging.validation import Check, warning
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,20 +16,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.coverage import Stretch
-from slackwater.jobs.engines.inputs import (
-    PinnedSource,
-    SourceReplaced,
-    SourceRewritten,
-    pin,
-    to_datetime,
-    to_ms,
-)
-from slackwater.jobs.engines.progress import Progress, moment
-from slackwater.jobs.engines.replay import Engine, Outcome
-from slackwater.jobs.engines.rows import check_key_types, columns_read
-from slackwater.jobs.engines.source_roles import check_roles
-from slackwater.jobs.engines.transport import Transport
+from slackwater.jobs.engines.replaying.replay import Engine, Outcome
+from slackwater.jobs.engines.rows.columns_read import check_key_types, columns_read
+from slackwater.jobs.engines.rows.progress import Progress, moment
+from slackwater.jobs.engines.rows.source_roles import check_roles
+from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
+from slackwater.jobs.engines.source.pinning import SourceReplaced, pin
+from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.code import PipelineCode
@@ -53,6 +47,7 @@ from slackwater.jobs.tables.schemas import Shape, staged_tables
 from slackwater.jobs.tables.snapshots import put_back
 from slackwater.jobs.tables.staging import pack, stack, staged, write_staged
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import to_datetime, to_ms
 
 log = logging.getLogger("slackwater")
 

@@ -2,12 +2,12 @@
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.accumulators import bind_select
-from slackwater.jobs.engines.conditions import bind_condition
-from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.aggregates import bind_select
 from slackwater.jobs.engines.operator.elements import element_class
 from slackwater.jobs.engines.operator.emitted_rows import output_of, side_outputs_of
-from slackwater.jobs.engines.parked import state_columns
+from slackwater.jobs.engines.replaying.parked import state_columns
+from slackwater.jobs.engines.rows.conditions import bind_condition
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.validation import check_types

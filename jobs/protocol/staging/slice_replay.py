@@ -7,16 +7,17 @@ Reads the source and the parent's snapshot. Records nothing, and writes only whe
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slackwater.jobs.engines.coverage import Stretch
-from slackwater.jobs.engines.inputs import PinnedSource, pin, pin_both, to_datetime
-from slackwater.jobs.engines.inputs import to_ms as to_ms_of
-from slackwater.jobs.engines.operator.spilling import state_memory_mb
-from slackwater.jobs.engines.overrides import Moved, Overrides
-from slackwater.jobs.engines.progress import Maxima, Progress, tick_maxima, timeline_of
-from slackwater.jobs.engines.replay import Engine, Outcome, Replay
-from slackwater.jobs.engines.rows import Judge
-from slackwater.jobs.engines.task_memory import ranges_for, rows_at_once, rows_sent
-from slackwater.jobs.engines.transport import SliceScan, Transport
+from slackwater.jobs.engines.replaying.replay import Engine, Outcome, Replay
+from slackwater.jobs.engines.replaying.spilling import state_memory_mb
+from slackwater.jobs.engines.replaying.task_memory import ranges_for, rows_at_once, rows_sent
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.progress import Maxima, Progress, tick_maxima, timeline_of
+from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.overrides import Moved, Overrides
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import pin, pin_both
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging.collected import mark_of
@@ -30,6 +31,8 @@ from slackwater.jobs.tables.snapshots import require_as_recorded
 from slackwater.jobs.tables.staging import read_staged
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.columnar.timeline import Timeline
+from slackwater.windowing.times import to_datetime
+from slackwater.windowing.times import to_ms as to_ms_of
 
 
 def restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:

@@ -5,9 +5,9 @@ Knows the lineage only by its start and its end; what it refuses, it refuses wit
 
 from dataclasses import dataclass
 
-from slackwater.jobs.engines.inputs import to_datetime, to_ms
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.windowing.times import to_datetime, to_ms
 
 
 class GapOrOverlap(UsageError):

@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.jobs.engines.coverage import Stretch
-from slackwater.jobs.engines.inputs import InputFile, PinnedSource, read, to_ms
-from slackwater.jobs.engines.rows import in_milliseconds
-from slackwater.jobs.engines.transport import SliceScan
+from slackwater.jobs.engines.rows.judge import in_milliseconds
+from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.tables.ledger import Input, LedgerReader, LedgerRow
+from slackwater.windowing.times import to_ms
 
 Int64s = npt.NDArray[np.int64]
 

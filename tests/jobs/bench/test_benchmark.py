@@ -30,7 +30,7 @@ from slackwater.jobs.bench.plots import plot
 from slackwater.jobs.bench.results import Key, Results
 from slackwater.jobs.bench.worker import ContenderFailed
 from slackwater.jobs.bench.workloads import WORKLOADS, Workload
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request

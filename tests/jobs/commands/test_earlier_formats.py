@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.tables.schemas import FORMAT_VERSION
 from tests.integration.command import here
 from tests.integration.stored import Row, Stored

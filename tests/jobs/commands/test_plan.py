@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.engines import small_slices
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport import small_slices
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.examples.departures import departures
 from slackwater.jobs.protocol.planning import trial
 from slackwater.jobs.protocol.planning.calibration import Calibration

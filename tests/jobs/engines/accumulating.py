@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.accumulators import Accumulator, bind
-from slackwater.jobs.engines.python_values import to_arrow, to_python
+from slackwater.jobs.engines.aggregates import Accumulator, bind
+from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
 from slackwater.jobs.pipelines import Aggregate
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -11,8 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from slackwater.jobs.engines.inputs import PinnedSource, pin, to_ms
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.pipelines import DeltaSource
+from slackwater.windowing.times import to_ms
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 SOURCE = DeltaSource("t", event_time="a", arrival_time="a")

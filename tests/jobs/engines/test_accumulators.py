@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.accumulators import (
+from slackwater.jobs.engines.aggregates import (
     ResultOverflow,
     SelectFunction,
     Stretch,
@@ -29,7 +29,7 @@ from slackwater.jobs.engines.accumulators import (
     operands,
     totals,
 )
-from slackwater.jobs.engines.python_values import to_python
+from slackwater.jobs.engines.rows.python_values import to_python
 from slackwater.jobs.pipelines import Aggregate, agg
 from slackwater.jobs.pipelines.errors import PipelineError
 from tests.jobs.engines.accumulating import (

@@ -16,19 +16,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.accumulators import Accumulator, bind, bind_select
-from slackwater.jobs.engines.accumulators.histograms import bucket_of
-from slackwater.jobs.engines.accumulators.hyperloglog import estimate, hash_of
-from slackwater.jobs.engines.accumulators.operands import operands
-from slackwater.jobs.engines.columnar.aggregates import (
+from slackwater.jobs.engines.aggregates import (
+    Accumulator,
     ColumnarAggregate,
     Columns,
     OverflowAtRow,
+    bind,
     bind_columnar,
+    bind_select,
 )
-from slackwater.jobs.engines.columnar.aggregates.sketches import buckets_of, estimates, hashes_of
-from slackwater.jobs.engines.python_values import to_arrow, to_python
-from slackwater.jobs.engines.rows import ARRIVAL, EVENT
+from slackwater.jobs.engines.aggregates.histograms import bucket_of, buckets_of
+from slackwater.jobs.engines.aggregates.hyperloglog import estimate, estimates, hash_of, hashes_of
+from slackwater.jobs.engines.aggregates.operands import operands
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
 from slackwater.jobs.pipelines import Aggregate, DeltaSource, Pipeline, agg
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy

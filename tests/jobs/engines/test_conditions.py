@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.conditions import bind_condition
+from slackwater.jobs.engines.rows.conditions import bind_condition
 from slackwater.jobs.pipelines.conditions import Column, Comparison, columns_of, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.coverage import Stretch, pieces, read_to, was_read
+from slackwater.jobs.engines.source.coverage import Stretch, pieces, read_to, was_read
 
 
 @dataclass(frozen=True)

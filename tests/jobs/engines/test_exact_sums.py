@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines import exact_sums
-from slackwater.jobs.engines.exact_sums import ZERO, ExactSum
+from slackwater.jobs.engines.aggregates import exact_sums
+from slackwater.jobs.engines.aggregates.exact_sums import ZERO, ExactSum
 
 GREATEST = 1.7976931348623157e308
 LEAST = 5e-324

@@ -19,23 +19,16 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines import inputs
-from slackwater.jobs.engines.coverage import Stretch
-from slackwater.jobs.engines.inputs import (
-    EmptySource,
-    PinnedSource,
-    SourceRewritten,
-    VersionGone,
-    pin,
-    pin_both,
-    read,
-    to_datetime,
-    to_ms,
-)
-from slackwater.jobs.engines.source_roles import SourceColumnError, check_roles
+from slackwater.jobs.engines.rows.source_roles import SourceColumnError, check_roles
+from slackwater.jobs.engines.source import pinned_source
+from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
+from slackwater.jobs.engines.source.pinning import EmptySource, VersionGone, pin, pin_both
 from slackwater.jobs.pipelines import DeltaSource
 from slackwater.jobs.tables.delta import Folder, filesystem
 from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
+from slackwater.windowing.times import to_datetime, to_ms
 
 SOURCE = DeltaSource("t", event_time="e", arrival_time="a")
 START = datetime(2013, 1, 1, tzinfo=UTC)
@@ -327,7 +320,7 @@ class TestPinning:
     ) -> None:
         first = commit(tmp_path, {1: after(1)})
         second = commit(tmp_path, {2: after(2)})
-        monkeypatch.setattr(inputs, "DeltaTable", None)
+        monkeypatch.setattr(pinned_source, "DeltaTable", None)
         assert rows_read(first, after(0), after(24)) == ([1], [])
         assert rows_read(second, after(0), after(24), first) == ([1, 2], [])
         monkeypatch.undo()
@@ -557,7 +550,7 @@ class TestALogThatHasLostAFile:
                 return filesystem(uri).get_file_info(paths)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(inputs, "filesystem", lambda _: Listed())
+            patched.setattr(pinned_source, "filesystem", lambda _: Listed())
             pin_both(SOURCE, uri, 3)
         assert asked == [f"_delta_log/{4:020d}.json"]
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of
-from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.rows.keys import Keys
 
 SHORT = [f"user-{number % 37}" for number in range(200)]
 LONG = [f"a name of forty letters and more, number {number % 37}" for number in range(200)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.keys import Keys
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.engines.inputs import pin
+from slackwater.jobs.engines.source.pinning import pin
 from tests.jobs.engines.source_logs import SOURCE, hour
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.engines import process_memory
-from slackwater.jobs.engines.process_memory import forget_peak, peak_kb
+from slackwater.jobs.engines.transport import process_memory
+from slackwater.jobs.engines.transport.process_memory import forget_peak, peak_kb
 
 MB = 1 << 10  # in kilobytes
 

@@ -14,10 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.inputs import InputFile, PinnedSource, SourceBatch, to_datetime
-from slackwater.jobs.engines.inputs import to_ms as to_ms_of
-from slackwater.jobs.engines.overrides import Moved, Overrides
-from slackwater.jobs.engines.progress import (
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.progress import (
     AggregateTicks,
     Progress,
     collected_by,
@@ -26,12 +24,18 @@ from slackwater.jobs.engines.progress import (
     scan_of_pass,
     timeline_from,
 )
-from slackwater.jobs.engines.rows import Judge
-from slackwater.jobs.engines.transport import InProcess, SliceScan
+from slackwater.jobs.engines.source.batches import SourceBatch
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.overrides import Moved, Overrides
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.tables.schemas import SOURCE_PROGRESS, TIME
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress
+from slackwater.windowing.times import to_datetime
+from slackwater.windowing.times import to_ms as to_ms_of
 
 START = 1_356_998_400_000
 MINUTE = 60_000

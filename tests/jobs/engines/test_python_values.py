@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.python_values import to_arrow, to_python
+from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
 
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int8(): st.integers(-128, 127),

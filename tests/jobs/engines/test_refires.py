@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.engines.refires import thinned
+from slackwater.jobs.engines.replaying.refires import thinned
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.windowing import EventTimeSessionWindows, WatermarkStrategy

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.inputs import InputFile
-from slackwater.jobs.engines.row_groups import Arrivals, SourceFile
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.row_groups import Arrivals, SourceFile
 
 SCHEMA = pa.schema([("a", pa.int64()), ("day", pa.string()), ("b", pa.string()), ("new", pa.float64())])
 

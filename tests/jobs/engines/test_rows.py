@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.inputs import SourceBatch
-from slackwater.jobs.engines.rows import (
+from slackwater.jobs.engines.rows.columns_read import (
     ARRIVAL,
     EVENT,
-    Judge,
-    as_json,
     check_key_types,
     columns_read,
     element_columns,
-    in_order,
 )
-from slackwater.jobs.engines.source_roles import SourceColumnError
+from slackwater.jobs.engines.rows.element_order import in_order
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.quarantined_json import as_json
+from slackwater.jobs.engines.rows.source_roles import SourceColumnError
+from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.windowing import (
     CountEvictor,
@@ -424,7 +424,7 @@ class TestOrder:
     ) -> None:
         elements = elements_of([(2, None, "a", 0), (0, 1.0, "a", 0), (1, None, "b", 0), (1, 1.0, "a", 0)])
         monkeypatch.setattr(
-            "slackwater.jobs.engines.rows.row_digests",
+            "slackwater.jobs.engines.rows.element_order.row_digests",
             lambda *_: pytest.fail("a row without a tie was hashed"),
         )
         assert in_order(ordered, elements).column("tag").to_pylist() == [1, 2, 3, 0]
@@ -460,7 +460,8 @@ class TestOrder:
     ) -> None:
         elements = elements_of([(arrival, order, "a", 0) for arrival, order in rows])
         monkeypatch.setattr(
-            "slackwater.jobs.engines.rows.pc.sort_indices", lambda *_, **__: pytest.fail("they were sorted")
+            "slackwater.jobs.engines.rows.element_order.pc.sort_indices",
+            lambda *_, **__: pytest.fail("they were sorted"),
         )
         assert in_order(ordered, elements) is elements
 

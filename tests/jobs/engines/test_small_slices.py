@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from slackwater.jobs.engines import small_slices
-from slackwater.jobs.engines.inputs import pin, to_ms
-from slackwater.jobs.engines.small_slices import SMALL_BYTES, SparkWhereNeeded
-from slackwater.jobs.engines.transport import InProcess, InThreads, SliceScan
+from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport import small_slices
+from slackwater.jobs.engines.transport.in_process import InProcess, InThreads
+from slackwater.jobs.engines.transport.small_slices import SMALL_BYTES, SparkWhereNeeded
 from slackwater.jobs.pipelines import DeltaSource
 from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.windowing.times import to_ms
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 

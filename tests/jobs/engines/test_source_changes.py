@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.coverage import Stretch
-from slackwater.jobs.engines.inputs import PinnedSource, SourceRewritten
-from slackwater.jobs.engines.source_changes import commits
+from slackwater.jobs.engines.source.changes import commits
+from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from tests.jobs.engines.source_logs import File, Log, hour
 
 

@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines import exact_sums
-from slackwater.jobs.engines.accumulators import Accumulator, bind
-from slackwater.jobs.engines.accumulators.histograms import bucket_of, buckets_per_octave, middle, octave
-from slackwater.jobs.engines.accumulators.hyperloglog import hash_decimal, hash_of, hash_text, mix
-from slackwater.jobs.engines.accumulators.ranked import order_rank
-from slackwater.jobs.engines.python_values import to_arrow, to_python
+from slackwater.jobs.engines.aggregates import Accumulator, bind, exact_sums
+from slackwater.jobs.engines.aggregates.first_or_last import order_rank
+from slackwater.jobs.engines.aggregates.histograms import bucket_of, buckets_per_octave, middle, octave
+from slackwater.jobs.engines.aggregates.hyperloglog import hash_decimal, hash_of, hash_text, mix
+from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
 from slackwater.jobs.pipelines import Aggregate, agg
 from slackwater.jobs.pipelines.errors import PipelineError
 from tests.jobs.engines.accumulating import (

@@ -11,14 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.engines import results
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.columnar.range_work import RangeWork
-from slackwater.jobs.engines.inputs import pin
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replay import Engine, Outcome
-from slackwater.jobs.engines.results import name_of
-from slackwater.jobs.engines.task_memory import (
+from slackwater.jobs.engines.replaying import results
+from slackwater.jobs.engines.replaying.replay import Engine, Outcome
+from slackwater.jobs.engines.replaying.results import name_of
+from slackwater.jobs.engines.replaying.task_memory import (
     most_partials,
     parts_of,
     ranges_for,
@@ -27,7 +26,9 @@ from slackwater.jobs.engines.task_memory import (
     rows_merged,
     rows_of_range,
 )
-from slackwater.jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
+from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import InProcess, MapTask, RangeTask
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.tables.delta import Folder, write_file
 from slackwater.windowing import (
@@ -154,7 +155,7 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
 
 
 def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> None:
-    told = "from slackwater.jobs.engines.results import collect, counted; print(collect([counted({})]).memory_mb)"
+    told = "from slackwater.jobs.engines.replaying.results import collect, counted; print(collect([counted({})]).memory_mb)"
     large = "import subprocess, sys; held = bytearray(b'x') * (700 << 20); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
     done = subprocess.run(
         [sys.executable, "-c", large, told], cwd=ROOT, capture_output=True, text=True, check=True

@@ -17,13 +17,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from slackwater.jobs.engines import transport
-from slackwater.jobs.engines.coverage import Stretch
-from slackwater.jobs.engines.inputs import PinnedSource, pin, to_ms
-from slackwater.jobs.engines.task_errors import TaskFailed
-from slackwater.jobs.engines.transport import Batches, InProcess, InThreads, OnSpark, SliceScan, Transport
+from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.source.scan import Batches, SliceScan
+from slackwater.jobs.engines.transport.in_process import InProcess, InThreads, Transport
+from slackwater.jobs.engines.transport.on_spark import OnSpark
+from slackwater.jobs.engines.transport.task_errors import TaskFailed
 from slackwater.jobs.pipelines import DeltaSource
 from slackwater.jobs.runtime import versions
 from slackwater.windowing.errors import UserCodeError
+from slackwater.windowing.times import to_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

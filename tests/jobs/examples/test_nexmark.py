@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.examples import find_example
 from slackwater.jobs.examples.auctions import SCHEMA, START, events_arrived, load_auctions
 from slackwater.jobs.examples.errors import BadRange

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.engines.inputs import to_ms
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replay import Engine
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.replaying.replay import Engine
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage import catch_up
@@ -28,6 +27,7 @@ from slackwater.jobs.tables.ledger import LedgerReader, LedgerRow
 from slackwater.jobs.tables.schemas import partitioned_by
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater.windowing.times import to_ms
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 TIME = pa.timestamp("us", tz="UTC")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slackwater.jobs.args import Manifest, read_manifest
-from slackwater.jobs.engines.inputs import SourceRewritten
+from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.errors import LostRaceError, RetryableError
 from slackwater.jobs.pipelines import agg, expect
 from slackwater.jobs.protocol.outcome import report_to

@@ -12,11 +12,10 @@ import pytest
 from deltalake import write_deltalake
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.inputs import to_ms
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.progress import timeline_of
-from slackwater.jobs.engines.replay import Engine, Replay
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.replaying.replay import Engine, Replay
+from slackwater.jobs.engines.rows.progress import timeline_of
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.planning.plan import _Planner
@@ -30,6 +29,7 @@ from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.staging import read_staged
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
 from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.times import to_ms
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, moment, ms
 
 # Of the first day, on the second: under a lateness of three hours [2, 4) was collected when the watermark was

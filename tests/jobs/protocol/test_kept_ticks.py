@@ -18,10 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.fs import PyFileSystem
 
-from slackwater.jobs.engines.inputs import InputFile, PinnedSource
-from slackwater.jobs.engines.progress import Progress, one_a_tick, tick_maxima, timeline_from, timeline_of
-from slackwater.jobs.engines.rows import Judge
-from slackwater.jobs.engines.transport import InProcess, MapTask, RangeTask, SliceScan
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.progress import (
+    Progress,
+    one_a_tick,
+    tick_maxima,
+    timeline_from,
+    timeline_of,
+)
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import InProcess, MapTask, RangeTask
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.publishing.publish import Publisher

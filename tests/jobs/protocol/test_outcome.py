@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.jobs.args import Manifest, ManifestError, read_manifest
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.errors import LostRaceError, PermanentError, RetryableError, SlackwaterError, UsageError
 from slackwater.jobs.examples import find_example
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replay import Engine
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.replaying.replay import Engine
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.redrive import Redrive, Redriven
 from slackwater.jobs.tables.inspection import Inspection

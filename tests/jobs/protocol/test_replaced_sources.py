@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.engines.inputs import SourceReplaced
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.transport import InProcess
+from slackwater.jobs.engines.source.pinning import SourceReplaced
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.lineage.adoption import Adopted, Adoption, OnlyCounted, OtherRows
 from slackwater.jobs.protocol.lineage.recorded import CannotRepeat
 from slackwater.jobs.protocol.lineage.verify import Verifier

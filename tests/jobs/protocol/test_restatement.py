@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.jobs.engines.inputs import to_ms
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol.restating.restatement import (
     NothingToRestate,
@@ -18,6 +17,7 @@ from slackwater.jobs.protocol.restating.restatement import (
 from slackwater.jobs.protocol.staging.closed import LineageClosed
 from slackwater.jobs.protocol.staging.slices import Slice
 from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.windowing.times import to_ms
 from tests.jobs.tables.ledger_rows import day, run_row
 
 HOUR = 3_600_000

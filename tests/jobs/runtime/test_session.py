@@ -46,8 +46,9 @@ import sys, threading, time
 from pathlib import Path
 import pyarrow as pa
 from slackwater.jobs.command_line import finish
-from slackwater.jobs.engines.inputs import PinnedSource
-from slackwater.jobs.engines.transport import OnSpark, SliceScan
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.transport.on_spark import OnSpark
+from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.runtime.session import session
 
 def task(batches):

@@ -16,9 +16,15 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from slackwater.jobs.engines import inputs
-from slackwater.jobs.engines.inputs import pin
-from slackwater.jobs.engines.task_errors import TaskFailed, TaskWithoutStorage, of_error, of_java, of_trace
+from slackwater.jobs.engines.source import pinning
+from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.transport.task_errors import (
+    TaskFailed,
+    TaskWithoutStorage,
+    of_error,
+    of_java,
+    of_trace,
+)
 from slackwater.jobs.errors import RetryableError, SlackwaterError
 from slackwater.jobs.pipelines import DeltaSource
 from slackwater.jobs.tables import delta
@@ -173,7 +179,7 @@ class TestWhatMayPassIsTriedAgain:
         self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
     ) -> None:
         source = DeltaSource("t", event_time="e", arrival_time="a")
-        with failing(inputs, "DeltaTable", error), pytest.raises(kind, match=told):
+        with failing(pinning, "DeltaTable", error), pytest.raises(kind, match=told):
             pin(source, folder.uri)
         with failing(DeltaTable, "load_as_version", error), pytest.raises(kind, match=told):
             pin(source, folder.uri, 0)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.engines.inputs import to_datetime
-from slackwater.jobs.engines.operator import range_work, spilling
-from slackwater.jobs.engines.operator.spilling import (
+from slackwater.jobs.engines.operator import range_work
+from slackwater.jobs.engines.replaying import spilling
+from slackwater.jobs.engines.replaying.spilling import (
     DEFAULT_MB,
     VARIABLE,
     Spilling,
@@ -26,6 +26,7 @@ from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows
 from slackwater.windowing.errors import UserCodeError
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.times import to_datetime
 from tests.model import records as model
 from tests.properties.slices import Replayed, replay_pipeline
 

@@ -1,0 +1,29 @@
+"""The aggregates that a pipeline may select: each is one file, with its accumulator (one element at a time) and its
+columnar form (whole columns), which give the same parts and results to the bit. `binding` is the table of them.
+"""
+
+from slackwater.jobs.engines.aggregates.accumulator import Accumulator, Part, ResultOverflow
+from slackwater.jobs.engines.aggregates.binding import FORMS, bind, bind_columnar, bind_select
+from slackwater.jobs.engines.aggregates.columnar_aggregate import ColumnarAggregate, Columns, OverflowAtRow
+from slackwater.jobs.engines.aggregates.operands import operands, totals
+from slackwater.jobs.engines.aggregates.select_function import SelectFunction, Stretch, StretchFunction
+from slackwater.jobs.engines.aggregates.spans import combine_spans
+
+__all__ = [
+    "FORMS",
+    "Accumulator",
+    "ColumnarAggregate",
+    "Columns",
+    "OverflowAtRow",
+    "Part",
+    "ResultOverflow",
+    "SelectFunction",
+    "Stretch",
+    "StretchFunction",
+    "bind",
+    "bind_columnar",
+    "bind_select",
+    "combine_spans",
+    "operands",
+    "totals",
+]

@@ -1,0 +1,248 @@
+"""`first` and `last`: the value of the row that is first or last by event time or by arrival; ties are decided by what orders
+elements, the order column and a hash of the row.
+
+On whole columns rows are ranked as wholes and the best of each group is taken; row hashes are made of winners and of rows
+that nothing else tells apart, not of every row.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.jobs.engines.aggregates.accumulator import OneByOne, Part
+from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
+from slackwater.jobs.engines.aggregates.ordinals import as_ordinals
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.tables.schemas import TIME
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import (
+    Groups,
+    greatest_of_groups,
+    least_of_groups,
+    run_numbers,
+    run_starts,
+)
+from slackwater.windowing.snapshot import row_digests
+
+Ranked = tuple[tuple[int, ...], tuple[int, Any], bytes, Any]
+
+
+def order_rank(value: Any) -> tuple[int, Any]:
+    """Sort key of an order column's value: nulls first, NaN last."""
+    if value is None:
+        return (0, None)
+    return (2, None) if isinstance(value, float) and math.isnan(value) else (1, value)
+
+
+class FirstOrLast(OneByOne):
+    """Value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order, row
+    hash, value); None for none.
+
+    Args:
+        by_event_time: the event time comes before the arrival.
+        order: name and type of the order column; None without one.
+        hashed: the columns of which a row's hash is taken.
+    """
+
+    def __init__(
+        self,
+        is_last: bool,
+        by_event_time: bool,
+        column_type: pa.DataType,
+        order: tuple[str, pa.DataType] | None,
+        hashed: tuple[str, ...],
+    ) -> None:
+        self.is_last = is_last
+        self.by_event_time = by_event_time
+        self.order_by = None if order is None else order[0]
+        self.hashed = hashed
+        self._times = 2 if by_event_time else 1
+        self._has_order = order is not None
+        times: tuple[Part, ...] = (("event_time", TIME), ("arrival", TIME))[-self._times :]
+        ordered: tuple[Part, ...] = () if order is None else (("order", order[1]),)
+        self.parts: tuple[Part, ...] = (("value", column_type), *times, *ordered, ("row_hash", pa.binary()))
+        self.result_type = column_type
+
+    def create(self) -> None:
+        return None
+
+    def add(self, accumulator: Ranked | None, value: Ranked) -> Ranked:
+        return value if accumulator is None else self._pick(accumulator, value)
+
+    def merge(self, a: Ranked | None, b: Ranked | None) -> Ranked | None:
+        return a if b is None else self.add(a, b)
+
+    def _pick(self, a: Ranked, b: Ranked) -> Ranked:
+        # Rows of one rank have equal values: the hash covers every column that the pipeline reads.
+        return b if (a[:3] < b[:3]) == self.is_last else a
+
+    def result(self, accumulator: Ranked | None) -> Any:
+        return None if accumulator is None else accumulator[3]
+
+    def encode(self, accumulator: Ranked | None) -> tuple[Any, ...]:
+        if accumulator is None:
+            return (None,) * len(self.parts)
+        times, order, row_hash, value = accumulator
+        return (
+            value,
+            *times,
+            *([math.nan if order[0] == 2 else order[1]] if self._has_order else []),
+            row_hash,
+        )
+
+    def decode(self, parts: Sequence[Any]) -> Ranked | None:
+        if parts[-1] is None:
+            return None
+        order = order_rank(parts[-2] if self._has_order else None)
+        return (tuple(parts[1 : 1 + self._times]), order, parts[-1], parts[0])
+
+
+_DIGEST = 32  # bytes
+
+
+class ColumnarFirstOrLast:
+    """Accumulator: the parked parts; all of them null for none."""
+
+    def __init__(self, column: str, scalar: FirstOrLast) -> None:
+        self._column = column
+        self._scalar = scalar
+        self.columns: Parts = scalar.parts
+
+    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
+        kept = np.flatnonzero(np.asarray(rows.column(self._column).is_valid()))
+        keys = [
+            rows.column(name).to_numpy()
+            for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])
+        ]
+        # Of each group only the rows that times and order column put first are left; where several are, their
+        # hashes decide.
+        left = self._best([*keys, *self._order_keys(self._order_column(rows))], kept, groups)
+        return self.combine(
+            self._parts_of(rows.take(pa.array(left))), Groups(groups.codes[left], groups.size)
+        )
+
+    def _order_column(self, rows: pa.Table) -> pa.Array | None:
+        return None if self._scalar.order_by is None else rows.column(self._scalar.order_by).combine_chunks()
+
+    def _order_keys(self, order: pa.Array | None) -> list[Longs]:
+        """Nulls first, then by value."""
+        if order is None:
+            return []
+        numbers, is_valid, _ = as_ordinals(order)
+        return [is_valid.astype(np.int64), np.where(is_valid, numbers, 0)]
+
+    def _parts_of(self, rows: pa.Table) -> Columns:
+        """Each row as an accumulator."""
+        columns = {
+            name: rows.column(name).combine_chunks()
+            for name in (self._column, self._scalar.order_by)
+            if name is not None
+        }
+        made = {
+            "value": columns[self._column],
+            "event_time": _time(rows, EVENT),
+            "arrival": _time(rows, ARRIVAL),
+            "order": columns.get(self._scalar.order_by or ""),
+            "row_hash": pa.array(
+                row_digests(rows.select(self._scalar.hashed), self._scalar.hashed), pa.binary()
+            ),
+        }
+        return [_plain(made[name]).cast(kind) for name, kind in self.columns]
+
+    def combine(self, accumulators: Columns, groups: Groups) -> Columns:
+        there = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
+        held = self._named(accumulators)
+        times = [_moments(held[name]) for name in ("event_time", "arrival") if name in held]
+        left = self._best([*times, *self._order_keys(held.get("order"))], there, groups)
+        if int(np.bincount(groups.codes[left], minlength=1).max()) > 1:
+            words = _words(held["row_hash"].take(pa.array(left)))
+            left = left[self._best([*words], np.arange(len(left)), Groups(groups.codes[left], groups.size))]
+        winners = np.full(groups.size, -1, np.int64)
+        winners[groups.codes[left]] = left
+        return _take(accumulators, winners)
+
+    def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
+        """Those of `rows` that are first or last of their group by the keys, the first counting most; equal
+        ones all.
+        """
+        best_of = greatest_of_groups if self._scalar.is_last else least_of_groups
+        for key in keys:
+            values, codes = key[rows], groups.codes[rows]
+            rows = rows[values == best_of(values, Groups(codes, groups.size))[codes]]
+        return rows
+
+    def running(self, accumulators: Columns, starts: Longs) -> Columns:
+        rows = len(accumulators[0])
+        there = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
+        places = self._places_of(accumulators, there)
+        count = len(there) + 1
+        ranks = np.zeros(rows, np.int64)  # 0: nothing yet
+        ranks[there] = places + 1 if self._scalar.is_last else count - 1 - places
+        floors = run_numbers(starts, rows) * count
+        best = np.maximum.accumulate(ranks + floors) - floors if rows else ranks
+        row_of = np.full(count, -1, np.int64)
+        row_of[ranks[there]] = there
+        return _take(accumulators, row_of[best])
+
+    def _places_of(self, accumulators: Columns, there: Longs) -> Longs:
+        """The place of each accumulator that holds a row, by everything; equal only where they are
+        interchangeable.
+        """
+        held = self._named(_take(accumulators, there))
+        times = [_moments(held[name]) for name in ("event_time", "arrival") if name in held]
+        return _places([*times, *self._order_keys(held.get("order")), *_words(held["row_hash"])])
+
+    def _named(self, accumulators: Columns) -> dict[str, pa.Array]:
+        return dict(zip((name for name, _ in self.columns), accumulators, strict=True))
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        return accumulators[0]
+
+    def encode(self, accumulators: Columns) -> Columns:
+        return accumulators
+
+    def decode(self, parts: Sequence[pa.Array]) -> Columns:
+        return list(parts)
+
+
+def _places(keys: Sequence[np.ndarray]) -> Longs:
+    """Each row's place by keys, the first counting most; equal rows have one place."""
+    order = np.lexsort(tuple(reversed(keys)))
+    starts = run_starts(*(key[order] for key in keys))
+    places = np.empty(len(order), np.int64)
+    places[order] = run_numbers(starts, len(order))
+    return places
+
+
+def _moments(column: pa.Array) -> Longs:
+    """Times as integers; of a null they mean nothing."""
+    moments: Longs = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return moments
+
+
+def _words(digests: pa.Array) -> Longs:
+    """int64[4, n] in the order of the digests, the first row counting most."""
+    words = np.frombuffer(b"".join(digests.to_pylist()), ">i8").reshape(-1, _DIGEST // 8).T
+    return words.astype(np.int64) ^ np.iinfo(np.int64).min
+
+
+def _time(rows: pa.Table, name: str) -> pa.Array:
+    return pa.array(rows.column(name).to_numpy() * 1000).cast(TIME)
+
+
+def _take(accumulators: Columns, rows: Longs) -> Columns:
+    """Those rows; nulls for -1."""
+    indices = pa.array(rows, mask=rows < 0)
+    return [column.take(indices) for column in accumulators]
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Floats as they are kept: one NaN, one zero."""
+    if not pa.types.is_floating(values.type):
+        return values
+    numbers, is_valid, values_of = as_ordinals(values)
+    plain: pa.Array = values_of(numbers, is_valid)
+    return plain

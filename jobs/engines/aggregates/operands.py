@@ -1,0 +1,89 @@
+"""What each aggregate adds for each row: the value of its column, with its rank where that counts; None where
+there is nothing to add.
+
+Computed for all rows of a range at once, nulls and conditions settled, so that no accumulator ever sees a
+row.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.jobs.engines.aggregates.accumulator import Accumulator, Starts
+from slackwater.jobs.engines.aggregates.first_or_last import order_rank
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, columns_read
+from slackwater.jobs.engines.rows.conditions import bind_condition
+from slackwater.jobs.engines.rows.python_values import to_python
+from slackwater.jobs.pipelines import Aggregate, Pipeline
+from slackwater.windowing.snapshot import row_digests
+
+
+def totals(
+    pipeline: Pipeline, elements: pa.Table, accumulators: Sequence[Accumulator], order: Starts, starts: Starts
+) -> list[Any]:
+    """For each aggregate of the `select` the accumulators of rows order[starts[i] : starts[i + 1]]; None
+    where each row has to be seen.
+    """
+    found = []
+    for aggregate, accumulator in zip(pipeline.select.values(), accumulators, strict=True):
+        column = None if aggregate.column is None else elements.column(aggregate.column)
+        sees_rows = (
+            aggregate.where is not None
+            or aggregate.by is not None
+            or (column is not None and column.null_count > 0)
+        )
+        found.append(
+            None
+            if sees_rows
+            else accumulator.totals(None if column is None else column.take(pa.array(order)), starts)
+        )
+    return found
+
+
+def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | None]:
+    """For each aggregate of the `select` one value a row of `elements`, or None for an aggregate that only
+    counts rows.
+    """
+    ranks: dict[str, list[Any]] = {}
+    types = {field.name: field.type for field in elements.schema}
+    found: list[Sequence[Any] | None] = []
+    for name, aggregate in pipeline.select.items():
+        values = None if aggregate.column is None else to_python(elements.column(aggregate.column))
+        if aggregate.where is not None:
+            kept = bind_condition(f"select[{name!r}]", aggregate.where, types).holds(elements)
+            values = _only(kept, values)
+        if aggregate.by is not None and values is not None:
+            ranks = ranks or _ranks(pipeline, elements)
+            values = _ranked(aggregate, values, ranks)
+        found.append(values)
+    return found
+
+
+def _only(kept: Any, values: list[Any] | None) -> list[Any]:
+    if values is None:
+        return [True if keep else None for keep in kept.tolist()]
+    return [value if keep else None for keep, value in zip(kept.tolist(), values, strict=True)]
+
+
+def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
+    """Times in microseconds, rank of the order column, hash of the columns that the pipeline reads: for each
+    row.
+    """
+    order = pipeline.source.order_by
+    names = columns_read(pipeline, elements.column_names)
+    return {
+        "event_time": (elements.column(EVENT).to_numpy() * np.int64(1000)).tolist(),
+        "arrival": (elements.column(ARRIVAL).to_numpy() * np.int64(1000)).tolist(),
+        "order": [order_rank(None)] * elements.num_rows
+        if order is None
+        else list(map(order_rank, to_python(elements.column(order)))),
+        "hash": list(row_digests(elements.select(names), names)),
+    }
+
+
+def _ranked(aggregate: Aggregate, values: list[Any], ranks: dict[str, list[Any]]) -> list[Any]:
+    times = [ranks["event_time"], ranks["arrival"]] if aggregate.by == "event_time" else [ranks["arrival"]]
+    rows = zip(values, zip(*times, strict=True), ranks["order"], ranks["hash"], strict=True)
+    return [None if value is None else (time, order, digest, value) for value, time, order, digest in rows]

@@ -1,0 +1,57 @@
+"""What the columnar forms of both sketches share: a map of small integers (register or bucket) for each window."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
+from slackwater.jobs.engines.aggregates.lists import flattened, listed
+from slackwater.windowing.columnar import maps
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.maps import Entries, Fold
+
+BUCKET = pa.struct([pa.field("bucket", pa.int32()), pa.field("count", pa.int64())])
+
+
+class SparseMaps(ABC):
+    """Accumulator: a list of (key, value) a row, ascending keys. Subclasses say what keys and values are, and
+    how values fold.
+    """
+
+    columns: Parts = (("entries", pa.list_(BUCKET)),)
+    fold: Fold
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    @abstractmethod
+    def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
+        """Key and value for each value of the column; none is null."""
+
+    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
+        column = rows.column(self._column).combine_chunks()
+        kept = np.flatnonzero(np.asarray(column.is_valid()))
+        keys, values = self._entries_of(column.drop_null())
+        return columns_of(maps.folded(groups.codes[kept], keys, values, self.fold), groups.size)
+
+    def combine(self, accumulators: Columns, groups: Groups) -> Columns:
+        entries = entries_of(accumulators[0])
+        return columns_of(
+            maps.folded(groups.codes[entries.rows], entries.keys, entries.values, self.fold), groups.size
+        )
+
+    def running(self, accumulators: Columns, starts: Longs) -> Columns:
+        rows = len(accumulators[0])
+        return columns_of(maps.running(entries_of(accumulators[0]), starts, rows, self.fold), rows)
+
+
+def entries_of(column: pa.Array) -> Entries:
+    rows, items = flattened(column)
+    return Entries(rows, items.field(0).to_numpy().astype(np.int64), items.field(1).to_numpy())
+
+
+def columns_of(entries: Entries, size: int) -> Columns:
+    fields = [pa.array(entries.keys.astype(np.int32)), pa.array(entries.values)]
+    return [listed(entries.rows, pa.StructArray.from_arrays(fields, fields=list(BUCKET)), size)]

@@ -1,0 +1,29 @@
+"""Accumulators of overlapping spans of rows: by differences of running totals where an aggregate is a sum,
+row by row where it isn't.
+
+Which rows make up a span is the families' business.
+"""
+
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from slackwater.jobs.engines.aggregates.columnar_aggregate import ColumnarAggregate, Columns
+from slackwater.windowing.columnar.spans import Spans
+
+
+@runtime_checkable
+class Summing(Protocol):
+    """An aggregate whose accumulators add up, column by column, unless they are too large for that."""
+
+    def adds_up(self, accumulators: Columns) -> bool:
+        """Whether every sum of some of these accumulators is that of their columns, within 64 bits."""
+
+
+def combine_spans(aggregate: ColumnarAggregate, accumulators: Columns, spans: Spans) -> Columns:
+    """The accumulator of all elements in the accumulators of each span."""
+    if isinstance(aggregate, Summing) and aggregate.adds_up(accumulators):
+        return [pa.array(spans.sum(column.to_numpy())) for column in accumulators]
+    rows, owners = spans.exploded()
+    indices = pa.array(rows)
+    return aggregate.combine([column.take(indices) for column in accumulators], owners)

@@ -1,0 +1,120 @@
+"""What a pipeline's snapshots look like: its keys and typed accumulators as columns of `window_state`,
+`keyed_state` and `timers`.
+
+The codec is windowing's; here is only what a pipeline declares.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.jobs.engines.aggregates import Accumulator
+from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.process_functions import states_of
+from slackwater.jobs.tables.schemas import Columns, Shape
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
+
+
+class AccumulatorColumns:
+    """The accumulators of a `select` as columns `<result>__<part>`: canonical, whatever the order of the
+    elements was.
+
+    Args:
+        columns: names and types of all parts, in the order of the accumulators.
+        accumulators: contents are a list with one item for each.
+    """
+
+    is_commutative = True
+
+    def __init__(self, columns: Columns, accumulators: Sequence[Accumulator]) -> None:
+        self.columns = columns
+        self._accumulators = tuple(accumulators)
+        self._no_parts = (None,) * len(columns)
+
+    def arrays(self, contents: Sequence[Any]) -> list[pa.Array]:
+        """One array a part; a window without contents has null in each."""
+        rows = [self._no_parts if items is None else self._encode(items) for items in contents]
+        parts = list(zip(*rows, strict=True)) or [()] * len(self.columns)
+        return [to_arrow(values, kind) for (_, kind), values in zip(self.columns, parts, strict=True)]
+
+    def values(self, rows: pa.Table) -> list[Any]:
+        """The inverse of `arrays`, of rows that all have contents."""
+        return list(
+            map(self._decode, zip(*(to_python(rows.column(name)) for name, _ in self.columns), strict=True))
+        )
+
+    def _encode(self, items: list[Any]) -> list[Any]:
+        return [
+            part
+            for accumulator, item in zip(self._accumulators, items, strict=True)
+            for part in accumulator.encode(item)
+        ]
+
+    def _decode(self, values: Sequence[Any]) -> list[Any]:
+        contents, position = [], 0
+        for accumulator in self._accumulators:
+            width = len(accumulator.parts)
+            contents.append(accumulator.decode(values[position : position + width]))
+            position += width
+        return contents
+
+
+def codec_of_windows(
+    pipeline: Pipeline,
+    keys: Keys,
+    shape: Shape,
+    accumulators: Sequence[Accumulator],
+    config: WindowOperatorConfig,
+    element: type | None,
+) -> SnapshotCodec:
+    """The codec of a pipeline's window operator. `element` is the named tuple that its elements are, if they
+    are one.
+    """
+    contents = AccumulatorColumns(shape.parts, accumulators) if shape.parts else None
+    layout = SnapshotLayout.of_windows(
+        config,
+        keys=KeyColumns.of(keys.columns),
+        contents=contents,
+        json=_json(pipeline, element),
+        order_mode=OrderMode(pipeline.order_mode),
+    )
+    return SnapshotCodec(layout)
+
+
+def codec_of_process(pipeline: Pipeline, keys: Keys, element: type | None) -> SnapshotCodec:
+    """The codec of a pipeline's process function. `element` is the named tuple that its elements are."""
+    return SnapshotCodec(_process_layout(pipeline, keys, _json(pipeline, element)))
+
+
+def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:
+    """The columns of `keyed_state` for the states that a pipeline's process function declares with a SQL
+    type.
+    """
+    return (
+        tuple(_process_layout(pipeline, keys, JsonValues()).value_columns().values())
+        if pipeline.keyed_process is not None
+        else ()
+    )
+
+
+def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> SnapshotLayout:
+    assert pipeline.keyed_process is not None
+    return SnapshotLayout.of_process(
+        keys.type,
+        keys=KeyColumns.of(keys.columns),
+        states=states_of(pipeline.keyed_process),
+        json=json,
+        order_mode=OrderMode(pipeline.order_mode),
+    )
+
+
+def _json(pipeline: Pipeline, element: type | None) -> JsonValues:
+    """How values without a column are written: plain ones, elements, and records that the pipeline declares."""
+    return JsonValues(
+        pipeline.records if element is None else (element, *pipeline.records), pipeline.pickled_state
+    )

@@ -1,0 +1,98 @@
+"""The contract between a run and an engine: what an engine is given, and what it gives back. It commits
+nothing.
+
+Both engines share it; which one runs is the planner's choice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables.delta import WrittenFile
+from slackwater.jobs.tables.schemas import Shape
+from slackwater.windowing.columnar.timeline import Timeline
+from slackwater.windowing.snapshot import ContentHash
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One slice to replay.
+
+    Attributes:
+        pipeline: what to compute.
+        shape: the columns of its tables.
+        scan: the slice's rows.
+        timeline: the slice's watermarks.
+        state: table → files (relative to that table's folder) of the parent's snapshot.
+        folders: table → folder of the pipeline's tables.
+        run_id: what staged rows carry.
+        ranges: number of key-group ranges, one task each.
+        file_rows: a range writes its rows of a table as a file of its own from this many on; fewer come back
+            as Arrow.
+        parked: how many windows the parent's snapshot holds.
+        state_memory_mb: how much memory the state of one range may take before it goes to disk, or is merged
+            in parts.
+        scratch: a folder below which such files are written instead, by a replay that stages nothing.
+    """
+
+    pipeline: Pipeline
+    shape: Shape
+    scan: SliceScan
+    timeline: Timeline
+    state: Mapping[str, tuple[str, ...]]
+    folders: Mapping[str, str]
+    run_id: str
+    ranges: int
+    file_rows: int = 50_000
+    scratch: str | None = None
+    state_memory_mb: int = 1024
+    parked: int = 0
+
+    def target(self, table: str) -> str:
+        """The folder into which tasks write files of `table`."""
+        return self.folders[table] if self.scratch is None else f"{self.scratch}/{table}"
+
+
+@dataclass
+class Outcome:
+    """What a replay gave: rows or files by table, counts, and hashes over the logical columns.
+
+    Attributes:
+        rows: table → rows that came back to the driver.
+        files: table → files that tasks have written.
+        counts: names of the ledger's count columns → values.
+        assignments: what has become of (element, window) assignments, see `results.ASSIGNMENTS`.
+        state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
+        memory_mb: the most that any process has taken while it ran a task.
+        state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not
+            tell them apart.
+    """
+
+    rows: dict[str, list[pa.Table]] = field(default_factory=dict)
+    files: dict[str, list[WrittenFile]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    assignments: dict[str, int] = field(default_factory=dict)
+    state_hash: ContentHash = field(default_factory=ContentHash)
+    output_hash: ContentHash = field(default_factory=ContentHash)
+    memory_mb: int = 0
+    state_s: float = 0.0
+
+
+class Engine(Protocol):
+    """A way to run windows. `name` stands in the ledger; `aggregates_first` says whether fewer rows than it
+    reads may reach its ranges, `in_threads` whether its tasks hardly hold Python's lock, and call nothing of
+    the user's: threads of one process may run them."""
+
+    name: str
+    aggregates_first: bool
+    in_threads: bool
+
+    def replay(self, replay: Replay, transport: Transport) -> Outcome:
+        """Replay one slice. The same input gives the same rows, counts and hashes, for any number of ranges
+        and tasks.
+        """

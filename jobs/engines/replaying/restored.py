@@ -1,0 +1,53 @@
+"""Rows of the snapshot that a slice continues, for one range of key groups. Both engines restore from here;
+what they mean is theirs.
+"""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.tables.delta import filesystem
+from slackwater.jobs.tables.parquet import damaged, opened
+from slackwater.windowing.key_groups import KeyGroupRange
+
+_KEY_GROUP = "key_group"
+
+
+def restored_rows(replay: Replay, table: str, schema: pa.Schema, owned: KeyGroupRange) -> pa.Table:
+    """The columns `schema` of the parent's rows of `table` in the key groups `owned`; row groups of other key
+    groups are not read.
+
+    Raises:
+        DamagedFile: a file is not what the parent has written, or is not there.
+    """
+    uri = replay.folders[table]
+    files, parts = filesystem(uri), []
+    for path in replay.state.get(table, ()):
+        try:
+            with opened(uri, files, path) as file:
+                parts.append(_rows_of_groups(file, schema.names, owned).select(schema.names).cast(schema))
+        except FileNotFoundError as error:
+            raise damaged(uri, path, "it is not there any more") from error
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def _rows_of_groups(file: pq.ParquetFile, names: list[str], owned: KeyGroupRange) -> pa.Table:
+    """The rows of some key groups. Of a file that has no others nothing is copied."""
+    place = file.schema.names.index(_KEY_GROUP)
+    groups_of_rows = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
+    bounds = {
+        number: held.column(place).statistics for number, held in groups_of_rows.items() if held.num_rows
+    }
+    read = [
+        number
+        for number, held in bounds.items()
+        if held is None or (held.min <= owned.last and held.max >= owned.first)
+    ]
+    rows = file.read_row_groups(read, names, use_threads=False)
+    if all(
+        held is not None and owned.first <= held.min and held.max <= owned.last
+        for held in (bounds[number] for number in read)
+    ):
+        return rows
+    groups = rows.column(_KEY_GROUP).to_numpy()
+    return rows.filter(pa.array((groups >= owned.first) & (groups <= owned.last)))

@@ -1,0 +1,60 @@
+"""Which columns of the source a pipeline reads: for its keys, its aggregates, its conditions and its functions."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from slackwater.jobs.engines.rows.source_roles import SourceColumnError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.conditions import columns_of
+from slackwater.jobs.pipelines.windows import sees_elements
+
+# Columns that a replay adds to rows of the source.
+ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE = "__arrival_ms", "__event_ms", "__key_group", "__source_file"
+
+
+def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """Of the source's columns those that an element has for the pipeline's code; none where none looks at
+    elements.
+    """
+    if not sees_elements(pipeline):
+        return ()
+    return tuple(dict.fromkeys(source_columns(source) if pipeline.columns is None else pipeline.columns))
+
+
+def source_columns(names: Sequence[str]) -> list[str]:
+    """Of the columns of a table of elements those that the source has, too."""
+    return [name for name in names if name not in (ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE)]
+
+
+def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order,
+    condition, aggregates, elements.
+
+    `source` are all columns of the source, or of a table of elements.
+    """
+    aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
+    roles = (*pipeline.keys, *pipeline.source.columns, *columns_of_condition(pipeline))
+    return tuple(dict.fromkeys((*roles, *aggregates, *element_columns(pipeline, source))))
+
+
+def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns that the pipeline's condition looks at."""
+    return () if pipeline.condition is None else columns_of(pipeline.condition)
+
+
+def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
+    """Refuse keys that Flink could not hash alike on every machine.
+
+    Raises:
+        SourceColumnError: a key is a float, a decimal, a timestamp or a nested value.
+    """
+    fits = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
+    for name in pipeline.keys:
+        kind = schema.field(name).type
+        if not any(is_kind(kind) for is_kind in fits):
+            raise SourceColumnError(
+                f"key column {name!r} is {kind}; keys are integers, strings, booleans and dates. Cast it in "
+                "the source.",
+                column=name,
+            )

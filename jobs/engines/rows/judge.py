@@ -1,0 +1,214 @@
+"""Which rows of the source a replay uses, and for what reason it refuses the others; times in milliseconds."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.conditions import Condition
+from slackwater.jobs.engines.rows.quarantined_json import as_json
+from slackwater.jobs.engines.source.batches import SourceBatch
+from slackwater.jobs.engines.source.overrides import Overrides
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables import schemas
+from slackwater.windowing.times import PER_SECOND, floored
+
+Int64s = npt.NDArray[np.int64]
+# The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
+_EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One batch of the source, judged.
+
+    Attributes:
+        elements: the usable rows of the slice and those folded into it: the batch's columns and, as int64,
+            `__arrival_ms`, `__event_ms`.
+        quarantined: rows of `quarantine`, without run_id and source version.
+        filtered: how many rows of this run the pipeline's condition left out.
+        filtered_folded: how many of those had arrived before the slice.
+        positions: where in the batch each element stands; None when every row is one.
+    """
+
+    elements: pa.Table
+    quarantined: pa.Table
+    filtered: int = 0
+    filtered_folded: int = 0
+    positions: Int64s | None = None
+
+    @property
+    def rows_read(self) -> int:
+        return self.elements.num_rows + self.quarantined.num_rows + self.filtered
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Decides on rows for one pipeline and one slice [from_ms, to_ms) of arrival time.
+
+    Rows that arrived since the lineage's start (`start_ms`; None: the slice's own) and before the slice are
+    folded into it, where they stand in a file that no earlier run has read, unless the pipeline would rather
+    have them restated. A row whose arrival `overrides` change is this run's if the new one lies in the slice,
+    and else is not; whether it is usable is judged by the true one.
+    """
+
+    pipeline: Pipeline
+    from_ms: int
+    to_ms: int
+    start_ms: int | None = None
+    overrides: Overrides = field(default_factory=Overrides)
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, scan: SliceScan) -> "Judge":
+        """The judge of the rows that `scan` reads."""
+        return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms, scan.overrides)
+
+    def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
+        """Judge every row of `batch`. One that does not meet the pipeline's condition is none of its rows,
+        whatever else is wrong with it. A row that breaks several rules is quarantined for the first of:
+        arrival, key, event time, range, ahead. Without `quarantine` unusable rows are left out, for a pass
+        that only wants elements.
+        """
+        source = self.pipeline.source
+        rows = batch.rows
+        arrival, no_arrival = in_milliseconds(rows.column(source.arrival_time))
+        event, no_event = in_milliseconds(rows.column(source.event_time))
+        if self.takes_all(batch):
+            elements = rows.append_column(ARRIVAL, pa.array(arrival)).append_column(EVENT, pa.array(event))
+            return Prepared(elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int8)))
+        moved_to, is_moved = self.overrides.apply(
+            self.pipeline, rows, arrival, event, ~no_arrival & ~no_event
+        )
+        in_slice = (
+            ~no_arrival
+            & (moved_to >= np.where(is_moved, self.from_ms, self._first(batch)))
+            & (moved_to < self.to_ms)
+        )
+        reason = np.zeros(rows.num_rows, np.int8)
+        for number, broken in reversed(list(enumerate(self._broken(batch, arrival, event, no_event), 1))):
+            reason[broken] = number
+        reason[no_arrival] = len(_REASONS)
+        concerned = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
+        wanted = self._wanted(rows)
+        usable = in_slice & (reason == 0) & wanted
+        elements = rows.filter(pa.array(usable))
+        elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(
+            EVENT, pa.array(event[usable])
+        )
+        unusable = np.flatnonzero(concerned & (reason != 0) & wanted) if quarantine else np.zeros(0, np.int64)
+        filtered = concerned & ~wanted
+        folded = np.count_nonzero(filtered & ~no_arrival & (moved_to < self.from_ms))
+        lost = self._quarantine(batch, unusable, reason)
+        return Prepared(elements, lost, int(np.count_nonzero(filtered)), int(folded), np.flatnonzero(usable))
+
+    def takes_all(self, batch: SourceBatch) -> bool:
+        """Whether the greatest and least times show that every row is an element, as in most batches."""
+        arrival, event = self.pipeline.source.arrival_time, self.pipeline.source.event_time
+        if not batch.rows.num_rows or self.overrides.moved or self.pipeline.condition is not None:
+            return False
+        if not all(batch.is_complete(name) for name in (arrival, event, *self.pipeline.keys)):
+            return False
+        (first, last), (earliest, latest) = (
+            _bounds_in_milliseconds(batch, name) for name in (arrival, event)
+        )
+        back, forth = _reach(self.pipeline)
+        is_in_slice = self._first(batch) <= first and last < self.to_ms
+        is_in_range = _EARLIEST_MS + back <= earliest and latest <= _LATEST_MS - forth
+        if not (is_in_slice and is_in_range):
+            return False
+        return latest - first <= self.pipeline.max_ahead_ms or self._none_is_ahead(batch)
+
+    def _none_is_ahead(self, batch: SourceBatch) -> bool:
+        """Whether no event time is too far after its row's arrival, row by row."""
+        source = self.pipeline.source
+        (arrival, _), (event, _) = (
+            in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
+        )
+        return int((event - arrival).max()) <= self.pipeline.max_ahead_ms
+
+    def _wanted(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Where the pipeline's condition is true; everywhere without one."""
+        condition = self.pipeline.condition
+        return np.ones(rows.num_rows, np.bool_) if condition is None else Condition(condition).holds(rows)
+
+    def _first(self, batch: SourceBatch) -> int:
+        """The earliest arrival that is this run's."""
+        if self.start_ms is None or not batch.may_hold_unread or self.pipeline.stragglers == "restate":
+            return self.from_ms
+        return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
+
+    def _broken(
+        self, batch: SourceBatch, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]
+    ) -> list[npt.NDArray[np.bool_]]:
+        no_key = np.zeros(batch.rows.num_rows, np.bool_)
+        for name in self.pipeline.keys:
+            if not batch.is_complete(name):
+                no_key |= np.asarray(batch.rows.column(name).is_null())
+        back, forth = _reach(self.pipeline)
+        beyond = ~no_event & ((event > _LATEST_MS - forth) | (event < _EARLIEST_MS + back))
+        ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
+        return [no_key, no_event, beyond, ahead]
+
+    def _quarantine(self, batch: SourceBatch, positions: Int64s, reason: npt.NDArray[np.int8]) -> pa.Table:
+        source = self.pipeline.source
+        rows = batch.whole(positions) if len(positions) else batch.rows.slice(0, 0)
+        codes = [_REASONS[number - 1][0] for number in reason[positions].tolist()]
+        texts = [
+            _REASONS[number - 1][1].format(ahead=self.pipeline.max_ahead)
+            for number in reason[positions].tolist()
+        ]
+        concerned = {"null_arrival": source.arrival_time, "null_key": ""}
+        columns = [
+            concerned.get(code, source.event_time) or self._null_key(rows, number)
+            for number, code in enumerate(codes)
+        ]
+        return pa.table(
+            {
+                "reason_code": pa.array(codes, pa.string()),
+                "reason": pa.array(texts, pa.string()),
+                "row_json": pa.array(as_json(rows), pa.string()),
+                "source_file": pa.array([batch.path] * rows.num_rows, pa.string()),
+                "arrival_time": rows.column(source.arrival_time).cast(schemas.TIME, safe=False),
+                "column_name": pa.array(columns, pa.string()),
+            }
+        )
+
+    def _null_key(self, rows: pa.Table, number: int) -> str:
+        return next(name for name in self.pipeline.keys if not rows.column(name)[number].is_valid)
+
+
+_REASONS = (
+    ("null_key", "a key column is null"),
+    ("null_event_time", "the event time is null"),
+    ("time_out_of_range", "the window of this event time would leave the range of timestamps"),
+    ("ahead_of_arrival", "the event time is more than {ahead} after the arrival"),
+    ("null_arrival", "the arrival time is null"),
+)
+
+
+def _reach(pipeline: Pipeline) -> tuple[int, int]:
+    """How far back and forth of an element's time a window of it, its cleanup time and the watermark may lie,
+    in milliseconds.
+    """
+    return max(
+        pipeline.window_ms, pipeline.watermarks.out_of_orderness_ms + 1
+    ), pipeline.window_ms + pipeline.allowed_lateness_ms
+
+
+def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
+    """As the batch's bounds of a column of times, floored."""
+    least, greatest = batch.bounds(name)
+    unit = batch.rows.column(name).type.unit
+    return floored(least, unit), floored(greatest, unit)
+
+
+def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """A timestamp column as milliseconds, floored, and where it is null (there the number means nothing)."""
+    per_second = PER_SECOND[column.type.unit]
+    missing = np.asarray(column.is_null()) if column.null_count else np.zeros(len(column), np.bool_)
+    numbers = column.cast(pa.int64())
+    known = np.asarray(numbers.fill_null(0) if column.null_count else numbers)
+    return known * 1000 if per_second == 1 else known // (per_second // 1000), missing

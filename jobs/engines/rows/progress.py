@@ -1,0 +1,302 @@
+"""The watermark timeline of a slice: one cheap pass over the rows, and the source progress that one run hands
+to the next.
+
+The pass judges rows exactly as the replay does, so an unusable row touches no progress.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, columns_of_condition
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.source.batches import SourceBatch
+from slackwater.jobs.engines.source.overrides import identifying_columns
+from slackwater.jobs.engines.source.scan import Batches, SliceScan
+from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.tables import schemas
+from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.source_progress import combine_ticks
+from slackwater.windowing.columnar.timeline import (
+    INITIAL_WATERMARK,
+    SourceProgress,
+    TickAggregates,
+    Timeline,
+    watermark_timeline,
+)
+from slackwater.windowing.times import to_datetime, to_ms
+from slackwater.windowing.watermarks import WatermarkStrategy
+
+# Rows without a source partition, and sources without such a column, are one partition of this name.
+ONE_PARTITION = ""
+_EARLIEST: Final = to_ms(datetime.min.replace(tzinfo=UTC))
+
+
+def moment(ms: int | None) -> datetime | None:
+    """A time of the timeline for a table: None for none yet (the initial watermark)."""
+    return None if ms is None or ms == INITIAL_WATERMARK else to_datetime(ms)
+
+
+def collected_by(watermark: int, lateness_ms: int) -> int | None:
+    """Up to where a watermark collects windows under an allowed lateness; None before all times that a table
+    has.
+    """
+    mark = watermark - lateness_ms
+    return mark if mark >= _EARLIEST else None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run knows of its source after its slice.
+
+    Attributes:
+        names: the source partitions, sorted; `per_partition` codes them by position.
+        per_partition: greatest event time, last arrival and idleness of each.
+        watermark: the pipeline's watermark, in milliseconds.
+        clock: the virtual clock: the slice's end, None before the first run.
+        collected: the lineage's collected mark (`Timeline.collected`), in milliseconds, where it lies above
+            the watermark less the allowed lateness of the run, because an earlier run allowed less. None: it
+            lies just there.
+    """
+
+    names: tuple[str, ...]
+    per_partition: SourceProgress
+    watermark: int
+    clock: int | None
+    collected: int | None = None
+
+    @classmethod
+    def none(cls) -> "Progress":
+        """Before the first run."""
+        return cls((), SourceProgress.none(), INITIAL_WATERMARK, None)
+
+    @classmethod
+    def from_table(cls, rows: pa.Table) -> "Progress":
+        """Restore what `to_table` wrote, rows in any order."""
+        values = sorted(
+            rows.to_pylist(),
+            key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""),
+        )
+        if not values:
+            return cls.none()
+        whole, parts = values[0], values[1:]
+        restored = SourceProgress(
+            np.arange(len(parts), dtype=np.int64),
+            np.array([to_ms(row["max_event_time"]) for row in parts], np.int64),
+            np.array([to_ms(row["last_arrival"]) for row in parts], np.int64),
+            np.array([row["idle"] for row in parts], np.bool_),
+            None if whole["unfinished_tick_start"] is None else to_ms(whole["unfinished_tick_start"]),
+        )
+        watermark = INITIAL_WATERMARK if whole["watermark"] is None else to_ms(whole["watermark"])
+        marked = whole.get("collected")  # tables of an earlier format lack it
+        collected = None if marked is None else to_ms(marked)
+        return cls(
+            tuple(row["source_partition"] for row in parts),
+            restored,
+            watermark,
+            to_ms(whole["clock"]),
+            collected,
+        )
+
+    def mark(self, lateness_ms: int) -> int | None:
+        """The collected mark after a run that allowed this lateness, in milliseconds; None where nothing is
+        collected yet.
+        """
+        if self.collected is not None or self.watermark == INITIAL_WATERMARK:
+            return self.collected
+        return collected_by(self.watermark, lateness_ms)
+
+    def to_table(self, run_id: str) -> pa.Table:
+        """Rows of `source_progress`: one with null partition for the pipeline, then one for each source
+        partition.
+        """
+        known = self.per_partition
+        unfinished = moment(known.unfinished_tick_start_ms)
+        whole = {
+            "watermark": moment(self.watermark),
+            "clock": moment(self.clock),
+            "unfinished_tick_start": unfinished,
+        }
+        whole["collected"] = moment(self.collected)
+        rows: list[dict[str, Any]] = [whole]
+        for name, event, arrival, idle in zip(
+            self.names,
+            known.max_event_ms.tolist(),
+            known.last_arrival_ms.tolist(),
+            known.idle.tolist(),
+            strict=True,
+        ):
+            rows.append(
+                {
+                    "source_partition": name,
+                    "max_event_time": to_datetime(event),
+                    "last_arrival": to_datetime(arrival),
+                    "idle": idle,
+                    "unfinished_tick_start": unfinished,
+                }
+            )
+        columns = [name for name, _ in schemas.SOURCE_PROGRESS]
+        return pa.Table.from_pylist(
+            [{**dict.fromkeys(columns), **row, "run_id": run_id} for row in rows],
+            schema=pa.schema(list(schemas.SOURCE_PROGRESS)),
+        )
+
+
+@dataclass(frozen=True)
+class AggregateTicks:
+    """Map task of the pass: greatest event time and last arrival of each (source partition, tick)."""
+
+    judge: Judge
+
+    def __call__(self, batches: Batches) -> Iterable[tuple[int, pa.Table]]:
+        interval_ms, column = (
+            max(self.judge.pipeline.watermarks.interval_ms, 1),
+            self.judge.pipeline.source.source_partition,
+        )
+        for batch in batches:
+            elements, arrivals, events, per_ms = self._elements(batch)
+            if not elements.num_rows:
+                continue
+            codes, names = _coded_partitions(elements, column)
+            if batch.may_hold_unread:
+                arrivals = np.maximum(
+                    arrivals, self.judge.from_ms * per_ms
+                )  # a folded row counts as of the slice's start
+            ticks = TickAggregates.of_elements(
+                codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms
+            )
+            yield (
+                0,
+                pa.table(
+                    {
+                        "partition": names.take(pa.array(ticks.partitions)),
+                        "max_event_ms": ticks.max_event_ms,
+                        "last_arrival_ms": ticks.last_arrival_ms,
+                    }
+                ),
+            )
+
+    def _elements(self, batch: SourceBatch) -> tuple[pa.Table, Longs, Longs, int]:
+        """(usable rows, their arrivals, their event times, how many units of these times make a millisecond)."""
+        if not self.judge.takes_all(batch):
+            elements = self.judge.prepare(batch, quarantine=False).elements
+            return elements, elements.column(ARRIVAL).to_numpy(), elements.column(EVENT).to_numpy(), 1
+        source = self.judge.pipeline.source
+        arrivals, events = (
+            _microseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
+        )
+        return batch.rows, arrivals, events, 1000
+
+
+def _microseconds(times: pa.ChunkedArray) -> Longs:
+    whole: Longs = times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64()).to_numpy()
+    return whole
+
+
+def _coded_partitions(rows: pa.Table, column: str | None) -> tuple[Longs | int, pa.Array]:
+    """(the number of each row's source partition, or that of all; their names)."""
+    if column is None:
+        return 0, pa.array([ONE_PARTITION])
+    names = partition_names(rows, column).dictionary_encode().combine_chunks()
+    return names.indices.to_numpy(), names.dictionary
+
+
+def partition_names(rows: pa.Table, column: str | None) -> pa.ChunkedArray:
+    """The source partition of each row as text."""
+    if column is None:
+        return pa.chunked_array([pa.repeat(pa.scalar(ONE_PARTITION), rows.num_rows)])
+    return pc.fill_null(rows.column(column).cast(pa.string()), ONE_PARTITION)
+
+
+def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
+    """The same rows with the columns that the pass reads: of keys it asks no more than whether they are null."""
+    source = judge.pipeline.source
+    told_by = identifying_columns(judge.pipeline) if judge.overrides.moved else ()
+    read = {
+        source.event_time,
+        source.arrival_time,
+        source.source_partition,
+        *columns_of_condition(judge.pipeline),
+        *told_by,
+    } - {None}
+    columns = tuple(name for name in scan.columns if name in read or name in judge.pipeline.keys)
+    return replace(
+        scan, columns=columns, may_lack=tuple(name for name in judge.pipeline.keys if name not in read)
+    )
+
+
+def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
+    """The pass: partition, max_event_ms and last_arrival_ms, a row or more for each (source partition, tick).
+    One small job.
+    """
+    return transport.gather(scan_of_pass(scan, judge), AggregateTicks(judge))
+
+
+Maxima = Callable[[Transport, SliceScan, Judge], Sequence[pa.Table]]
+
+
+def timeline_of(
+    transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
+) -> tuple[Timeline, Progress]:
+    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or
+    knows what it would give. `before` says the collected mark, wherever there is one."""
+    parts = maxima(transport, scan, judge)
+    timeline, after = timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
+    mark = before.collected
+    if mark is None:
+        return timeline, after
+    lies_above = mark > after.watermark - judge.pipeline.allowed_lateness_ms
+    return replace(timeline, collected=mark), replace(after, collected=mark if lies_above else None)
+
+
+def timeline_from(
+    parts: Sequence[pa.Table], strategy: WatermarkStrategy, from_ms: int, to_ms_: int, before: Progress
+) -> tuple[Timeline, Progress]:
+    """As `timeline_of`, from tables that were gathered already."""
+    ticks, names = _coded(parts, before.names)
+    code = {name: number for number, name in enumerate(names)}
+    old = before.per_partition
+    recoded = np.array([code[name] for name in before.names], np.int64)
+    progress = SourceProgress(
+        recoded, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms
+    )
+    timeline, after = watermark_timeline(
+        ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms_, progress=progress, watermark=before.watermark
+    )
+    return timeline, Progress(names, after, timeline.final, to_ms_)
+
+
+def one_a_tick(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Table:
+    """What `parts` of the pass say, in one row for each (source partition, tick), sorted by both: of it comes
+    the same timeline.
+    """
+    ticks, names = _coded(parts)
+    numbers = ticks.last_arrival_ms // max(strategy.interval_ms, 1)
+    steps = combine_ticks(ticks.partitions, numbers, ticks.max_event_ms, ticks.last_arrival_ms)
+    partition = pa.array(names, pa.string()).take(pa.array(steps.partitions))
+    return pa.table(
+        {"partition": partition, "max_event_ms": steps.max_event_ms, "last_arrival_ms": steps.last_arrival_ms}
+    )
+
+
+def _coded(parts: Sequence[pa.Table], known: Sequence[str] = ()) -> tuple[TickAggregates, tuple[str, ...]]:
+    """All rows of `parts`, and the names, sorted, of which `partitions` are the positions: theirs and those
+    `known`.
+    """
+    seen = {name for part in parts for name in part.column("partition").unique().to_pylist()}
+    names = tuple(sorted({*known, *seen}))
+    code = {name: number for number, name in enumerate(names)}
+    ticks = TickAggregates.concatenate(
+        TickAggregates(
+            np.array([code[name] for name in part.column("partition").to_pylist()], np.int64),
+            part.column("max_event_ms").to_numpy(),
+            part.column("last_arrival_ms").to_numpy(),
+        )
+        for part in parts
+    )
+    return ticks, names

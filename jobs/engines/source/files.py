@@ -1,0 +1,119 @@
+"""The files of a pinned version of the source: their arrival times by the log's statistics, and how much of them a slice reads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One Parquet file of the pinned source version.
+
+    Attributes:
+        path: relative to the source's folder.
+        partition: values of the partition columns, which the file itself lacks.
+        rows, bytes: its size; rows is None where the log doesn't say.
+        may_hold_unread: whether rows may stand in it that arrived before the slice, or without an arrival
+            time, and that no run has read.
+        read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival
+            time; None: none has.
+        fraction: about how much of it is of the slice, by its least and greatest arrival.
+        share: (number, count): which of so many shares of its row groups is meant.
+    """
+
+    path: str
+    partition: tuple[tuple[str, Any], ...]
+    rows: int | None
+    bytes: int
+    may_hold_unread: bool
+    read_to_ms: int | None = None
+    fraction: float = 1.0
+    share: tuple[int, int] = (0, 1)
+
+    def shares(self, count: int) -> "list[InputFile]":
+        """The file as so many shares of about equal size; one at least."""
+        return (
+            [replace(self, fraction=self.fraction / count, share=(number, count)) for number in range(count)]
+            if count > 1
+            else [self]
+        )
+
+
+class ColumnStatistics(NamedTuple):
+    """What a file says of a column of a batch.
+
+    Attributes:
+        is_complete: it holds no null.
+        bounds: no value is less than the first or greater than the second; times as integers of the column's
+            unit. None: not known.
+    """
+
+    is_complete: bool
+    bounds: tuple[int, int] | None
+
+
+Bounds = tuple[int, int]
+NOWHERE: Bounds = (2**63 - 1, -(2**63))
+
+
+FIRST_MS = -(2**63)
+
+
+def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
+    """Every file with the least and greatest arrival in it, in microseconds; None where the log doesn't say."""
+    names = [
+        name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")
+    ]
+    values = (
+        zip(*(as_list(actions.column(f"partition.{name}")) for name in names), strict=True)
+        if names
+        else [()] * actions.num_rows
+    )
+    rows = _numbers(actions, "num_records")
+    if arrival in names:
+        least = greatest = _numbers(actions, f"partition.{arrival}")
+        lacking: list[int | None] = [
+            rows[number] if moment is None else 0 for number, moment in enumerate(least)
+        ]
+    else:
+        least, greatest = _numbers(actions, f"min.{arrival}"), _numbers(actions, f"max.{arrival}")
+        lacking = _numbers(actions, f"null_count.{arrival}")
+    files = zip(
+        map(unquote, as_list(actions.column("path"))),
+        values,
+        rows,
+        _numbers(actions, "size_bytes"),
+        lacking,
+        strict=True,
+    )
+    for (path, partition, count, size, nulls), low, high in zip(files, least, greatest, strict=True):
+        file = InputFile(
+            path, tuple(zip(names, partition, strict=True)), count, size or 0, nulls is None or nulls > 0
+        )
+        if nulls is not None and nulls == count:
+            yield file, NOWHERE
+        else:
+            yield file, None if low is None or high is None else (low, high)
+
+
+def fraction_between(bounds: Bounds, low: int, high: int) -> float:
+    """How much of the time between two bounds lies in [low, high)."""
+    first, last = bounds
+    return max(0, min(high, last + 1) - max(low, first)) / (last + 1 - first)
+
+
+def _numbers(actions: pa.Table, name: str) -> list[int | None]:
+    """A column of the log, times as microseconds; all None where the log has none."""
+    if name not in actions.column_names:
+        return [None] * actions.num_rows
+    column = actions.column(name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    return as_list(column)
+
+
+def as_list(column: pa.ChunkedArray) -> list[Any]:
+    return list(column.to_pylist())

@@ -1,0 +1,266 @@
+"""A source at one version: what a run reads, and which files of it hold the rows of a slice.
+
+`PinnedSource.why_not_direct` says why a task can't read the files itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from slackwater.jobs.engines.source.batches import name_in_files
+from slackwater.jobs.engines.source.changes import UNKNOWN, Changes, Loss, changes_of, commits
+from slackwater.jobs.engines.source.coverage import Stretch, had_readers, read_to, rests_on
+from slackwater.jobs.engines.source.files import (
+    FIRST_MS,
+    NOWHERE,
+    Bounds,
+    InputFile,
+    as_list,
+    files_with_bounds,
+    fraction_between,
+)
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.tables.reading import actions_of
+from slackwater.windowing.times import to_datetime
+
+
+class SourceRewritten(UsageError):
+    """Rows that runs have already read were changed or removed in the source."""
+
+
+@dataclass(frozen=True)
+class PinnedSource:
+    """A source table at one version. Two runs that pin the same version read the same rows.
+
+    Attributes:
+        uri: where it stands.
+        version: the Delta version.
+        schema: all columns, partition columns included.
+        why_not_direct: None when tasks may read the files themselves, else the reason.
+        table_id: the table's own; another one that is made in its place has another.
+        erasing: versions that have deleted rows which count as never written; see
+            `slackwater.jobs.tables.ledger.ERASE`.
+    """
+
+    uri: str
+    version: int
+    schema: pa.Schema
+    why_not_direct: str | None
+    table_id: str = ""
+    erasing: frozenset[int] = frozenset()
+
+    def without(self, erasing: frozenset[int]) -> "PinnedSource":
+        """The source whose rows that the versions `erasing` have deleted count as never written."""
+        if erasing == self.erasing:
+            return self
+        other = replace(self, erasing=erasing)
+        vars(other).update({name: value for name, value in vars(self).items() if name == "actions"})
+        return other
+
+    @cached_property
+    def actions(self) -> pa.Table:
+        """Its files as of `slackwater.jobs.tables.reading.actions_of`, in path order. Tasks, which know their
+        files, are not sent them.
+        """
+        return actions_of(DeltaTable(self.uri, version=self.version)).sort_by("path")
+
+    @cached_property
+    def _changes_by_version(self) -> "dict[int, Changes | None]":
+        """What `_changes_since` has found out; by the version that it was asked for."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("actions", "_changes_by_version")
+        }
+
+    def files(
+        self,
+        from_ms: int,
+        to_ms: int,
+        arrival: str,
+        before: "PinnedSource | None",
+        restated: Sequence[Stretch] = (),
+        also: Sequence[int] = (),
+    ) -> list[InputFile]:
+        """Files that may hold rows of the slice, by partition values and statistics, in path order; and files
+        that the parent run's version
+        `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without
+        an arrival time. `restated` is what live runs have read at versions newer than `before`; rows that
+        arrived in one of the milliseconds `also` are wanted too."""
+        new = None if before is None else self._new_since(before, restated)
+        low, high = from_ms * 1000, to_ms * 1000
+        chosen = []
+        for file, bounds in files_with_bounds(self.actions, self._name_in_log(arrival)):
+            read_ms = None if new is None else read_to(restated, new.get(file.path, UNKNOWN))
+            has_left = bounds is None or (
+                bounds[0] < low and (read_ms is None or bounds[1] + 999 >= read_ms * 1000)
+            )
+            is_earlier = before is not None and has_left  # a lineage reads nothing from before its start
+            unread = (new is None or file.path in new) and (
+                is_earlier or (file.may_hold_unread and read_ms is None)
+            )
+            # The log may cut a time to milliseconds, so the greatest may be up to 999 µs more than it says.
+            in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
+            in_slice = in_slice or (
+                bounds is not None
+                and any(bounds[0] // 1000 <= ms <= (bounds[1] + 999) // 1000 for ms in also)
+            )
+            if in_slice or unread:
+                fraction = 1.0 if unread or bounds is None else fraction_between(bounds, low, high)
+                chosen.append(
+                    replace(
+                        file,
+                        may_hold_unread=unread,
+                        read_to_ms=read_ms if unread else None,
+                        fraction=fraction,
+                    )
+                )
+        return chosen
+
+    def check_kept(
+        self, before: "PinnedSource", from_ms: int, arrival: str, restated: Sequence[Stretch] = ()
+    ) -> None:
+        """Refuse a source that has lost or changed rows which runs before `from_ms` have read and none has
+        read again since. Mere rewrites (compaction) are no change.
+
+        Raises:
+            SourceRewritten: it has.
+        """
+        changes = self._changes_since(before)
+        if changes is None:
+            lost = self._vanished(before, from_ms, arrival)
+        else:
+            lost = self._lost(changes.losses, before, from_ms, arrival, restated)
+        if lost:
+            least = None if None in lost.values() else min(low for low in lost.values() if low is not None)
+            raise rewritten(self, before, f"{len(lost)} files, e.g. {min(lost)}", least)
+
+    def _lost(
+        self,
+        losses: Iterable[Loss],
+        before: "PinnedSource",
+        from_ms: int,
+        arrival: str,
+        restated: Sequence[Stretch],
+    ) -> dict[str, int | None]:
+        """Paths of files with rows that live runs have read and that are gone, and the earliest arrival in
+        each; None: not known.
+        """
+        lost: dict[str, int | None] = {}
+        listed: dict[int, dict[str, tuple[InputFile, Bounds | None]]] = {}
+        for loss in losses:
+            if not had_readers(restated, loss):
+                continue
+            version = before.version if loss.listed is None else loss.listed
+            if version not in listed:
+                actions = (before if version == before.version else replace(self, version=version)).actions
+                listed[version] = {
+                    file.path: (file, bounds)
+                    for file, bounds in files_with_bounds(actions, self._name_in_log(arrival))
+                }
+            file, bounds = listed[version][loss.path]
+            low, high = (
+                (FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
+            )
+            if file.may_hold_unread or rests_on(restated, low, high, loss, from_ms):
+                lost[loss.path] = low if bounds is not None and bounds != NOWHERE else None
+        return lost
+
+    def _vanished(self, before: "PinnedSource", from_ms: int, arrival: str) -> dict[str, int | None]:
+        """As `_lost` where the log is gone: files that are not there any more. Their rows can only stand in
+        files that have come since; if one of those may hold rows that arrived before the slice, none are
+        given: Spark then compares the rows."""
+        column, paths = self._name_in_log(arrival), _paths(before)
+        for file, bounds in files_with_bounds(self.actions, column):
+            if file.path not in paths and (
+                file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000
+            ):
+                return {}
+        vanished = paths - _paths(self)
+        lost: dict[str, int | None] = {}
+        for file, bounds in files_with_bounds(before.actions, column):
+            if file.path in vanished and (
+                file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000
+            ):
+                lost[file.path] = None if bounds is None or bounds == NOWHERE else bounds[0] // 1000
+        return lost
+
+    def _name_in_log(self, column: str) -> str:
+        """The name under which the list of files has a column's bounds: where columns are mapped, not the one
+        that users see, unless they are partitioned by it."""
+        is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names
+        return name_in_files(self.schema.field(column)) if is_mapped else column
+
+    def has_log_since(self, before: "PinnedSource") -> bool:
+        """Whether the log still says which rows are gone since `before`."""
+        return self._changes_since(before) is not None
+
+    def is_certain_since(self, before: "PinnedSource", restated: Sequence[Stretch] = ()) -> bool:
+        """Whether the log still says of each file whether its rows are new since `before` or old, to runs
+        that have read as `restated`.
+        """
+        changes = self._changes_since(before)
+        return (
+            changes is not None
+            and UNKNOWN not in changes.new_files(item.version for item in restated).values()
+        )
+
+    def added_since(self, before: "PinnedSource", read_at: Iterable[int] = ()) -> dict[str, int] | None:
+        """Paths of files that brought new rows since `before`, and the version that did; None where the log
+        does not say it any more, or not for each of the versions `read_at` whether it had the rows."""
+        changes = self._changes_since(before)
+        added = None if changes is None else changes.new_files(read_at)
+        return None if added is None or UNKNOWN in added.values() else added
+
+    def names_at(self, version: int) -> dict[str, str | None]:
+        """The columns, and what each was called at another version; None where it was not there."""
+        names = {
+            name_in_files(column): column.name
+            for column in pa.schema(DeltaTable(self.uri, version=version).schema())
+        }
+        return {column.name: names.get(name_in_files(column)) for column in self.schema}
+
+    def _new_since(self, before: "PinnedSource", restated: Sequence[Stretch] = ()) -> dict[str, int]:
+        """Paths of files that may hold rows which `before` lacks, and the version that brought each; where
+        the log is gone, all that `before` did not have."""
+        changes = self._changes_since(before)
+        if changes is not None:
+            return changes.new_files(item.version for item in restated)
+        return dict.fromkeys(_paths(self) - _paths(before), UNKNOWN)
+
+    def _changes_since(self, before: "PinnedSource") -> Changes | None:
+        """What the commits after `before` have done to the rows; None where the log can't say it any more."""
+        known = self._changes_by_version
+        if before.version not in known:
+            history = commits(self.uri, before.version + 1, self.version)
+            known[before.version] = None if history is None else changes_of(history, self.erasing)
+        return known[before.version]
+
+
+def rewritten(
+    source: PinnedSource, before: PinnedSource, seen_by: str, least_ms: int | None = None
+) -> SourceRewritten:
+    """The error for a source whose covered rows have changed between two versions; `least_ms` is the earliest
+    arrival among them, None where that is not known."""
+    earliest = "" if least_ms is None else f", arrivals from {to_datetime(least_ms):%Y-%m-%dT%H:%M:%S}Z on"
+    return SourceRewritten(
+        f"source {source.uri}: rows that runs have already read were changed or removed between version "
+        f"{before.version}, which the run "
+        f"before was pinned to, and version {source.version} ({seen_by}{earliest}).",
+        uri=source.uri,
+        before=before.version,
+        version=source.version,
+        least_ms=least_ms,
+    )
+
+
+def _paths(source: PinnedSource) -> set[str]:
+    return set(map(unquote, as_list(source.actions.column("path"))))

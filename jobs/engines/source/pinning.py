@@ -1,0 +1,139 @@
+"""Pins the newest version of the source, or one that the ledger names, and refuses a table that took the source's place."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.errors import PermanentError, UsageError
+from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.tables.delta import filesystem
+from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
+from slackwater.jobs.tables.log_files import check_commits, damage
+from slackwater.jobs.tables.reading import actions_of
+from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
+
+
+class EmptySource(UsageError):
+    """The source has no rows at all."""
+
+
+class VersionGone(PermanentError):
+    """A version of the source that a run was pinned to has been cleaned up."""
+
+
+class SourceReplaced(UsageError):
+    """Another table stands where the one stood that runs have read. Facts: uri, table_id, read_id."""
+
+
+def pin(
+    source: DeltaSource, uri: str, version: int | None = None, table_id: str | None = None
+) -> PinnedSource:
+    """The source at `version` (default: newest), which must be a version of the table `table_id` (None: of
+    any).
+
+    Raises:
+        NotADeltaTable, EmptySource, LogDamaged: what is at `uri` can't be read as a source.
+        VersionGone: it has no such version any more.
+        SourceReplaced: another table stands there.
+    """
+    table = _opened(source, uri)
+    if version is not None:
+        newest_id = str(table.metadata().id)
+        try:
+            table = _moved_to(source, uri, table, version)
+        except VersionGone:
+            _refuse_other(source, uri, newest_id, table_id)
+            raise
+    _refuse_other(source, uri, str(table.metadata().id), table_id)
+    return _pinned(source, uri, table)
+
+
+def pin_both(
+    source: DeltaSource, uri: str, version: int, table_id: str | None = None
+) -> tuple[PinnedSource, PinnedSource]:
+    """(the source at its newest version, the source at `version`), both versions of the table `table_id`;
+    raising as `pin`.
+    """
+    table = _opened(source, uri, since=version)
+    _refuse_other(source, uri, str(table.metadata().id), table_id)
+    newest = _pinned(source, uri, table)
+    return newest, newest if version == newest.version else _pinned(
+        source, uri, _moved_to(source, uri, table, version)
+    )
+
+
+def _refuse_other(source: DeltaSource, uri: str, there: str, wanted: str | None) -> None:
+    if wanted is not None and there != wanted:
+        raise SourceReplaced(
+            f"source {source.table!r}: the table at {uri} is not the one that runs have read. It was dropped "
+            "and made again, or replaced: "
+            f"its id is {there}, theirs was {wanted}.",
+            uri=uri,
+            table_id=there,
+            read_id=wanted,
+        )
+
+
+def _opened(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTable:
+    """The source as of now. `since`: a version up to which its log was looked through before."""
+    try:
+        table = DeltaTable(uri)
+    except (DeltaError, OSError) as error:
+        if (failure := not_readable(uri, error) or _lost_file(uri, error)) is not None:
+            raise failure from error
+        raise NotADeltaTable(
+            f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first "
+            "(for an example: "
+            "`slackwater examples load NAME --from A --to B`), or mend DeltaSource(...).",
+            uri=uri,
+        ) from error
+    with reads(uri):
+        check_commits(filesystem(uri), uri, table.version(), since)
+    return table
+
+
+def _lost_file(uri: str, error: Exception) -> LogDamaged | None:
+    with reads(uri):
+        return None if isinstance(error, TableNotFoundError) else damage(filesystem(uri), uri)
+
+
+def _moved_to(source: DeltaSource, uri: str, table: DeltaTable, version: int) -> DeltaTable:
+    try:
+        table.load_as_version(version)
+    except (DeltaError, OSError) as error:
+        if (failure := not_readable(uri, error)) is not None:
+            raise failure from error
+        raise VersionGone(
+            f"source {source.table!r}: version {version} can't be read any more ({reason(error)}). A run "
+            "that was pinned to it can't "
+            "be repeated; keep the source's log for longer (delta.logRetentionDuration).",
+            uri=uri,
+            version=version,
+        ) from error
+    return table
+
+
+def _pinned(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSource:
+    features, metadata = set(table.protocol().reader_features or ()), table.metadata()
+    mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
+    actions = actions_of(table)
+    if not actions.num_rows:
+        raise EmptySource(
+            f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to "
+            "replay yet.",
+            uri=uri,
+        )
+    reasons = (
+        ("deletion vectors", "deletionVectors" in features),
+        ("column mapping", mapping != "none"),
+        (
+            "files of another table",
+            pc.any(pc.match_substring_regex(actions.column("path"), "^([a-z0-9]+:|/)")).as_py(),
+        ),
+    )
+    why_not_direct = " and ".join(reason for reason, present in reasons if present) or None
+    pinned = PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct, str(metadata.id))
+    vars(pinned)["actions"] = actions.sort_by("path")  # else the table would be opened again for them
+    return pinned

@@ -1,0 +1,29 @@
+"""Times: milliseconds since 1970, UTC, and the datetimes that they are.
+
+The one place that knows the epoch. Standard library only.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def to_datetime(ms: int) -> datetime:
+    """Milliseconds of UTC as a datetime."""
+    return EPOCH + ms * MILLISECOND
+
+
+def to_ms(moment: datetime) -> int:
+    """A datetime as whole milliseconds of UTC, floored."""
+    return (moment - EPOCH) // MILLISECOND
+
+
+def floored(time: int, unit: str) -> int:
+    """A time in one of Arrow's units as whole milliseconds."""
+    return time * 1000 // PER_SECOND[unit]

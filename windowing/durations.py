@@ -7,8 +7,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from slackwater.windowing.errors import ConfigurationError
-
-_MILLISECOND = timedelta(milliseconds=1)
+from slackwater.windowing.times import MILLISECOND
 
 
 def milliseconds(what: str, duration: timedelta) -> int:
@@ -17,6 +16,6 @@ def milliseconds(what: str, duration: timedelta) -> int:
     """
     if not isinstance(duration, timedelta):
         raise ConfigurationError(f"{what} must be a timedelta, e.g. timedelta(minutes=5), got {duration!r}.")
-    if duration % _MILLISECOND:
+    if duration % MILLISECOND:
         raise ConfigurationError(f"{what} must be whole milliseconds, got {duration!r}.")
-    return duration // _MILLISECOND
+    return duration // MILLISECOND

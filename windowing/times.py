@@ -27,3 +27,8 @@ def to_ms(moment: datetime) -> int:
 def floored(time: int, unit: str) -> int:
     """A time in one of Arrow's units as whole milliseconds."""
     return time * 1000 // PER_SECOND[unit]
+
+
+def duration_ms(duration: timedelta) -> int:
+    """A duration in whole milliseconds, rounded towards minus infinity."""
+    return duration // MILLISECOND

@@ -76,9 +76,8 @@ def report(
     """
     from slackwater.jobs.protocol.staging.collected import LiveMarks
     from slackwater.jobs.tables.inspection import Inspection
-    from slackwater.jobs.tables.lateness import MILLISECOND
     from slackwater.jobs.tables.lateness import report as saved_by
-    from slackwater.windowing.times import to_datetime, to_ms
+    from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
 
     inspection = Inspection.of(pipeline, warehouse)
     late, ledger = inspection.late(key, seq).rows, inspection.tables.ledger

@@ -32,6 +32,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.errors import WindowingError
 from slackwater.windowing.key_types import STRING
+from slackwater.windowing.times import MILLISECOND, duration_ms, to_ms
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -207,7 +208,7 @@ class Pipeline:
     def start_ms(self) -> int:
         """Where the lineage begins, in milliseconds of UTC."""
         assert isinstance(self.start, datetime)
-        return milliseconds(self.start - datetime(1970, 1, 1, tzinfo=UTC))
+        return to_ms(self.start)
 
     @property
     def window_ms(self) -> int:
@@ -219,12 +220,12 @@ class Pipeline:
     @property
     def allowed_lateness_ms(self) -> int:
         """Allowed lateness in milliseconds."""
-        return milliseconds(self.allowed_lateness)
+        return duration_ms(self.allowed_lateness)
 
     @property
     def max_ahead_ms(self) -> int:
         """How far an event time may lie after its arrival, in milliseconds."""
-        return milliseconds(self.max_ahead)
+        return duration_ms(self.max_ahead)
 
     @property
     def keyed_process(self) -> KeyedProcessFunction | None:
@@ -328,9 +329,9 @@ class Pipeline:
                     self._subject,
                     f"{name} is {value!r}; durations are datetime.timedelta, bare numbers have no unit",
                 )
-            if value % timedelta(milliseconds=1):
+            if value % MILLISECOND:
                 raise PipelineError(self._subject, f"{name} is {value}; durations are whole milliseconds")
-            if milliseconds(value) < least:
+            if duration_ms(value) < least:
                 raise PipelineError(self._subject, f"{name} is {value}; it is at least {least} ms")
             if value > _LONGEST:
                 raise PipelineError(self._subject, f"{name} is {value}; it is at most {_LONGEST.days:,} days")
@@ -451,11 +452,6 @@ class Pipeline:
         lowered = [name.lower() for name in names]
         if len(set(lowered)) != len(lowered):
             raise PipelineError(self._subject, "key and result columns must differ, also in lower case")
-
-
-def milliseconds(duration: timedelta) -> int:
-    """A duration in whole milliseconds, rounded towards minus infinity."""
-    return duration // timedelta(milliseconds=1)
 
 
 def _utc(subject: str, value: object) -> datetime:

@@ -6,15 +6,15 @@ Knows no table. Whatever it does not recognise it keeps.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from slackwater.jobs.tables.attempts import Attempt
 from slackwater.jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
 from slackwater.jobs.tables.owners import is_dead
 from slackwater.jobs.tables.spans import seqs_of
 from slackwater.jobs.tables.staging import unpack
+from slackwater.windowing.times import EPOCH
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAY_BE_PUBLISHED = ("staged", "rejected")
 # A claim that has expired may still be of a process that lives: its renewals fail, or one of the two clocks
 # is wrong. What it has staged is kept for so much longer.
@@ -71,7 +71,7 @@ def _by_rule(live: Sequence[LedgerRow], rule: Rule) -> set[int]:
     last_in: dict[int, int] = {}
     for row in live:
         if row.slice_end is not None:
-            last_in[(row.slice_end - _EPOCH - timedelta(microseconds=1)) // rule.period] = row.seq
+            last_in[(row.slice_end - EPOCH - timedelta(microseconds=1)) // rule.period] = row.seq
     return {row.seq for row in live[-rule.newest :]} | set(last_in.values())
 
 

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine, key_numbers
+from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
+from slackwater.jobs.engines.rows import key_numbers
 from slackwater.jobs.pipelines import agg
 from slackwater.jobs.protocol.lineage.close import NeverEnds, refuse_endless
 from slackwater.windowing import (

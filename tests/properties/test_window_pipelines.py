@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.operator import range_work
+from slackwater.jobs.engines.operator import range as range_work
 from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
 from slackwater.jobs.engines.replaying import spilling
 from slackwater.jobs.pipelines import Pipeline

@@ -18,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from slackwater.windowing.times import EPOCH
+
 _NAN = struct.pack(">d", math.nan)
 _LONG = struct.Struct(">q")
 
@@ -56,10 +57,10 @@ def encode_value(value: Any) -> bytes:
         return _sized(b"m", _digits(value).encode())
     if isinstance(value, datetime):
         return encode_value(
-            ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _EPOCH.resolution
+            ((value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH) // EPOCH.resolution
         )
     if isinstance(value, date):
-        return encode_value((value - _EPOCH.date()).days)
+        return encode_value((value - EPOCH.date()).days)
     if isinstance(value, time):
         return encode_value(
             ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond

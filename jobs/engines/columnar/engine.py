@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.engines.aggregates import bind_columnar, bind_select
 from slackwater.jobs.engines.columnar.families import Elements, Family, Late, Part, Setting
-from slackwater.jobs.engines.columnar.key_numbers import KeyNumbers, with_keys
 from slackwater.jobs.engines.columnar.packing import pack
-from slackwater.jobs.engines.columnar.range_work import RangeWork
+from slackwater.jobs.engines.columnar.range import RangeWork
 from slackwater.jobs.engines.columnar.tables import late_table
 from slackwater.jobs.engines.columnar.windows import family_of
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
 from slackwater.jobs.engines.replaying.results import collect, counted, named, shared_out
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, columns_read
 from slackwater.jobs.engines.rows.judge import Judge, Prepared
+from slackwater.jobs.engines.rows.key_numbers import KeyNumbers, with_keys
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.scan import Batches
@@ -109,7 +109,7 @@ class SplitBatches:
         for number, (start, end) in enumerate(itertools.pairwise(bounds)):
             if start < end:
                 own = Part(part.keys[start:end], part.rows.slice(start, end - start))
-                yield number, pack(named(name, with_keys(own, keys.distinct)))
+                yield number, pack(named(name, with_keys(own.rows, own.keys, keys.distinct)))
 
     def _spread(self, late: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Late rows to the ranges of their keys: no task has them all."""

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.engines.aggregates import Columns
 from slackwater.jobs.engines.columnar.families import NONE, Late, OpenWindows, Panes, Setting, Timers
-from slackwater.jobs.engines.columnar.key_numbers import KEY_GROUP
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.key_numbers import KEY_GROUP
 from slackwater.jobs.tables.schemas import TIME, Shape
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, NEVER

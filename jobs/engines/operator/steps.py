@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.key_numbers import KeyNumbers
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.key_numbers import KeyNumbers
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows

@@ -5,11 +5,11 @@ what came too late.
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import SelectFunction, StretchFunction, bind_select
-from slackwater.jobs.engines.operator import range_work
+from slackwater.jobs.engines.operator import range as range_work
 from slackwater.jobs.engines.operator.elements import Elements
 from slackwater.jobs.engines.operator.emitted_rows import output_of
-from slackwater.jobs.engines.operator.fired_rows import late_rows, pane_rows
-from slackwater.jobs.engines.operator.range_work import RangeWork
+from slackwater.jobs.engines.operator.firing import late_rows, pane_rows
+from slackwater.jobs.engines.operator.range import RangeWork
 from slackwater.jobs.engines.operator.steps import SteppedRows
 from slackwater.jobs.engines.replaying.parked import codec_of_windows
 from slackwater.jobs.engines.replaying.refires import thinned

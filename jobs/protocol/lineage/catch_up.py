@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from slackwater.jobs import args
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.pipeline import milliseconds
 from slackwater.jobs.protocol.lineage.moves import find_branch
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -22,6 +21,7 @@ from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import Parent, Prepared, Runner, Staged
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
 from slackwater.jobs.tables.ledger import MAIN, LedgerRow
+from slackwater.windowing.times import duration_ms
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class CatchUp:
             lineage,
             self.request.from_ms,
             self.request.to_ms,
-            milliseconds(pipeline.slice),
+            duration_ms(pipeline.slice),
             most,
         )
 

@@ -25,7 +25,6 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRew
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.transport.small_slices import is_small
 from slackwater.jobs.pipelines import Pipeline, registry
-from slackwater.jobs.pipelines.pipeline import milliseconds
 from slackwater.jobs.protocol.planning import touched
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from slackwater.jobs.protocol.planning.prediction import Prediction, from_calibration, predict
@@ -58,6 +57,7 @@ from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.snapshots import is_kept, snapshot_files
 from slackwater.jobs.tables.staging import read_staged
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import duration_ms
 
 # What is read of a source may be this many times what is used before a plan warns.
 WASTE = 2
@@ -182,7 +182,7 @@ class _Planner:
         if self.live:
             refuse_closed(self.pipeline.name, self.live[-1])
             lineage = Lineage(start_of(self.live[0]), end_of(self.live[-1]))
-        length = milliseconds(self.pipeline.slice)
+        length = duration_ms(self.pipeline.slice)
         to_ms = lineage.reached_ms + length if to_ms is None else to_ms
         slices = choose(self.pipeline.name, lineage, from_ms, to_ms, length, None)
         if len(slices) > self.pipeline.max_catch_up:

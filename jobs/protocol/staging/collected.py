@@ -22,7 +22,6 @@ import pyarrow.dataset as pads
 from slackwater.jobs.engines.replaying.replay import Outcome
 from slackwater.jobs.engines.rows.progress import Progress, collected_by
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.pipeline import milliseconds
 from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.staging.slices import end_of, iso, start_of
 from slackwater.jobs.tables.attempts import AttemptsReader
@@ -34,7 +33,7 @@ from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindow
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
-from slackwater.windowing.times import to_ms
+from slackwater.windowing.times import duration_ms, to_ms
 
 # Runs of earlier formats knew no mark: they created windows again, and so does a replay of them.
 FIRST_FORMAT = 2
@@ -170,5 +169,5 @@ class Latenesses:
                 if declared is None
                 else timedelta(microseconds=declared["allowed_lateness"]["microseconds"])
             )
-            self._by_config[row.config_hash] = self._today_ms if lateness is None else milliseconds(lateness)
+            self._by_config[row.config_hash] = self._today_ms if lateness is None else duration_ms(lateness)
         return self._by_config[row.config_hash]

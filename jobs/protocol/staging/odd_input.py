@@ -5,14 +5,14 @@ Knows what a run has counted, and its rows in `quarantine`.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pyarrow.dataset as pads
 
 from slackwater.jobs.engines.rows.progress import Progress
 from slackwater.jobs.protocol.staging.validation import Check, warning
+from slackwater.windowing.times import EPOCH
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_2000_MS = 946_684_800_000
 _UNITS = (1_000, 1_000_000, 1_000_000_000)
 _ALIKE = (0.8, 1.02)  # of the time since 1970: events may be some years old
@@ -55,7 +55,7 @@ def _other_unit(newest_ms: int, clock_ms: int) -> list[Check]:
         return []
     for factor in _UNITS:
         if _ALIKE[0] <= newest_ms * factor / clock_ms <= _ALIKE[1]:
-            newest, meant = (_EPOCH + timedelta(milliseconds=ms) for ms in (newest_ms, newest_ms * factor))
+            newest, meant = (EPOCH + timedelta(milliseconds=ms) for ms in (newest_ms, newest_ms * factor))
             observed = (
                 f"the newest event time is {newest:%Y-%m-%dT%H:%M:%SZ}, and {factor:,} times that is "
                 f"{meant:%Y-%m-%dT%H:%M:%SZ}, near the "

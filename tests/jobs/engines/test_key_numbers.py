@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.engines.columnar.key_numbers import KEY_GROUP, KeyNumbers, keys_of
+from slackwater.jobs.engines.rows.key_numbers import KEY_GROUP, KeyNumbers, keys_of
 from slackwater.jobs.engines.rows.keys import Keys
 
 SHORT = [f"user-{number % 37}" for number in range(200)]

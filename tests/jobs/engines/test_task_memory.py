@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.columnar.range_work import RangeWork
+from slackwater.jobs.engines.columnar.range import RangeWork
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying import results
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome

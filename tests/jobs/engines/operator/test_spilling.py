@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.engines.operator import range_work
+from slackwater.jobs.engines.operator import range as range_work
 from slackwater.jobs.engines.replaying import spilling
 from slackwater.jobs.engines.replaying.spilling import (
     DEFAULT_MB,

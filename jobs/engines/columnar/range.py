@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
 from slackwater.jobs.engines.columnar.firing import FailedFiring
-from slackwater.jobs.engines.columnar.key_numbers import (
+from slackwater.jobs.engines.columnar.packing import unpack
+from slackwater.jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
+from slackwater.jobs.engines.replaying.refires import thinned
+from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.replaying.restored import restored_rows
+from slackwater.jobs.engines.replaying.results import PassedOn, conform, counted, hand_over, hashed, name_of
+from slackwater.jobs.engines.replaying.task_memory import parts_of, rows_merged
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.key_numbers import (
     KEY_GROUP,
     SENT_GROUP,
     KeyNumbers,
@@ -24,14 +32,6 @@ from slackwater.jobs.engines.columnar.key_numbers import (
     split_keys,
     with_keys,
 )
-from slackwater.jobs.engines.columnar.packing import unpack
-from slackwater.jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
-from slackwater.jobs.engines.replaying.refires import thinned
-from slackwater.jobs.engines.replaying.replay import Replay
-from slackwater.jobs.engines.replaying.restored import restored_rows
-from slackwater.jobs.engines.replaying.results import PassedOn, conform, counted, hand_over, hashed, name_of
-from slackwater.jobs.engines.replaying.task_memory import parts_of, rows_merged
-from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.schemas import table_schemas
 from slackwater.windowing.key_groups import KeyGroupRange
@@ -131,7 +131,7 @@ class RangeWork:
             {name: plain(column) for name, column in zip(nobody.column_names, nobody.columns, strict=True)}
         )
         split = self.family.split(Elements.of(rows, np.zeros(0, np.int64), self.family.setting))
-        return {name: with_keys(part, nobody) for name, part in split.parts.items()}
+        return {name: with_keys(part.rows, part.keys, nobody) for name, part in split.parts.items()}
 
     def _parked(self, owned: KeyGroupRange) -> pa.Table:
         """The rows of the parent's `window_state`, without what follows from others; row groups of other key

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.operator.elements import Elements, element_class
 from slackwater.jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
 from slackwater.jobs.engines.operator.failed_rows import failed_rows, function_raised
-from slackwater.jobs.engines.operator.fired_rows import side_rows
+from slackwater.jobs.engines.operator.firing import side_rows
 from slackwater.jobs.engines.operator.garbage import collector_resting, objects_set_aside
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.restored import restored_rows

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.columnar.families import Part
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.groups import (
@@ -188,11 +187,10 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def with_keys(part: Part, distinct: pa.Table) -> pa.Table:
-    """The rows of `part`, sorted by key, with their keys beside them: integers as they are, others as
+def with_keys(rows: pa.Table, keys: Longs, distinct: pa.Table) -> pa.Table:
+    """`rows`, sorted by their numbers `keys`, with the keys beside them: integers as they are, others as
     dictionaries.
     """
-    rows, keys = part.rows, part.keys
     first, beyond = (int(keys[0]), int(keys[-1]) + 1) if len(keys) else (0, 0)
     own, places = distinct.slice(first, beyond - first), keys - first
     for name, values in zip(own.column_names, own.columns, strict=True):

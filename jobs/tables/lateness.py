@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-MILLISECOND = timedelta(milliseconds=1)
+from slackwater.windowing.times import MILLISECOND
+
 # What people declare; the table goes up in these steps until every row is saved.
 _STEPS = (
     *(timedelta(minutes=number) for number in (1, 5, 15, 30)),

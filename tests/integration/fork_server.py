@@ -130,7 +130,7 @@ def _become_a_driver_with_a_keeper(stdout: int, stderr: int, answer: int) -> Non
 
 
 def main() -> None:
-    from slackwater.jobs.engines import transport  # noqa: F401 - the import is the work
+    from slackwater.jobs.protocol import opened_pipeline  # noqa: F401 - the import is the work
     from tests.integration import driver
 
     with warnings.catch_warnings():

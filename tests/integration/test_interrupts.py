@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.engines import transport
+from slackwater.jobs.engines.transport import on_spark as transport
 from tests.integration.command import environment
 from tests.integration.stored import ROOT
 
@@ -20,7 +20,7 @@ SLEEPING = """
 import sys
 
 from slackwater.jobs import command_line
-from slackwater.jobs.engines import transport
+from slackwater.jobs.engines.transport import on_spark as transport
 from slackwater.jobs.runtime.session import session
 
 

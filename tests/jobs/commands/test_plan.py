@@ -19,6 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 from slackwater.jobs.engines.transport import small_slices
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.examples.departures import departures
+from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.planning import trial
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from tests.integration.command import environment, here, slackwater
@@ -103,7 +104,7 @@ def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipelin
     monkeypatch: pytest.MonkeyPatch,
     great_expectations: None,
 ) -> None:
-    monkeypatch.setattr(trial, "spark_transport", lambda app: InProcess)
+    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     where = ("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse)
     before = planned(*where)
     assert before["seconds"] is None and before["memory_mb"] > 0
@@ -140,7 +141,7 @@ def test_a_calibration_from_the_command_line_replays_on_spark(warehouse: Path, t
 def test_what_is_timed_reaches_where_as_many_windows_close_as_open(
     warehouse: Path, planned: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "spark_transport", lambda app: InProcess)
+    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     monkeypatch.setattr(trial, "LONG_ENOUGH_S", 0.0)
     monkeypatch.setattr(trial, "_FIRST_ROWS", 2)
     found = planned("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse, "--calibrate")

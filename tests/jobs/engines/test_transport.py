@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.engines import transport
+from slackwater.jobs.engines.source import scan as scans
 from slackwater.jobs.engines.source.coverage import Stretch
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
+from slackwater.jobs.engines.transport import on_spark as spark_transport
 from slackwater.jobs.engines.transport.in_process import InProcess, InThreads, Transport
 from slackwater.jobs.engines.transport.on_spark import OnSpark
 from slackwater.jobs.engines.transport.task_errors import TaskFailed
@@ -64,7 +65,7 @@ def scan_of(
 def of_groups(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Groups are of so many bytes."""
     for name in ("GROUP_BYTES", "SMALL_GROUP_BYTES"):
-        monkeypatch.setattr(transport, name, size)
+        monkeypatch.setattr(scans, name, size)
 
 
 def judging(low: int, high: int) -> Callable[[Batches], Iterator[tuple[int, pa.Table]]]:
@@ -177,9 +178,9 @@ class TestGroups:
             source = commit(tmp_path, {row: float(row)})
         scan = scan_of(source)
         size = scan.files[0].bytes
-        monkeypatch.setattr(transport, "GROUP_BYTES", 2 * size)
+        monkeypatch.setattr(scans, "GROUP_BYTES", 2 * size)
         assert [len(group) for group in scan.groups()] == [6]
-        monkeypatch.setattr(transport, "SMALL_GROUP_BYTES", size)
+        monkeypatch.setattr(scans, "SMALL_GROUP_BYTES", size)
         assert [len(group) for group in scan.groups()] == [2, 2, 2]
         assert tuple(file for group in scan.groups() for file in group) == scan.files
 
@@ -190,11 +191,11 @@ class TestGroups:
             source = commit(tmp_path, {row: float(row)})
         scan = scan_of(source)
         size = scan.files[0].bytes
-        monkeypatch.setattr(transport, "GROUP_BYTES", 3 * size)
-        monkeypatch.setattr(transport, "SMALL_GROUP_BYTES", size)
+        monkeypatch.setattr(scans, "GROUP_BYTES", 3 * size)
+        monkeypatch.setattr(scans, "SMALL_GROUP_BYTES", size)
         assert [len(group) for group in scan.groups(2)] == [4, 4]
         assert [len(group) for group in scan.groups(4)] == [2, 2, 2, 2]
-        monkeypatch.setattr(transport, "SMALL_GROUP_BYTES", 4 * size)
+        monkeypatch.setattr(scans, "SMALL_GROUP_BYTES", 4 * size)
         assert [len(group) for group in scan.groups(4)] == [4, 4]
 
     def test_a_file_greater_than_a_group_is_divided(
@@ -316,7 +317,7 @@ class TestOnSpark:
         self, spark: "SparkSession", tmp_path: Path
     ) -> None:
         def loaded(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
-            module = vars(transport)
+            module = vars(spark_transport)
             yield 0, pa.table({"is_spared": [not any(held is module for held in gc.get_objects())]})
 
         [found] = OnSpark(spark, here_bytes=0).gather(scan_of(commit(tmp_path, {1: 1.0})), loaded)
@@ -355,7 +356,7 @@ class TestOnSpark:
         raised = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=facts)
         trace = "".join(traceback.format_exception(raised))
         told = r"^a task failed: Python in worker has different version: 3\.12 than that in driver: 3\.11, .+ PYSPARK_PYTHON names .+$"
-        with pytest.raises(TaskFailed, match=told), transport._reported():
+        with pytest.raises(TaskFailed, match=told), spark_transport._reported():
             raise PythonException(f"An exception was thrown from the Python worker:\n{trace}")
 
 
@@ -364,16 +365,17 @@ class TestBlobs:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         table = pa.table({"n": list(range(100))}).replace_schema_metadata({b"mark": b"here"})
-        monkeypatch.setattr(transport, "_CHUNK_BYTES", table.nbytes // 4)
+        monkeypatch.setattr(spark_transport, "_CHUNK_BYTES", table.nbytes // 4)
         pieces = [
-            transport._decode(batch.column(1)[0].as_buffer()) for batch in transport._blobs([(3, table)])
+            spark_transport._decode(batch.column(1)[0].as_buffer())
+            for batch in spark_transport._blobs([(3, table)])
         ]
         assert len(pieces) > 1 and pa.concat_tables(pieces).equals(table, check_metadata=True)
         [empty] = [
-            transport._decode(batch.column(1)[0].as_buffer())
-            for batch in transport._blobs([(3, table.slice(0, 0))])
+            spark_transport._decode(batch.column(1)[0].as_buffer())
+            for batch in spark_transport._blobs([(3, table.slice(0, 0))])
         ]
         assert empty.equals(table.slice(0, 0), check_metadata=True)
-        assert [batch.column(0).to_pylist() for batch in transport._blobs([(3, table)])] == [[3]] * len(
+        assert [batch.column(0).to_pylist() for batch in spark_transport._blobs([(3, table)])] == [[3]] * len(
             pieces
         )

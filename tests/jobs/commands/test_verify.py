@@ -1,7 +1,5 @@
 """`slackwater verify`: a run repeats to the same hashes, what was tampered with is found, what is gone is
 named; nothing is written.
-
-Slices are small, so all of it happens in this process.
 """
 
 import json
@@ -18,6 +16,8 @@ from deltalake import DeltaTable
 from tests.integration.command import here
 from tests.integration.stored import Stored
 from tests.jobs.commands.conftest import Hourly
+
+pytestmark = pytest.mark.usefixtures("without_spark")
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_the_readmes_blocks_run_from_an_empty_warehouse(warehouse: Path, tmp_pat
         if block.test == "runs":
             told.run(block)
     days = [(row["slice_end"] - row["slice_start"]) // 86_400_000 for row in told_runs(warehouse)]
-    assert days == [1] * 33  # 31 days, one that was staged, and one that was restated
+    assert days == [1] * 12  # ten days, one that was staged, and one that was restated
 
 
 def told_runs(warehouse: Path) -> list[dict]:

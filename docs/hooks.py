@@ -1,7 +1,7 @@
-"""The hook of `mkdocs build`: a line `<!-- generated: NAME ARGUMENT -->` of a page becomes what the code says.
+"""The hook of `mkdocs build`: a line `<!-- generated: NAME ARGUMENT -->` becomes what the code says.
 
-Pages hold prose; lists of verbs, columns, arguments, exit codes and rooms are made from the code at each build,
-and are committed nowhere. `<!-- generated: file README.md -->` shows a file of the repository, or one section
+Pages hold prose; lists of verbs, columns, arguments, exit codes and rooms are made from the code at each
+build, and are committed nowhere. `<!-- generated: file README.md -->` shows a file of the repository, or one section
 of it, with its links made to lead to the site's pages.
 """
 
@@ -38,7 +38,7 @@ def on_page_markdown(markdown: str, *, page: "Page", **_: Any) -> str:
 
 
 def _generated(text: str, page: str) -> str:
-    """What the generator answers whose name `text` begins with; the words behind the name are its arguments."""
+    """The answer of the generator whose name `text` begins with; the words behind it are its arguments."""
     for name, generator in GENERATORS.items():
         if text == name or text.startswith(f"{name} "):
             return generator(*shlex.split(text.removeprefix(name)), page=page)

@@ -7,8 +7,8 @@ Names and types are the schemas'; only meanings stand here.
 TABLES = {
     "runs": "The ledger: one row for each committed run and for each row that only moves the lineage. "
     "Append-only, by compare-and-swap. It alone says which rows of all other tables count.",
-    "attempts": "Every try at a slice and what it came to, append-only: the newest row of a `run_id` says how that "
-    "try stands. Also the advisory claims.",
+    "attempts": "Every try at a slice and what it came to, append-only: the newest row of a `run_id` says how "
+    "that try stands. Also the advisory claims.",
     "published": "The result: for each key and window the newest firing. This is the table for readers.",
     "corrections": "Every change of `published`, with old and new values and the cause.",
     "panes": "Every firing of every window, of every run; only rows of live runs count.",
@@ -18,8 +18,8 @@ TABLES = {
     "window_state": "Part of the snapshot at a run's end: the open windows.",
     "keyed_state": "Part of the snapshot: what user functions keep for a key, and per-window state.",
     "timers": "Part of the snapshot: pending timers.",
-    "source_progress": "Part of the snapshot: how far each source partition has come. The row with a null partition holds "
-    "the pipeline's watermark and clock.",
+    "source_progress": "Part of the snapshot: how far each source partition has come. The row with a null "
+    "partition holds the pipeline's watermark and clock.",
     "overrides": "Arrivals that were changed on purpose (redriven rows), with the reason. Append-only.",
     "side_<tag>": "A side output of a user function, one table a tag. Only rows of live runs count.",
 }
@@ -37,8 +37,8 @@ EVERYWHERE = {
     "firing": "how often the window has fired, this time included, counted from 1",
     "ordinal": "position among the rows of one firing, or of one run of a `KeyedProcessFunction`",
     "timestamp": "of a `KeyedProcessFunction` alone: that of the element or of the event timer",
-    "kind": "`on_time`, `late`, `early` (before the window's last instant), `count` (a firing of the global window) or "
-    "`withdrawn` (the rows before it are taken back)",
+    "kind": "`on_time`, `late`, `early` (before the window's last instant), `count` (a firing of the global "
+    "window) or `withdrawn` (the rows before it are taken back)",
     "watermark": "the watermark at that moment",
     "revision": "how often the row has changed, counted from 1",
     "slice_start": "first arrival of the slice",
@@ -51,8 +51,8 @@ COLUMNS = {
     "runs": {
         "seq": "number of the row, ascending over all branches",
         "run_id": "which staged rows are bound to the row",
-        "kind": "`run`, `close`, `publish`, `restore`, `fork`, `drop`, `adopt` or `erase`; only `run` and `close` have "
-        "panes and a snapshot",
+        "kind": "`run`, `close`, `publish`, `restore`, `fork`, `drop`, `adopt` or `erase`; only `run` and "
+        "`close` have panes and a snapshot",
         "branch": "`main`, or the name of a branch",
         "live": "the runs that make up the branch after this row, as spans of seqs in slice order",
         "engine": "`columnar` or `operator`",
@@ -126,7 +126,8 @@ COLUMNS = {
         "late_by_ms": "watermark − event time",
     },
     "quarantine": {
-        "reason_code": "`null_key`, `null_event_time`, `time_out_of_range`, `ahead_of_arrival`, `null_arrival` or `user_code`",
+        "reason_code": "`null_key`, `null_event_time`, `time_out_of_range`, `ahead_of_arrival`, `null_arrival` "
+        "or `user_code`",
         "reason": "the same in words",
         "row_json": "the row",
         "source_file": "the file that it stands in",
@@ -145,7 +146,7 @@ COLUMNS = {
         "sample_json": "a few values that broke it",
     },
     "window_state": {
-        "state_window_start": "of merged sessions whose contents have an order: the window that holds the state",
+        "state_window_start": "of sessions whose contents have an order: the window that holds the state",
         "state_window_end": "its end",
         "elements": "elements in the window's contents",
         "firings": "how often it has fired",

@@ -1,6 +1,7 @@
-"""The rooms of the source: what each package says it is, and the order in which they may import each other."""
+"""The rooms of the source: what each package says it is, and which may import which."""
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,15 +11,15 @@ from generators.files import ROOT
 def tree(folder: str, *, page: str) -> str:
     """The packages of a folder: files, lines, and the first paragraph of what each says it is."""
     rows = [
-        f"| `{package}/` | {len(modules)} | {sum(map(_lines, modules)):,} | {_law(ROOT / package / '__init__.py')} |"
-        for package, modules in _packages(folder).items()
+        f"| `{package}/` | {len(files)} | {sum(map(_lines, files)):,} | {_law(ROOT / package / '__init__.py')} |"
+        for package, files in _packages(folder).items()
     ]
     assert rows, folder
     return "\n".join(["| room | files | lines | |", "|---|---|---|---|", *rows])
 
 
 def drawing(*, page: str) -> str:
-    """The contracts of layers in pyproject.toml as drawings: what stands above may import what stands below."""
+    """The contracts of layers in pyproject.toml as drawings: what stands above may import what is below."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layered = [contract for contract in contracts if contract["type"] == "layers"]
     assert layered
@@ -28,7 +29,13 @@ def drawing(*, page: str) -> str:
 
 
 def _stack(layers: list[str]) -> str:
-    return "\n  ↓\n".join(layer.replace("|", "·").replace("(", "").replace(")", "") for layer in layers)
+    """One layer a line. Import-linter writes `|` between siblings that may not import each other, `:` between
+    those that may, and brackets around a layer that need not be there.
+    """
+    return "\n  ↓\n".join(
+        re.sub(r"\s*\|\s*", " · ", re.sub(r"\s*:\s*", ", ", layer)).replace("(", "").replace(")", "")
+        for layer in layers
+    )
 
 
 def _packages(folder: str) -> dict[str, list[Path]]:

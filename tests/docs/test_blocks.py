@@ -1,8 +1,8 @@
-"""Every code block of the README and of docs/ runs, in the order of its page, in a warehouse that the pages share.
+"""Every code block of the README and of docs/ runs, in the order of its page.
 
-A page is one story: what a block leaves, the next one finds. The README begins with an empty warehouse. A block
-that is marked slow runs with the slow tests; one that is marked as parsed is only read: its commands and files
-exist, and its verbs and options are the command line's.
+A page is one story: what a block leaves, the next one finds. It begins with a warehouse that all pages share;
+the README begins with an empty one. A block that is marked slow runs with the slow tests. One that is marked as
+parsed is only read: its commands and files exist, and its verbs and options are the command line's.
 """
 
 import glob
@@ -83,7 +83,7 @@ def check_verb(words: list[str]) -> None:
 
 
 def files_named(words: list[str]) -> list[str]:
-    """`words`, those that name files of the repository, or match some, as the shell gives them at its root."""
+    """`words`; those that name or match files of the repository as the shell gives them at its root."""
     named: list[str] = []
     for word in words:
         named += sorted(glob.glob(str(ROOT / word))) if "*" in word or (ROOT / word).is_file() else [word]

@@ -1,4 +1,4 @@
-"""The site builds without a warning, asks the network for nothing, and says of the code what the code says."""
+"""The site builds without a warning, asks the network for nothing, and says of the code what it says."""
 
 import gzip
 import os
@@ -13,15 +13,16 @@ from tests.architecture.tracked import ROOT, tracked
 from tests.docs.blocks import pages
 
 ASSET = re.compile(
-    r"""<(?:script|img|link|iframe|source|audio|video|object|embed)\b[^>]*?\b(?:src|href|data)=["']?(?P<url>[^"'\s>]+)"""
+    r"<(?:script|img|link|iframe|source|audio|video|object|embed)\b[^>]*?"
+    r"""\b(?:src|href|data)=["']?(?P<url>[^"'\s>]+)"""
 )
 IMPORTED = re.compile(r"""(?:@import\s+(?:url\()?|url\()["']?(?P<url>[^"')\s]+)""")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site. Any warning of the build is an error: a link that leads nowhere, a page outside of the navigation, a
-    column without a meaning.
+    """The built site. Any warning of the build is an error: a link that leads nowhere, a page outside of the
+    navigation, a column without a meaning.
     """
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
@@ -115,3 +116,28 @@ def test_links_between_files_of_the_repository_lead_somewhere() -> None:
             if "://" not in target and not ((ROOT / name).parent / target).exists():
                 broken.append((name, target))
     assert broken == []
+
+
+def test_files_and_folders_that_pages_name_exist() -> None:
+    path = re.compile(r"`((?:dags|docs|infra|jobs|slackwater|tests|windowing)/[\w./-]*)`")
+    named = {
+        (page, name) for page in pages() for name in path.findall((ROOT / page).read_text(encoding="utf-8"))
+    }
+    assert named
+    assert sorted((page, name) for page, name in named if not (ROOT / name).exists()) == []
+
+
+def test_the_drawing_of_the_rooms_names_rooms() -> None:
+    drawing = (ROOT / "docs/drawings/rooms.svg").read_text(encoding="utf-8")
+    rooms = re.findall(r'class="m">([^<]+)<', drawing)
+    folders = {str(file.parent.relative_to(ROOT)) for file in tracked("__init__.py")}
+    assert rooms
+    assert [room for room in rooms if not any(f"/{folder}".endswith(f"/{room}") for folder in folders)] == []
+
+
+def test_no_page_of_the_documentation_is_part_of_the_wheel() -> None:
+    import tomllib
+
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["only-include"] == ["slackwater"]
+    assert not (ROOT / "slackwater" / "docs").exists()

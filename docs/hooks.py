@@ -1,8 +1,8 @@
 """The hook of `mkdocs build`: a line `<!-- generated: NAME ARGUMENT -->` becomes what the code says.
 
 Pages hold prose; lists of verbs, columns, arguments, exit codes and rooms are made from the code at each
-build, and are committed nowhere. `<!-- generated: file README.md -->` shows a file of the repository, or one section
-of it, with its links made to lead to the site's pages.
+build, and are committed nowhere. `<!-- generated: file README.md -->` shows a file of the repository, or
+one section of it, with its links made to lead to the site's pages.
 """
 
 import re

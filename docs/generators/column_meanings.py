@@ -7,8 +7,8 @@ Names and types are the schemas'; only meanings stand here.
 TABLES = {
     "runs": "The ledger: one row for each committed run and for each row that only moves the lineage. "
     "Append-only, by compare-and-swap. It alone says which rows of all other tables count.",
-    "attempts": "Every try at a slice and what it came to, append-only: the newest row of a `run_id` says how "
-    "that try stands. Also the advisory claims.",
+    "attempts": "Every try at a slice and what it came to, append-only: the newest row of a `run_id` says "
+    "how that try stands. Also the advisory claims.",
     "published": "The result: for each key and window the newest firing. This is the table for readers.",
     "corrections": "Every change of `published`, with old and new values and the cause.",
     "panes": "Every firing of every window, of every run; only rows of live runs count.",
@@ -126,8 +126,8 @@ COLUMNS = {
         "late_by_ms": "watermark − event time",
     },
     "quarantine": {
-        "reason_code": "`null_key`, `null_event_time`, `time_out_of_range`, `ahead_of_arrival`, `null_arrival` "
-        "or `user_code`",
+        "reason_code": "`null_key`, `null_event_time`, `time_out_of_range`, `ahead_of_arrival`, "
+        "`null_arrival` or `user_code`",
         "reason": "the same in words",
         "row_json": "the row",
         "source_file": "the file that it stands in",

@@ -10,12 +10,14 @@ from generators.files import ROOT
 
 def tree(folder: str, *, page: str) -> str:
     """The packages of a folder: files, lines, and the first paragraph of what each says it is."""
-    rows = [
-        f"| `{package}/` | {len(files)} | {sum(map(_lines, files)):,} | {_law(ROOT / package / '__init__.py')} |"
-        for package, files in _packages(folder).items()
-    ]
+    rows = [_row(package, files) for package, files in _packages(folder).items()]
     assert rows, folder
     return "\n".join(["| room | files | lines | |", "|---|---|---|---|", *rows])
+
+
+def _row(package: str, files: list[Path]) -> str:
+    lines = sum(map(_lines, files))
+    return f"| `{package}/` | {len(files)} | {lines:,} | {_law(ROOT / package / '__init__.py')} |"
 
 
 def drawing(*, page: str) -> str:

@@ -1,8 +1,8 @@
 """Every code block of the README and of docs/ runs, in the order of its page.
 
 A page is one story: what a block leaves, the next one finds. It begins with a warehouse that all pages share;
-the README begins with an empty one. A block that is marked slow runs with the slow tests. One that is marked as
-parsed is only read: its commands and files exist, and its verbs and options are the command line's.
+the README begins with an empty one. A block that is marked slow runs with the slow tests. One that is marked
+as parsed is only read: its commands and files exist, and its verbs and options are the command line's.
 """
 
 import glob

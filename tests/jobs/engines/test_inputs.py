@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.engines.rows.source_roles import SourceColumnError, check_roles
-from slackwater.jobs.engines.source import pinned_source
+from slackwater.jobs.engines.source import pinned_source, pinning
 from slackwater.jobs.engines.source.batches import read
 from slackwater.jobs.engines.source.coverage import Stretch
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
@@ -550,7 +550,7 @@ class TestALogThatHasLostAFile:
                 return filesystem(uri).get_file_info(paths)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(pinned_source, "filesystem", lambda _: Listed())
+            patched.setattr(pinning, "filesystem", lambda _: Listed())
             pin_both(SOURCE, uri, 3)
         assert asked == [f"_delta_log/{4:020d}.json"]
 

@@ -166,10 +166,10 @@ def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> N
 @pytest.mark.parametrize(("count", "number"), [(1, 1), (2, 2), (3, 4), (5, 8), (32, 32), (60, 60), (200, 60)])
 def test_parts_divide_the_key_groups_of_a_range(count: int, number: int) -> None:
     owned = KeyGroupRange(40, 99)
-    parts = parts_of(owned, agg.count * rows_of_range(1), 1)
+    parts = parts_of(owned, count * rows_of_range(1), 1)
     assert [group for part in parts for group in part] == list(owned)
     assert len(parts) == number, "a power of two, but never more than there are key groups"
-    assert len(parts_of(owned, agg.count << 20, 1 << 20)) == number, (
+    assert len(parts_of(owned, count << 20, 1 << 20)) == number, (
         "not too many rows at once, however much memory there is"
     )
 

@@ -5,8 +5,7 @@ Declares only: `slackwater examples load departures` writes the source that it r
 
 from datetime import timedelta
 
-from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
-from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
+from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg, expect
 
 departures = Pipeline(
     name="departures",

@@ -8,13 +8,15 @@ price) is a query on `published`.
 from datetime import timedelta
 from functools import partial
 
-from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
-from slackwater.windowing import (
+from slackwater import (
+    DeltaSource,
     EventTimeSessionWindows,
+    Pipeline,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WatermarkStrategy,
+    agg,
 )
 
 _TEN_SECONDS = timedelta(seconds=10)

@@ -7,9 +7,8 @@ that were published apart.
 
 from datetime import timedelta
 
+from slackwater import EventTimeSessionWindows, Pipeline, agg, expect
 from slackwater.jobs.examples import departures
-from slackwater.jobs.pipelines import Pipeline, agg, expect
-from slackwater.windowing import EventTimeSessionWindows
 
 turnarounds = Pipeline(
     name="turnarounds",

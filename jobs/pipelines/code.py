@@ -66,13 +66,13 @@ def front_door_lines(source: str) -> list[str]:
     for statement in _imports(source.encode(), FORMER_PACKAGES):
         if isinstance(statement, ast.Import):
             lines += [
-                f"from {PACKAGE} import {alias.name}"
+                f"from {PACKAGE} import {_listed([alias])}"
                 if "." not in alias.name
-                else f"import {PACKAGE}.{alias.name}"
+                else f"import {PACKAGE}.{_listed([alias])}"
                 for alias in statement.names
             ]
         elif statement.module in ("jobs.pipelines", "windowing"):
-            names |= {_front_door_name(alias.name, statement.module) for alias in statement.names}
+            names |= {_front_door_name(alias, statement.module) for alias in statement.names}
         elif statement.module == "windowing.testing":
             lines.append(f"from {PACKAGE}.testing import {_listed(statement.names)}")
         else:
@@ -80,8 +80,9 @@ def front_door_lines(source: str) -> list[str]:
     return ([f"from {PACKAGE} import {', '.join(_in_import_order(names))}"] if names else []) + lines
 
 
-def _front_door_name(name: str, module: str) -> str:
-    return "agg" if module == "jobs.pipelines" and name.rstrip("_") in KINDS else name
+def _front_door_name(alias: ast.alias, module: str) -> str:
+    is_aggregate = module == "jobs.pipelines" and alias.name.rstrip("_") in KINDS
+    return "agg" if is_aggregate else _listed([alias])
 
 
 def _listed(names: list[ast.alias]) -> str:

@@ -150,6 +150,11 @@ def test_a_file_that_is_no_python_of_this_version_counts_by_its_bytes(tmp_path: 
         ),
         ("import windowing\n", ["from slackwater import windowing"]),
         (
+            "import windowing as w, jobs.pipelines as p\n",
+            ["from slackwater import windowing as w", "import slackwater.jobs.pipelines as p"],
+        ),
+        ("from windowing import Trigger as T\n", ["from slackwater import Trigger as T"]),
+        (
             "from jobs.examples.departures import departures as mine\n",
             ["from slackwater.jobs.examples.departures import departures as mine"],
         ),

@@ -12,12 +12,19 @@ from tests.model.flights import HOUR_MS, departures_rules, flights
 TO = "2013-01-03"
 
 
+def block_of(text: str) -> str:
+    """The Python block of the guide that has `text` in it."""
+    guide = (ROOT / "docs" / "guides" / "own-code.md").read_text()
+    [block] = [
+        block for block in re.findall(r"^```python[^\n]*\n(.*?)^```", guide, re.M | re.S) if text in block
+    ]
+    return block
+
+
 def test_the_guides_process_function_tells_of_silences(
     warehouse: Path, tmp_path: Path, without_spark: None
 ) -> None:
-    guide = (ROOT / "docs" / "guides" / "own-code.md").read_text()
-    [block] = re.findall(r"^```python[^\n]*\n(.*?class Silences.*?)^```", guide, re.M | re.S)
-    (tmp_path / "pipelines.py").write_text(block)
+    (tmp_path / "pipelines.py").write_text(block_of("class Silences"))
     assert (
         here(
             "run",
@@ -63,3 +70,18 @@ def silences(events: list) -> Counter:
         told.update((carrier, newest[carrier]) for carrier in due)
         untold -= due
     return told
+
+
+def test_the_guides_aggregate_and_trigger_fire_at_the_tenth_element(
+    warehouse: Path, tmp_path: Path, without_spark: None
+) -> None:
+    file = tmp_path / "busy_hours.py"
+    file.write_text(block_of("class AtTheTenth"))
+    assert here("run", "busy_hours", "--to", TO, "--warehouse", warehouse, "--pipelines", file) == 0
+    stored = Stored(warehouse, "busy_hours")
+    early = [pane for pane in stored.rows("panes") if pane["kind"] == "early"]
+    assert early and {pane["elements"] for pane in early} == {10}
+    published = stored.rows("published")
+    assert published
+    assert [row for row in published if row["spread"] != row["greatest"] - row["least"]] == []
+    assert any('"seen"' in (row["trigger_state"] or "") for row in stored.rows("window_state"))

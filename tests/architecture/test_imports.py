@@ -37,7 +37,7 @@ def imported(file: Path) -> Iterator[str]:
 
 
 def foreign(file: Path, *own: str) -> set[str]:
-    """The packages that a file imports beyond the standard library and `own`; of ours `jobs`, `windowing` or `dags`."""
+    """The packages that a file imports beyond the standard library and `own`; ours as their folders."""
     packages = {name.removeprefix("slackwater.").partition(".")[0] for name in imported(file)}
     return packages - sys.stdlib_module_names - set(own)
 
@@ -142,7 +142,10 @@ def test_the_front_door_has_every_name_that_a_pipelines_file_needs() -> None:
 
 
 def test_the_front_door_opens_no_room_before_it_is_asked() -> None:
-    probe = "import sys, slackwater.jobs.args; print(*sorted(name for name in sys.modules if name.startswith('slackwater')))"
+    probe = (
+        "import sys, slackwater.jobs.args; "
+        "print(*sorted(name for name in sys.modules if name.startswith('slackwater')))"
+    )
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [
         "slackwater",

@@ -40,7 +40,9 @@ from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, Watermar
 
 lookback = Pipeline(
     name="lookback",
-    source=DeltaSource("sources/events", event_time="event_time", arrival_time="arrival_time", order_by="row"),
+    source=DeltaSource(
+        "sources/events", event_time="event_time", arrival_time="arrival_time", order_by="row"
+    ),
     watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=5)).with_interval(timedelta(minutes=1)),
     key_by="key",
     window=TumblingEventTimeWindows.of(timedelta(hours=1)),
@@ -102,7 +104,10 @@ def published(uri: str, newest: datetime) -> list[tuple[Any, ...]]:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("rows", DeltaTable(uri).to_pyarrow_dataset())
-        query = "SELECT key, epoch_ms(window_start), events, total FROM rows WHERE window_start + INTERVAL 1 HOUR <= ? ORDER BY ALL"
+        query = """
+            SELECT key, epoch_ms(window_start), events, total FROM rows
+            WHERE window_start + INTERVAL 1 HOUR <= ? ORDER BY ALL
+        """
         return connection.execute(query, [newest]).fetchall()
 
 

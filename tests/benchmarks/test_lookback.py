@@ -1,4 +1,4 @@
-"""The benchmark of reopening against rebuilding runs, and both publish the same: no figure is asserted here."""
+"""The benchmark of reopening against rebuilding runs, and both publish the same; no figure is asserted."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The benchmark of the scalar path runs, and what it compares is the same work: no figure is asserted here."""
+"""The benchmark of the scalar path runs, and what it compares is the same work; no figure is asserted."""
 
 import importlib.util
 from dataclasses import replace

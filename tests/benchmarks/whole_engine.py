@@ -66,7 +66,7 @@ def flink_rates(case: Case, repetitions: int) -> list[float]:
     flink.start(case)
     flink.prepare(case)
     answers = [flink.run(case) for _ in range(repetitions + 1)][1:]
-    flink._process.communicate()
+    flink.process.communicate()
     return [answer["rows"] / answer["cpu_s"] for answer in answers]
 
 

@@ -1,10 +1,12 @@
-"""A fork server: drivers in processes of their own that begin with the product imported, as `multiprocessing` has it.
+"""A fork server: each driver is a process of its own, forked from one that has imported the product.
 
-    this process ──(socket: arguments; stdout, stderr, answer)──▶ server ──fork──▶ keeper ──fork──▶ driver
-         ◀────────────(answer: the driver's process id, then its exit code)──────────┘◀───wait────────┘
+    tests ──(socket: arguments; stdout, stderr, answer)──▶ server ──fork──▶ keeper ──fork──▶ driver
+      ▲                                                                       │ ▲               │
+      └────────(answer: the driver's process id, then its exit code)──────────┘ └──────wait─────┘
 
-The server has imported what a driver needs and runs nothing itself, so that it has no lock that a fork could leave
-closed. The keeper waits for its driver: a dead driver must be gone, not a zombie, for whoever asks if its lease is held.
+As in `multiprocessing`, the server itself runs nothing, so that no fork inherits a lock that another thread
+holds. The keeper waits for its driver, because a dead driver must be gone and no zombie: the lease asks
+whether it lives.
 """
 
 import json
@@ -93,7 +95,7 @@ def _number(message: bytes) -> int:
 
 
 def _become_the_next_driver(channel: socket.socket) -> list[str]:
-    """Serve requests until there are no more. Returns in each driver, with its arguments; never in the server."""
+    """Serve requests until there are none. Returns in each driver, with its arguments; not in the server."""
     signal.signal(signal.SIGCHLD, _bury_keepers)
     while True:
         request, descriptors, _, _ = socket.recv_fds(channel, _LARGEST_REQUEST, 3)

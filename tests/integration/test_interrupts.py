@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.engines.transport import on_spark as transport
+from slackwater.jobs.engines.transport import on_spark
 from tests.integration.command import environment
 from tests.integration.stored import ROOT
 
@@ -20,7 +20,7 @@ SLEEPING = """
 import sys
 
 from slackwater.jobs import command_line
-from slackwater.jobs.engines.transport import on_spark as transport
+from slackwater.jobs.engines.transport import on_spark
 from slackwater.jobs.runtime.session import session
 
 
@@ -34,7 +34,7 @@ def sleeping(batches):
 
 
 def work():
-    with transport._reported():
+    with on_spark.spark_errors():
         session("sleeping").range(0, 8, 1, 4).repartition(3).mapInArrow(sleeping, "id long").toArrow()
 
 
@@ -78,5 +78,5 @@ def test_the_errors_of_jobs_that_an_interrupt_has_cancelled_are_that_interrupt()
             except ConnectionError as error:
                 raise ValueError("as pyspark says it") from error
 
-    with pytest.raises(KeyboardInterrupt), transport._reported():
+    with pytest.raises(KeyboardInterrupt), on_spark.spark_errors():
         wait_for_jobs()

@@ -48,9 +48,19 @@ from slackwater.jobs.examples.departures import departures
 from slackwater import Pipeline, agg
 
 month = Pipeline(
-    name="month", source=departures.source, watermarks=departures.watermarks, key_by="origin", window=departures.window,
-    allowed_lateness=departures.allowed_lateness, start="2013-01-01", max_catch_up=100,
-    select={"flights": FLIGHTS, "mean_dep_delay": agg.mean("dep_delay"), "max_dep_delay": agg.max("dep_delay")},
+    name="month",
+    source=departures.source,
+    watermarks=departures.watermarks,
+    key_by="origin",
+    window=departures.window,
+    allowed_lateness=departures.allowed_lateness,
+    start="2013-01-01",
+    max_catch_up=100,
+    select={
+        "flights": FLIGHTS,
+        "mean_dep_delay": agg.mean("dep_delay"),
+        "max_dep_delay": agg.max("dep_delay"),
+    },
 )
 """
 WRONG_AGGREGATE, RIGHT_AGGREGATE = 'agg.count(where="dep_delay > 15")', "agg.count()"
@@ -230,7 +240,7 @@ def test_the_month_ends_as_one_perfect_run(troubled: Month, loaded: pa.Table, pe
 
 
 def assert_only_what_was_touched_is_rewritten(stored: Stored, seqs_before: set[int]) -> None:
-    """The corrections of the second restatement are the windows in which the model publishes something else."""
+    """The second restatement corrects those windows of which the model publishes another result."""
     right = flights(FROM, TO)
     wrong = [_with_wrong_delay(event) for event in right]
     then, now = published_by_model(wrong), published_by_model(right)

@@ -1,5 +1,5 @@
-"""The SQL of the guide to the tables, taken from it: plain Spark, DuckDB and polars give the panes, windows and timers
-that count, and no other row.
+"""The SQL of the guide to the tables, taken from it: plain Spark, DuckDB and polars give the panes, windows
+and timers that count, and no other row.
 
 What reads here knows the tables by their paths alone.
 """

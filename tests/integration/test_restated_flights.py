@@ -23,7 +23,8 @@ from dataclasses import replace
 from slackwater.jobs.examples.departures import departures
 from slackwater import agg
 
-select = {{"flights": agg.count(), "mean_dep_delay": agg.mean("dep_delay"{where}), "max_dep_delay": agg.max("dep_delay")}}
+mean = agg.mean("dep_delay"{where})
+select = {{"flights": agg.count(), "mean_dep_delay": mean, "max_dep_delay": agg.max("dep_delay")}}
 hourly = replace(departures, name="hourly", expect=[], select=select)
 """
 EVERY_FLIGHT, ONLY_LATE_ONES = "", ', where="dep_delay > 0"'

@@ -76,7 +76,7 @@ def hourly(corrected: Path, tmp_path: Path) -> Stored:
 
 @pytest.fixture(scope="module")
 def wanted(corrected: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
-    """What is published when nobody is killed; held to be what one run over the corrected source publishes."""
+    """What is published when nobody is killed, which is what one run over the corrected source publishes."""
     hourly = Stored(shutil.copytree(corrected, tmp_path_factory.mktemp("restated") / "warehouse"), "hourly")
     done = restate(hourly, Plan())
     assert done.returncode == 0, done.stderr

@@ -33,9 +33,8 @@ from datetime import timedelta
 
 import hours_of_mine
 from slackwater.jobs.examples.departures import departures
-from slackwater.jobs.pipelines import Pipeline
-from slackwater.windowing import Evictor, KeyedProcessFunction, ProcessWindowFunction, TimeWindow, Trigger, TriggerResult
-from slackwater.windowing import ReducingStateDescriptor, ValueStateDescriptor, WindowAssigner
+from slackwater import Evictor, KeyedProcessFunction, Pipeline, ProcessWindowFunction, ReducingStateDescriptor
+from slackwater import TimeWindow, Trigger, TriggerResult, ValueStateDescriptor, WindowAssigner
 
 
 @dataclass(frozen=True)
@@ -78,15 +77,27 @@ class Longest(ProcessWindowFunction):
         yield (len(delays), max(delays), hours_of_mine.__file__)
 
 
-common = dict(source=departures.source, watermarks=departures.watermarks, key_by="origin", start=departures.start)
+common = dict(
+    source=departures.source, watermarks=departures.watermarks, key_by="origin", start=departures.start
+)
 longest = Pipeline(
-    name="longest", window=Hourly(), trigger=AtItsEnd(), evictor=Everything(), allowed_lateness=departures.allowed_lateness,
-    process=Longest(), output="flights long, longest int, helper string", columns=["dep_delay"], **common,
+    name="longest",
+    window=Hourly(),
+    trigger=AtItsEnd(),
+    evictor=Everything(),
+    allowed_lateness=departures.allowed_lateness,
+    process=Longest(),
+    output="flights long, longest int, helper string",
+    columns=["dep_delay"],
+    **common,
 )
 
 
 class Carriers(KeyedProcessFunction):
-    states = (ReducingStateDescriptor("taken_off", lambda a, b: a + b, sql_type="long"), ValueStateDescriptor("hour", sql_type="long"))
+    states = (
+        ReducingStateDescriptor("taken_off", lambda a, b: a + b, sql_type="long"),
+        ValueStateDescriptor("hour", sql_type="long"),
+    )
 
     def open(self, runtime_context):
         self.taken_off = runtime_context.get_reducing_state(self.states[0])
@@ -106,7 +117,9 @@ class Carriers(KeyedProcessFunction):
         yield {"taken_off": taken_off}
 
 
-carriers = Pipeline(name="carriers", process=Carriers(), output="taken_off long", **{**common, "key_by": "carrier"})
+carriers = Pipeline(
+    name="carriers", process=Carriers(), output="taken_off long", **{**common, "key_by": "carrier"}
+)
 """
 
 
@@ -166,7 +179,10 @@ def run(pipeline: str, executors: dict[str, str], file: Path, flown: Path, tmp_p
 
 def test_the_executors_interpreter_finds_nothing_of_ours(executors: dict[str, str], tmp_path: Path) -> None:
     """Else the other tests would prove nothing."""
-    program = "import importlib.util as u; import pyspark, pyarrow; print(*map(u.find_spec, ['slackwater', 'hours_of_mine']))"
+    program = (
+        "import importlib.util as u; import pyspark, pyarrow; "
+        "print(*map(u.find_spec, ['slackwater', 'hours_of_mine']))"
+    )
     command = [executors["PYSPARK_PYTHON"], "-c", program]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment()

@@ -111,7 +111,7 @@ class Pane:
 
 @dataclass(frozen=True)
 class LateRow:
-    """An event that no window accepted and whose own timestamp is late; `windows` are those that it missed."""
+    """An event that no window accepted and whose own timestamp is late; `windows` are those it missed."""
 
     event: Event
     windows: tuple[Window, ...]

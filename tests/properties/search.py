@@ -12,7 +12,7 @@ LONG = (
 
 
 def searched(short: int, *, long: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As `@settings(max_examples=short)` in the fast suite; with --slow a test of it, too, of `long` examples."""
+    """`@settings(max_examples=short)` in the fast suite; with --slow the same test has `long` examples."""
     is_long = settings.get_current_profile_name() == LONG
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""A close leaves what the core leaves at the final watermark: for every pipeline, wherever its range was cut."""
+"""A close leaves what the core leaves at the final watermark: for every pipeline and cut of its range."""
 
 from __future__ import annotations
 

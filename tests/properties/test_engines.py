@@ -165,7 +165,7 @@ def _event(random, length, sources, variety, delay, step):
 
 
 def cuts_between(rules):
-    """Where the range is cut, several times as a rule: what was parked is what most mistakes would show in."""
+    """Where the range is cut, several times as a rule: most mistakes would show in what was parked."""
     counts_and_seeds = st.tuples(st.sampled_from([2, 3, 4, 1, 0]), st.integers(0, 2**32))
     return counts_and_seeds.map(
         lambda drawn: sorted(Random(drawn[1]).sample(range(rules.start + 1, rules.to), drawn[0]))

@@ -31,7 +31,7 @@ def newest(panes):
 
 
 def with_runs(replayed, bounds):
-    """The panes, each with the slice in which it fired: by its tick end, or by the arrival of what fired it."""
+    """The panes, each with the slice in which it fired: by its tick end, or by the arrival that fired it."""
     for pane in replayed.panes:
         at = pane["cause_arrival"] if pane["tick_end"] is None else pane["tick_end"] - 1
         pane["run"] = bisect_right(bounds, at)

@@ -127,7 +127,7 @@ class History:
             self.changed.add(slice_)
 
     def restate(self, first: int, count: int, hours: int | None, new_code: bool) -> None:
-        """A range is restated; with what has changed, where that lies outside it: the rest would be refused."""
+        """A range is restated, with the changes outside of it, without which it would be refused."""
         if first >= self.reached:
             return
         wanted = {first, min(first + count, self.reached) - 1, *self.changed}

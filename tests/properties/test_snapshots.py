@@ -305,7 +305,7 @@ def replay(
     cuts: Sequence[int],
     ranges: Sequence[int],
 ) -> Replayed:
-    """Slices between the cuts, slice i with ranges[i % n] runners; what is parked stands in files in between."""
+    """Slices between the cuts, slice i with ranges[i % n] runners; files hold what is parked in between."""
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     rows: Counter[str] = Counter()
     counts: Counter[str] = Counter()

@@ -30,7 +30,7 @@ RANGES = st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=3)
 
 
 def outcome_of(replay: Callable[[], Any]) -> Any:
-    """What a replay gives, or the class of the error that ends it, as the core raises it for some elements."""
+    """What a replay gives, or the class of the error that ends it, as the core raises for some elements."""
     try:
         return replay()
     except FunctionRaised as error:

@@ -37,7 +37,7 @@ class Flink:
     object reuse on.
     """
 
-    _process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str]"
 
     def start(self, case: Case) -> None:
         classes = build(case.work / "flink")
@@ -45,7 +45,7 @@ class Flink:
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         command = [str(find_java()), "-Xmx6g", "-XX:+UseParallelGC", *opened, "-cp", classes, "bench.Windows"]
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
             )
 
@@ -75,10 +75,10 @@ class Flink:
             workload.lateness_ms,
             BOUND_MS,
         ]
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(" ".join(map(str, [*request, os.cpu_count()])) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(" ".join(map(str, [*request, os.cpu_count()])) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
         if not answer:
             raise FlinkFailed(
                 f"Flink ended before it had answered; its log is {self._log}.", log=str(self._log)

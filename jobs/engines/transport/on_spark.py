@@ -61,7 +61,7 @@ class OnSpark:
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         if scan.size > self._here_bytes or scan.why_not_direct() is not None:
-            with _reported():
+            with spark_errors():
                 return _tables(self._map(scan, task))
         return InThreads(os.cpu_count() or 1).gather(scan, task)
 
@@ -80,7 +80,7 @@ class OnSpark:
 
         from pyspark.sql.functions import col
 
-        with _reported():
+        with spark_errors():
             # One empty row per range, so that each range runs even if nothing was sent to it.
             present = self._spark.range(0, ranges, 1, 1).selectExpr(
                 "cast(id as int) as number", "cast(null as binary) as data"
@@ -218,7 +218,7 @@ class DriverDied(RetryableError):
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def spark_errors() -> Iterator[None]:
     """What Spark reports becomes an error that says whose fault it is."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PythonException

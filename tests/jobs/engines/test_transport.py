@@ -356,7 +356,7 @@ class TestOnSpark:
         raised = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=facts)
         trace = "".join(traceback.format_exception(raised))
         told = r"^a task failed: Python in worker has different version: 3\.12 than that in driver: 3\.11, .+ PYSPARK_PYTHON names .+$"
-        with pytest.raises(TaskFailed, match=told), spark_transport._reported():
+        with pytest.raises(TaskFailed, match=told), spark_transport.spark_errors():
             raise PythonException(f"An exception was thrown from the Python worker:\n{trace}")
 
 

@@ -7,7 +7,7 @@ MEANINGS = {
     "converted": "what is parked is converted, and the change is noted among the run's checks",
     "at a tick boundary": "only where a tick of both lengths ends",
     "refused": "what is parked cannot follow",
-    "lasting": "not even a restatement can follow: `published` is told apart by it",
+    "lasting": "not even a restatement can follow: rows of `published` have their identity by it",
 }
 
 

@@ -10,20 +10,21 @@ from typing import Literal
 from slackwater.jobs.pipelines.conditions import columns_of, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 
-KINDS = (
-    "count",
-    "sum",
-    "mean",
-    "min",
-    "max",
-    "variance",
-    "stddev",
-    "first",
-    "last",
-    "count_distinct",
-    "approx_distinct",
-    "approx_quantile",
-)
+# Each kind, and the settings that its declaration must have.
+KINDS: dict[str, tuple[str, ...]] = {
+    "count": (),
+    "sum": (),
+    "mean": (),
+    "min": (),
+    "max": (),
+    "variance": (),
+    "stddev": (),
+    "first": ("by",),
+    "last": ("by",),
+    "count_distinct": (),
+    "approx_distinct": ("precision",),
+    "approx_quantile": ("quantile", "relative_error"),
+}
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,9 @@ class Aggregate:
         return (*(() if self.column is None else (self.column,)), *condition)
 
     def _check_settings(self, subject: str) -> None:
-        owners = {"by": ("first", "last"), "precision": ("approx_distinct",)}
-        owners |= dict.fromkeys(("quantile", "relative_error"), ("approx_quantile",))
-        for name, kinds in owners.items():
-            if (getattr(self, name) is not None) != (self.kind in kinds):
+        for name in ("by", "precision", "quantile", "relative_error"):
+            if (getattr(self, name) is not None) != (name in KINDS[self.kind]):
+                kinds = [kind for kind, settings in KINDS.items() if name in settings]
                 raise PipelineError(
                     subject,
                     f"{name} is {getattr(self, name)!r}; it belongs to {' and '.join(kinds)}, which must "

@@ -1,17 +1,19 @@
 """The aggregates that a pipeline may select: each is one file, with its accumulator (one element at a time) and its
-columnar form (whole columns), which give the same parts and results to the bit. `binding` is the table of them.
+columnar form (whole columns), which give the same parts and results to the bit. `table` lists them.
 """
 
 from slackwater.jobs.engines.aggregates.accumulator import Accumulator, Part, ResultOverflow
-from slackwater.jobs.engines.aggregates.binding import FORMS, bind, bind_columnar, bind_select
+from slackwater.jobs.engines.aggregates.binding import bind, bind_columnar, bind_select
 from slackwater.jobs.engines.aggregates.columnar_aggregate import ColumnarAggregate, Columns, OverflowAtRow
 from slackwater.jobs.engines.aggregates.operands import operands, totals
 from slackwater.jobs.engines.aggregates.select_function import SelectFunction, Stretch, StretchFunction
 from slackwater.jobs.engines.aggregates.spans import combine_spans
+from slackwater.jobs.engines.aggregates.table import AggregatedColumn, AggregateForms, register
 
 __all__ = [
-    "FORMS",
     "Accumulator",
+    "AggregateForms",
+    "AggregatedColumn",
     "ColumnarAggregate",
     "Columns",
     "OverflowAtRow",
@@ -25,5 +27,6 @@ __all__ = [
     "bind_select",
     "combine_spans",
     "operands",
+    "register",
     "totals",
 ]

@@ -123,7 +123,7 @@ def together(play: Play, step: Together) -> Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Poisonable(Trigger):
-    """Raises on the poisoned value in about half of all windows, after the inner trigger has done its part."""
+    """Raises on the poisoned value in about half of all windows, after the inner trigger is done."""
 
     inner: Trigger
 

@@ -1,4 +1,4 @@
-"""No timer fires twice, none is lost, none fires early: random commands against a model that is three sets."""
+"""No timer fires twice, none is lost, none fires early: random commands against a model of three sets."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine, Replay
 from slackwater.jobs.engines.rows.progress import timeline_of
 from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.planning.plan import _Planner
@@ -209,7 +210,7 @@ def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_agai
     world.declare(allowed_lateness=120 * HOUR)
     created_again(world)
     assert counts(world)[2] == 1, "the fault that is in such warehouses"
-    found = Verifier(world.warehouse, world.pipeline, world.code, engine, InProcess).verify(2)
+    found = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), engine, InProcess).verify(2)
     assert found.is_equal, [fact for fact in found.facts if not fact.is_equal]
     world.append([Event(3.5, 49, 103), *every_hour(49, 72)])
     [row] = world.run(72)

@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.source.pinning import SourceReplaced
 from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage.adoption import Adopted, Adoption, OnlyCounted, OtherRows
 from slackwater.jobs.protocol.lineage.recorded import CannotRepeat
 from slackwater.jobs.protocol.lineage.verify import Verifier
@@ -92,7 +93,9 @@ class TestRefusal:
 
     def test_runs_that_read_the_old_table_cannot_be_repeated(self, world: World) -> None:
         reload(world, *thirds(EVENTS), every_hour(48, 72))
-        verifier = Verifier(world.warehouse, world.pipeline, world.code, OperatorEngine(), InProcess)
+        verifier = Verifier(
+            world.warehouse, world.pipeline, PipelineCode(world.code), OperatorEngine(), InProcess
+        )
         for seq in (1, 2):
             with pytest.raises(CannotRepeat, match=f"run {seq} can't be repeated.*dropped and made again"):
                 verifier.verify(seq)

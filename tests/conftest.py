@@ -32,7 +32,7 @@ _COSTLY = (
 _ON_SPARK = {
     "tests/integration/test_replays_of_flights.py",
     "tests/integration/test_turnarounds.py",
-    "tests/jobs/engines/test_transport.py",
+    "tests/jobs/engines/transport/test_transport.py",
     "tests/jobs/runtime/test_session.py",
     "tests/jobs/runtime/test_user_code.py",
 }

@@ -32,7 +32,7 @@ from slackwater.jobs.engines.aggregates import (
 from slackwater.jobs.engines.rows.python_values import to_python
 from slackwater.jobs.pipelines import Aggregate, agg
 from slackwater.jobs.pipelines.errors import PipelineError
-from tests.jobs.engines.accumulating import (
+from tests.jobs.engines.aggregates.accumulating import (
     DECIMAL_38,
     EPOCH,
     NUMBERS,

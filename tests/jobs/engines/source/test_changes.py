@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slackwater.jobs.engines.source.changes import commits
 from slackwater.jobs.engines.source.coverage import Stretch
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
-from tests.jobs.engines.source_logs import File, Log, hour
+from tests.jobs.engines.source.source_logs import File, Log, hour
 
 
 @pytest.fixture

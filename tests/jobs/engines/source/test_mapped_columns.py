@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.jobs.engines.source.pinning import pin
-from tests.jobs.engines.source_logs import SOURCE, hour
+from tests.jobs.engines.source.source_logs import SOURCE, hour
 
 
 @pytest.mark.parametrize("is_partition", [False, True])

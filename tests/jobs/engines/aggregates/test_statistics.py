@@ -22,7 +22,7 @@ from slackwater.jobs.engines.aggregates.hyperloglog import hash_decimal, hash_of
 from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
 from slackwater.jobs.pipelines import Aggregate, agg
 from slackwater.jobs.pipelines.errors import PipelineError
-from tests.jobs.engines.accumulating import (
+from tests.jobs.engines.aggregates.accumulating import (
     DECIMAL_38,
     NUMBERS,
     VALUES,

@@ -355,6 +355,7 @@ class TestManyRows:
         rolling.finish()
         assert rolling.tables["published"].read().num_rows == 160
 
+    @pytest.mark.slow
     def test_more_days_than_files_may_be_open_are_rolled_forward(
         self, rolling: RollForward, tmp_path: Path
     ) -> None:

@@ -1,4 +1,4 @@
-"""Rows are judged and ordered on whole columns as one would judge and order them one by one."""
+"""Rows are judged on whole columns as one would judge them one by one."""
 
 import json
 import math
@@ -16,54 +16,21 @@ from hypothesis import strategies as st
 from slackwater.jobs.engines.rows.columns_read import (
     ARRIVAL,
     EVENT,
-    check_key_types,
     columns_read,
-    element_columns,
 )
-from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.rows.quarantined_json import as_json
-from slackwater.jobs.engines.rows.source_roles import SourceColumnError
 from slackwater.jobs.engines.source.batches import SourceBatch
-from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
-    CountEvictor,
-    CountTrigger,
-    DeltaEvictor,
-    DeltaTrigger,
     EventTimeSessionWindows,
     GlobalWindows,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
     SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
     WatermarkStrategy,
-    WindowFunction,
 )
-from slackwater.windowing.snapshot import row_digests
+from tests.jobs.engines.rows.declared_rows import HOUR, HOUR_MS, START_MS, declared, times
 
-HOUR_MS = 3_600_000
-HOUR = timedelta(milliseconds=HOUR_MS)
-START_MS = 1_356_998_400_000
 YEAR_1, YEAR_9999_ENDS = -62_135_596_800_000, 253_402_300_800_000
-
-
-def declared(**changes: Any) -> Pipeline:
-    values: dict[str, Any] = {
-        "name": "flights",
-        "source": DeltaSource("t", event_time="e", arrival_time="a", order_by="row"),
-        "watermarks": WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=1)),
-        "key_by": ["k", "part"],
-        "window": TumblingEventTimeWindows.of(HOUR),
-        "select": {"n": agg.count(), "most": agg.max("x")},
-        "start": "2013-01-01",
-        "max_ahead": 2 * HOUR,
-    }
-    return Pipeline(**{**values, **changes})
-
-
-def times(values: list[int | None], unit: str = "us", tz: str | None = "UTC") -> pa.Array:
-    return pa.array(values, pa.int64()).cast(pa.timestamp(unit, tz=tz))
 
 
 def batch_of(
@@ -364,179 +331,6 @@ class TestQuarantine:
             "map": [["a", "2013-01-02"]], "text": 'a "b"\n', "none": None,
         }  # fmt: skip
         assert as_json(rows.slice(0, 0)) == []
-
-
-ordered = declared(source=DeltaSource("t", event_time="e", arrival_time="a", order_by="o"), key_by="k")
-
-
-def elements_of(rows: list[tuple[int, float | None, str, int]]) -> pa.Table:
-    """Elements as `prepare` gives them, numbered in `tag`, a column that the pipeline does not read."""
-    arrivals, orders, keys, xs = (
-        (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
-    )
-    return pa.table(
-        {
-            "a": times([(START_MS + arrival) * 1000 for arrival in arrivals]),
-            "e": times([START_MS * 1000] * len(rows)),
-            "k": pa.array(keys, pa.string()),
-            "x": pa.array(xs, pa.int64()),
-            "o": pa.array(orders, pa.float64()),
-            "tag": pa.array(range(len(rows)), pa.int64()),
-            ARRIVAL: pa.array([START_MS + arrival for arrival in arrivals], pa.int64()),
-        }
-    )
-
-
-orders = st.none() | st.sampled_from([math.nan, 0.0, -0.0, 1.0])
-
-
-class TestOrder:
-    @settings(max_examples=100)
-    @given(
-        st.lists(st.tuples(st.integers(0, 2), orders, st.sampled_from("ab"), st.integers(0, 1)), max_size=10),
-        st.randoms(use_true_random=False),
-        st.integers(0, 10),
-    )
-    def test_it_is_by_arrival_then_order_then_hash_whatever_order_rows_came_in(
-        self, rows: list[Any], random: Any, cut: int
-    ) -> None:
-        elements = elements_of(rows)
-        read = columns_read(ordered, elements.column_names)
-        shuffled = list(range(len(rows)))
-        random.shuffle(shuffled)
-        pieces = [elements.take(pa.array(part, pa.int64())) for part in (shuffled[:cut], shuffled[cut:])]
-
-        found = in_order(ordered, pa.concat_tables(pieces))
-
-        def rank(order: float | None) -> tuple[int, float]:
-            return (0, 0.0) if order is None else (1, 0.0) if math.isnan(order) else (2, order)
-
-        digests = list(row_digests(elements, read))
-        tags = sorted(range(len(rows)), key=lambda tag: (rows[tag][0], rank(rows[tag][1]), digests[tag]))
-        expected = elements.take(pa.array(tags, pa.int64()))
-        assert repr(found.select(read).to_pylist()).replace("-0.0", "0.0") == repr(
-            expected.select(read).to_pylist()
-        ).replace("-0.0", "0.0")
-        assert sorted(found.column("tag").to_pylist()) == list(range(len(rows)))
-
-    def test_ties_are_the_exception_and_the_others_are_not_hashed(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        elements = elements_of([(2, None, "a", 0), (0, 1.0, "a", 0), (1, None, "b", 0), (1, 1.0, "a", 0)])
-        monkeypatch.setattr(
-            "slackwater.jobs.engines.rows.element_order.row_digests",
-            lambda *_: pytest.fail("a row without a tie was hashed"),
-        )
-        assert in_order(ordered, elements).column("tag").to_pylist() == [1, 2, 3, 0]
-
-    def test_without_an_order_column_equal_arrivals_are_ties(self) -> None:
-        pipeline = declared(source=DeltaSource("t", event_time="e", arrival_time="a"), key_by="k")
-        elements = elements_of([(1, 2.0, "a", 0), (1, 1.0, "b", 0), (1, 0.0, "c", 0), (0, 9.0, "z", 0)])
-        digests = list(row_digests(elements, columns_read(pipeline, elements.column_names)))
-        found = in_order(pipeline, elements).column("tag").to_pylist()
-        assert found == [3, *sorted(range(3), key=lambda tag: digests[tag])]
-
-    @pytest.mark.parametrize(
-        ("one", "two", "kind"),
-        [
-            ("0", "1", pa.string()),
-            (0, 1, pa.int8()),
-            (False, True, pa.bool_()),
-            (date(2013, 1, 1), date(2013, 1, 2), pa.date32()),
-            (Decimal("-0.5"), Decimal("0.1"), pa.decimal128(5, 1)),
-            (b"0", b"1", pa.binary()),
-            (datetime(2013, 1, 1), datetime(2013, 1, 2), pa.timestamp("us")),  # noqa: DTZ001
-            (-0.5, 0.0, pa.float32()),
-        ],
-        ids=str,
-    )
-    def test_any_plain_type_orders(self, one: Any, two: Any, kind: pa.DataType) -> None:
-        elements = elements_of([(0, None, "a", 0)] * 3).set_column(4, "o", pa.array([two, None, one], kind))
-        assert in_order(ordered, elements).column("tag").to_pylist() == [1, 2, 0]
-
-    @pytest.mark.parametrize("rows", [[(0, 1.0), (0, 2.0), (1, 0.0)], [(0, 1.0), (1, None), (2, math.nan)]])
-    def test_rows_that_are_in_order_are_not_sorted(
-        self, rows: list[Any], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        elements = elements_of([(arrival, order, "a", 0) for arrival, order in rows])
-        monkeypatch.setattr(
-            "slackwater.jobs.engines.rows.element_order.pc.sort_indices",
-            lambda *_, **__: pytest.fail("they were sorted"),
-        )
-        assert in_order(ordered, elements) is elements
-
-    def test_no_elements_are_in_order(self) -> None:
-        assert in_order(ordered, elements_of([])).num_rows == 0
-
-
-def test_the_columns_that_a_pipeline_reads_are_each_named_once() -> None:
-    source = DeltaSource("t", event_time="e", arrival_time="a", source_partition="k", order_by="row")
-    pipeline = declared(
-        source=source,
-        select={"n": agg.count(), "seen": agg.count("x"), "most": agg.max("x"), "last": agg.max("e")},
-    )
-    assert columns_read(pipeline, ["e", "a", "x", "y"]) == ("k", "part", "e", "a", "row", "x")
-
-
-class Listing(WindowFunction):
-    """A function for declarations; nothing here runs it."""
-
-
-def test_elements_hold_what_the_pipelines_code_reads() -> None:
-    source = ["e", "a", "k", "x", "y"]
-    own = {"select": {}, "process": Listing(), "output": "n long"}
-    assert element_columns(declared(), source) == ()
-    assert element_columns(declared(**own), source) == ("e", "a", "k", "x", "y")
-    assert element_columns(declared(**own, columns=["y"]), source) == ("y",)
-    assert columns_read(declared(key_by="k", **own, columns=["y"]), source) == ("k", "e", "a", "row", "y")
-    # An evictor, a trigger or a gap that looks at elements is handed them, also beside a select.
-    for looks in (
-        {"evictor": DeltaEvictor.of(1.0, max)},
-        {"trigger": PurgingTrigger.of(DeltaTrigger.of(1.0, max))},
-        {"window": EventTimeSessionWindows.with_dynamic_gap(max)},
-        {"window": type("Own", (TumblingEventTimeWindows,), {})(size_ms=1)},
-    ):
-        assert element_columns(declared(**looks, select={"total": agg.sum("x")}, columns=["y"]), source) == (
-            "y",
-        )
-    for blind in (
-        {"evictor": CountEvictor.of(3)},
-        {"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(1))},
-        {"window": GlobalWindows.create()},
-    ):
-        assert element_columns(declared(**blind, select={"total": agg.sum("x")}, columns=["y"]), source) == ()
-
-
-@pytest.mark.parametrize(
-    ("kind", "fits"),
-    [
-        *(
-            (kind, True)
-            for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
-        ),
-        *(
-            (kind, False)
-            for kind in (
-                pa.float64(),
-                pa.decimal128(5, 0),
-                pa.timestamp("us"),
-                pa.binary(),
-                pa.list_(pa.int64()),
-            )
-        ),
-    ],
-    ids=str,
-)
-def test_keys_are_what_flink_hashes_alike_everywhere(kind: pa.DataType, fits: bool) -> None:
-    schema = pa.schema([("k", pa.string()), ("part", kind)])
-    if fits:
-        check_key_types(declared(), schema)
-    else:
-        with pytest.raises(
-            SourceColumnError,
-            match=r"key column 'part' is .*; keys are integers, strings, booleans and dates",
-        ):
-            check_key_types(declared(), schema)
 
 
 def test_judging_leaves_the_batch_as_it_was() -> None:

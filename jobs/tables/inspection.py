@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables import snapshot_diff
-from slackwater.jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
+from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.named_keys import is_key
 from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.snapshots import snapshot_files
 from slackwater.jobs.tables.spans import Span
 from slackwater.jobs.tables.staging import read_staged

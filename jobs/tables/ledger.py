@@ -21,17 +21,10 @@ from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.erasures import Erased, Left
 from slackwater.jobs.tables.errors import CommitConflict, NewerFormat, NoRuns
 from slackwater.jobs.tables.reading import StoredFiles, Within
+from slackwater.jobs.tables.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.spans import Span, Spans, seqs_of, spans_of
 
 MAIN = "main"
-# Rows of these kinds have panes and a snapshot, and continue their branch; the others only say what is live.
-RUN_KINDS = frozenset({"run", "close"})
-# A row that declares another table the same as the source that the live runs have read: they count as having
-# read its version.
-ADOPT = "adopt"
-# A row that takes rows out of the tables: they count as never written from then on. Its inputs are the
-# versions of the source that deleted theirs, which count as if these had never been there.
-ERASE = "erase"
 # Folder → (files that may hold rows of that kind, these rows).
 _ERASURES: "dict[str, tuple[tuple[str, ...], list[LedgerRow]]]" = {}
 
@@ -236,17 +229,17 @@ class LedgerReader:
         heads: dict[str, LedgerRow] = {}
         for row in self._rows(self.folder.read(where=where, within=within)):
             heads[row.branch] = row
-            if row.kind == "fork":
+            if row.kind == RowKind.FORK:
                 forks[row.branch] = row
         return [
             Branch(fork, heads[name])
             for name, fork in sorted(forks.items(), key=_seq)
-            if heads[name].kind != "drop"
+            if heads[name].kind != RowKind.DROP
         ]
 
     def live_runs(self, head: LedgerRow, since: datetime | None = None) -> list[LedgerRow]:
         """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose
-        slice ends after it. Their inputs are what they count as having read, see `ADOPT`.
+        slice ends after it. Their inputs are what they count as having read, see `RowKind.ADOPT`.
 
         Rows that are not live are not read, nor are files that lie wholly before `since`.
         """
@@ -274,7 +267,7 @@ class LedgerReader:
 
     def erasures(self) -> list[LedgerRow]:
         """The rows that have taken rows out of the tables, oldest first."""
-        return self._erasures_in(self.folder.files(Within.only("kind", ERASE)))
+        return self._erasures_in(self.folder.files(Within.only("kind", RowKind.ERASE)))
 
     def _erasures_in(self, files: StoredFiles) -> list[LedgerRow]:
         if not files.actions.num_rows:
@@ -284,7 +277,7 @@ class LedgerReader:
         if _ERASURES.get(self.folder.uri, ((), []))[0] != paths:
             _ERASURES[self.folder.uri] = (
                 paths,
-                _rows(files.read(self.folder.schema.names, pc.field("kind") == ERASE)),
+                _rows(files.read(self.folder.schema.names, pc.field("kind") == RowKind.ERASE)),
             )
         return _ERASURES[self.folder.uri][1]
 
@@ -300,7 +293,7 @@ class LedgerReader:
     def _rows(self, table: pa.Table) -> list[LedgerRow]:
         """The rows of `table`; of a run of which rows were erased, what it says of them is what is left."""
         rows = _rows(table)
-        erasures = self._erasures_in(self.folder.files_as_listed(Within.only("kind", ERASE)))
+        erasures = self._erasures_in(self.folder.files_as_listed(Within.only("kind", RowKind.ERASE)))
         if not erasures:
             return rows
         left = Left.after(row.erased for row in erasures)
@@ -321,7 +314,11 @@ class LedgerReader:
     def _as_adopted(self, head: LedgerRow, rows: list[LedgerRow]) -> list[LedgerRow]:
         """`rows` as they count at `head`: one that was live when another table was declared the same as its
         source has read that one, at the version that was declared."""
-        found = _rows(self.folder.read(where=pc.field("kind") == ADOPT, within=Within.only("kind", ADOPT)))
+        found = _rows(
+            self.folder.read(
+                where=pc.field("kind") == RowKind.ADOPT, within=Within.only("kind", RowKind.ADOPT)
+            )
+        )
         for adoption in (row for row in found if row.seq <= head.seq):
             rows = [
                 replace(row, inputs=_adopted(row.inputs, adoption)) if row.is_live_in(adoption) else row
@@ -445,7 +442,7 @@ def _bind(
             if row.kind in RUN_KINDS
             else row.live
         )
-        parent = row.parent_seq if row.kind == "fork" else None if head is None else head.seq
+        parent = row.parent_seq if row.kind == RowKind.FORK else None if head is None else head.seq
         head = replace(row, seq=seq, branch=branch, parent_seq=parent, live=live, committed_at=now)
         bound.append(head)
     return bound

@@ -13,7 +13,8 @@ from typing import Any
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.erasures import Erased, Left
-from slackwater.jobs.tables.ledger import ADOPT, ERASE, MAIN, Branch, Input, LedgerRow
+from slackwater.jobs.tables.ledger import MAIN, Branch, Input, LedgerRow
+from slackwater.jobs.tables.row_kinds import RowKind
 from slackwater.jobs.tables.spans import seqs_of, since, spans_of, up_to
 
 _REDRIVE = "redrive"
@@ -58,7 +59,7 @@ def fork_row(
     return LedgerRow(
         seq=0,
         run_id=_run_id("fork"),
-        kind="fork",
+        kind=RowKind.FORK,
         branch=branch,
         parent_seq=(owner or of).seq,
         live=() if owner is None else up_to(of.live, owner.seq),
@@ -97,7 +98,7 @@ def publish_row(
     return LedgerRow(
         seq=0,
         run_id=_run_id(f"{_REDRIVE if redrives else 'publish'}-{branch.name}"),
-        kind="publish",
+        kind=RowKind.PUBLISH,
         branch=MAIN,
         parent_seq=main.seq,
         live=spans_of(
@@ -125,7 +126,7 @@ def restore_row(
     return LedgerRow(
         seq=0,
         run_id=_run_id("restore"),
-        kind="restore",
+        kind=RowKind.RESTORE,
         branch=MAIN,
         parent_seq=main.seq,
         live=to.live,
@@ -149,7 +150,7 @@ def rebuild_row(
     return LedgerRow(
         seq=0,
         run_id=_run_id(_REBUILD),
-        kind="publish",
+        kind=RowKind.PUBLISH,
         branch=MAIN,
         parent_seq=main.seq,
         live=main.live,
@@ -163,7 +164,7 @@ def rebuild_row(
 
 def is_rebuild(row: LedgerRow) -> bool:
     """Whether a row changes nothing of what is live, and has `published` compared with all of its panes."""
-    return row.kind == "publish" and row.run_id.startswith(f"{_REBUILD}-")
+    return row.kind == RowKind.PUBLISH and row.run_id.startswith(f"{_REBUILD}-")
 
 
 def adopt_row(
@@ -178,7 +179,7 @@ def adopt_row(
     """The row that declares `same` the source that main's live runs have read; what is live stays. `verdict`
     says what was compared.
     """
-    return replace(_unmoved(ADOPT, main, owner, start, version), inputs=(same,), verdict=verdict)
+    return replace(_unmoved(RowKind.ADOPT, main, owner, start, version), inputs=(same,), verdict=verdict)
 
 
 def erase_row(
@@ -196,7 +197,7 @@ def erase_row(
     """
     left = Left.after([erased])
     row = replace(
-        _unmoved(ERASE, main, owner, start, version),
+        _unmoved(RowKind.ERASE, main, owner, start, version),
         inputs=inputs,
         erased=erased,
         verdict=f"erased: {reason}",
@@ -216,7 +217,7 @@ def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
     return LedgerRow(
         seq=0,
         run_id=_run_id("drop"),
-        kind="drop",
+        kind=RowKind.DROP,
         branch=branch.name,
         parent_seq=branch.head.seq,
         live=(),
@@ -228,9 +229,9 @@ def cause_of(row: LedgerRow) -> str | None:
     """Why a row that runs nothing changes what is published, as `corrections` has it; None of a run, where
     each firing says why.
     """
-    if row.kind == "publish":
+    if row.kind == RowKind.PUBLISH:
         return "redrive" if row.run_id.startswith(f"{_REDRIVE}-") else "restatement"
-    return "restore" if row.kind == "restore" else None
+    return "restore" if row.kind == RowKind.RESTORE else None
 
 
 def _unmoved(

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from slackwater.jobs.tables.attempts import Attempt
-from slackwater.jobs.tables.ledger import MAIN, RUN_KINDS, Branch, LedgerRow
+from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.owners import is_dead
+from slackwater.jobs.tables.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.spans import seqs_of
 from slackwater.jobs.tables.staging import unpack
 from slackwater.windowing.times import EPOCH

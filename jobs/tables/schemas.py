@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slackwater.windowing.snapshot.columns import snapshot_columns
+
 FORMAT_VERSION = 2
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -41,6 +43,26 @@ WINDOW = pa.struct([pa.field("start", TIME), pa.field("end", TIME)])
 
 Columns = tuple[tuple[str, pa.DataType], ...]
 
+# What a run counts, in the order of the columns of `runs`.
+COUNTS = (
+    "rows_read",
+    "rows_filtered",
+    "rows_accepted",
+    "rows_late",
+    "rows_unassigned",
+    "rows_quarantined",
+    "rows_folded",
+    "assignments_missed",
+    "elements_never_fired",
+    "windows_opened",
+    "windows_fired",
+    "windows_refired",
+    "windows_merged",
+    "windows_cleaned",
+    "windows_open",
+    "timers_pending",
+)
+
 RUNS: Columns = (
     ("seq", LONG),
     ("run_id", TEXT),
@@ -58,22 +80,7 @@ RUNS: Columns = (
     ("config_hash", TEXT),
     ("code_hash", TEXT),
     ("format_version", LONG),
-    ("rows_read", LONG),
-    ("rows_filtered", LONG),
-    ("rows_accepted", LONG),
-    ("rows_late", LONG),
-    ("rows_unassigned", LONG),
-    ("rows_quarantined", LONG),
-    ("rows_folded", LONG),
-    ("assignments_missed", LONG),
-    ("elements_never_fired", LONG),
-    ("windows_opened", LONG),
-    ("windows_fired", LONG),
-    ("windows_refired", LONG),
-    ("windows_merged", LONG),
-    ("windows_cleaned", LONG),
-    ("windows_open", LONG),
-    ("timers_pending", LONG),
+    *((name, LONG) for name in COUNTS),
     ("verdict", TEXT),
     ("state_hash", TEXT),
     ("output_hash", TEXT),
@@ -227,46 +234,10 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
     return {
         "runs": RUNS,
         "attempts": ATTEMPTS,
-        "window_state": (
-            ("run_id", TEXT),
-            ("key_group", INT),
-            *shape.keys,
-            *window,
-            ("state_window_start", TIME),
-            ("state_window_end", TIME),
-            ("elements", LONG),
-            ("firings", LONG),
-            ("last_fired_at", TIME),
-            ("next_firing", TIME),
-            ("cleanup_time", TIME),
-            ("first_arrival", TIME),
-            ("last_arrival", TIME),
-            *shape.parts,
-            ("contents", TEXT),
-            ("trigger_state", TEXT),
-            ("user_state", TEXT),
-        ),
-        "keyed_state": (
-            ("run_id", TEXT),
-            ("key_group", INT),
-            *shape.keys,
-            ("state_name", TEXT),
-            ("namespace_start", TIME),
-            ("namespace_end", TIME),
-            ("map_key", TEXT),
-            *shape.states,
-            ("value_json", TEXT),
-        ),
-        "timers": (
-            ("run_id", TEXT),
-            ("key_group", INT),
-            *shape.keys,
-            *window,
-            ("service", TEXT),
-            ("domain", TEXT),
-            ("time", TIME),
-            ("purpose", TEXT),
-        ),
+        **{
+            name: (("run_id", TEXT), *columns)
+            for name, columns in snapshot_columns(shape.keys, shape.parts, shape.states).items()
+        },
         "source_progress": SOURCE_PROGRESS,
         "panes": (
             ("run_id", TEXT),

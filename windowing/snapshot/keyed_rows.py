@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from slackwater.windowing.snapshot.layout import UNTYPED_VALUE, ContentsColumns, SnapshotLayout
+from slackwater.windowing.snapshot.columns import UNTYPED_VALUE
+from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout
 from slackwater.windowing.snapshot.named_values import dump_value, tagged, untagged
 from slackwater.windowing.snapshot.sql_types import to_column, to_values
 from slackwater.windowing.snapshot.times import bounds, sort_rows, windows_of

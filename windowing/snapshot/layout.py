@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -17,11 +17,11 @@ from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.snapshot.columns import Columns, snapshot_columns
 from slackwater.windowing.snapshot.errors import SnapshotValueError
 from slackwater.windowing.snapshot.json_values import JsonValues
 from slackwater.windowing.snapshot.key_columns import KeyColumns
 from slackwater.windowing.snapshot.sql_types import arrow_type
-from slackwater.windowing.snapshot.times import TIME
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.triggers import (
     ContinuousEventTimeTrigger,
@@ -38,11 +38,6 @@ from slackwater.windowing.triggers.continuous import FIRE_TIME
 from slackwater.windowing.triggers.counting import COUNT, LAST_ELEMENT
 from slackwater.windowing.triggers.nested import TIMEOUT
 from slackwater.windowing.windows import Window
-
-LONG, INT, TEXT = pa.int64(), pa.int32(), pa.string()
-UNTYPED_VALUE: Final = "value_json"
-
-Columns = tuple[tuple[str, pa.DataType], ...]
 
 
 class ContentsColumns(Protocol):
@@ -178,42 +173,10 @@ class SnapshotLayout:
 
     def schemas(self) -> dict[str, pa.Schema]:
         """Table name → its columns, without those that name a run."""
-        key = (("key_group", INT), *self.keys.columns)
-        parts = () if self.windows is None or self.windows.columns is None else self.windows.columns.columns
-        columns = {
-            "window_state": (
-                *key,
-                *_span("window"),
-                *_span("state_window"),
-                ("elements", LONG),
-                ("firings", LONG),
-                ("last_fired_at", TIME),
-                ("next_firing", TIME),
-                ("cleanup_time", TIME),
-                ("first_arrival", TIME),
-                ("last_arrival", TIME),
-                *parts,
-                ("contents", TEXT),
-                ("trigger_state", TEXT),
-                ("user_state", TEXT),
-            ),
-            "keyed_state": (
-                *key,
-                ("state_name", TEXT),
-                *_span("namespace"),
-                ("map_key", TEXT),
-                *self.value_columns().values(),
-                (UNTYPED_VALUE, TEXT),
-            ),
-            "timers": (
-                *key,
-                *_span("window"),
-                ("service", TEXT),
-                ("domain", TEXT),
-                ("time", TIME),
-                ("purpose", TEXT),
-            ),
-        }
+        contents = (
+            () if self.windows is None or self.windows.columns is None else self.windows.columns.columns
+        )
+        columns = snapshot_columns(self.keys.columns, contents, tuple(self.value_columns().values()))
         schemas = {name: pa.schema(list(fields)) for name, fields in columns.items()}
         for name, schema in schemas.items():
             if repeated := sorted({field for field in schema.names if schema.names.count(field) > 1}):
@@ -221,10 +184,6 @@ class SnapshotLayout:
                     f"{name} would have the column {', '.join(repeated)} twice; rename the key or the state."
                 )
         return schemas
-
-
-def _span(prefix: str) -> Columns:
-    return ((f"{prefix}_start", TIME), (f"{prefix}_end", TIME))
 
 
 def trigger_states(trigger: Trigger) -> frozenset[str]:

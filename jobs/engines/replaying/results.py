@@ -13,28 +13,10 @@ import pyarrow as pa
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
 from slackwater.jobs.engines.transport.process_memory import peak_kb
 from slackwater.jobs.tables.delta import WrittenFile, of_type
-from slackwater.jobs.tables.schemas import table_schemas
+from slackwater.jobs.tables.schemas import COUNTS, table_schemas
 from slackwater.jobs.tables.staging import write_staged
 from slackwater.windowing.snapshot import ContentHash
 
-COUNTS = (
-    "rows_read",
-    "rows_filtered",
-    "rows_accepted",
-    "rows_late",
-    "rows_unassigned",
-    "rows_quarantined",
-    "rows_folded",
-    "assignments_missed",
-    "elements_never_fired",
-    "windows_opened",
-    "windows_fired",
-    "windows_refired",
-    "windows_merged",
-    "windows_cleaned",
-    "windows_open",
-    "timers_pending",
-)
 # What becomes of the (element, window) assignments of accepted rows: parked before the slice; made in it,
 # missed ones included; and at its end in windows that are open, or were collected. Under a session count
 # those of the sessions that it has absorbed.

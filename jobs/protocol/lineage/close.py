@@ -20,6 +20,7 @@ from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.overrides import OverridesReader
+from slackwater.jobs.tables.row_kinds import RowKind
 from slackwater.jobs.tables.snapshots import put_back
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
@@ -74,7 +75,7 @@ def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], Non
         raise NothingToClose(
             f"{name} has no runs yet, so nothing is open; `slackwater run {name} --to TIME` makes the first."
         )
-    if parent.owner.kind == "close":
+    if parent.owner.kind == RowKind.CLOSE:
         return None
     staged = _StageOfClose(prepared, parent, Slice(parent.end_ms, parent.end_ms)).run()
     told(staged)
@@ -96,7 +97,7 @@ def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
 class _StageOfClose(StageOfSlice):
     """The steps of a close, on the source as the run before has read it."""
 
-    kind = "close"
+    kind = RowKind.CLOSE
 
     def _pinned(self) -> SliceReplay:
         owner, start_ms = self.parent.owner, self.parent.start_ms

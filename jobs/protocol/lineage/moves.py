@@ -16,6 +16,7 @@ from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerReader, LedgerRow, LedgerWriter
 from slackwater.jobs.tables.lineage import check_branch_name, drop_row, fork_row, restore_row
+from slackwater.jobs.tables.row_kinds import RowKind
 from slackwater.jobs.tables.snapshots import nearest_kept, put_back_around, require_kept
 from slackwater.jobs.tables.spans import seqs_of
 from slackwater.jobs.tables.warehouse import Tables
@@ -87,7 +88,7 @@ class Moves:
         check_branch_name(name)
         ledger, head = self._ledger, self._head()
         before = ledger.head(name)
-        if before is not None and before.kind != "drop":
+        if before is not None and before.kind != RowKind.DROP:
             raise BranchExists(
                 f"{self.pipeline}: there is a branch {name} already; take another name, or drop it with "
                 "`slackwater branches drop "
@@ -166,7 +167,7 @@ class Moves:
         row = self._ledger.row(seq)
         if row.branch == MAIN:
             return row
-        if row.kind == "run" and any(
+        if row.kind == RowKind.RUN and any(
             row.is_live_in(later) for later in self._ledger.rows(since=seq) if later.branch == MAIN
         ):
             return row

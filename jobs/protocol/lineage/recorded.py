@@ -13,8 +13,9 @@ from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
 from slackwater.jobs.protocol.staging.stragglers import restated_since
-from slackwater.jobs.tables.ledger import RUN_KINDS, LedgerRow
+from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.overrides import OverridesReader
+from slackwater.jobs.tables.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
 from slackwater.jobs.tables.snapshots import absent_files, is_kept, require_kept, snapshot_files
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
@@ -56,7 +57,7 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
     tables = warehouse.tables(pipeline.name, shape)
     slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
     state = {name: snapshot_files(stored, name, owner) for name in SNAPSHOT_TABLES}
-    kind = FinalReplay if row.kind == "close" else SliceReplay
+    kind = FinalReplay if row.kind == RowKind.CLOSE else SliceReplay
     is_of_old = row.format_version < FIRST_FORMAT
     return kind(
         pipeline,

@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyarrow.fs import FileType
 
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome
-from slackwater.jobs.engines.replaying.results import COUNTS
 from slackwater.jobs.engines.rows.progress import moment
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
@@ -26,9 +25,10 @@ from slackwater.jobs.protocol.staging.evolution import differences
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.delta import filesystem
-from slackwater.jobs.tables.ledger import RUN_KINDS, LedgerRow
+from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.parquet import opened
-from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.row_kinds import RUN_KINDS
+from slackwater.jobs.tables.schemas import COUNTS, SNAPSHOT_TABLES
 from slackwater.jobs.tables.snapshots import snapshot_files
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack

@@ -10,6 +10,7 @@ from statistics import median
 
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.row_kinds import RowKind
 
 RUNS = 30
 _STARTS = 0.5
@@ -55,9 +56,9 @@ class Prediction:
 
 def predict(runs: Sequence[LedgerRow], engine: str) -> Prediction | None:
     """From the newest runs of `engine` that have recorded their phases; None where there are none."""
-    recorded = [row for row in runs if row.kind == "run" and row.engine == engine and row.phase_seconds][
-        -RUNS:
-    ]
+    recorded = [
+        row for row in runs if row.kind == RowKind.RUN and row.engine == engine and row.phase_seconds
+    ][-RUNS:]
     if not recorded:
         return None
     # The first slice of a command waits for Spark to start and to warm up.

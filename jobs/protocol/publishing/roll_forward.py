@@ -31,11 +31,12 @@ from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, PUBLISHE
 from slackwater.jobs.tables.delta import Folder, WrittenFile, of_type
 from slackwater.jobs.tables.erasures import Erased
 from slackwater.jobs.tables.errors import CommitConflict
-from slackwater.jobs.tables.ledger import ERASE, MAIN, RUN_KINDS, LedgerRow
+from slackwater.jobs.tables.ledger import MAIN, LedgerRow
 from slackwater.jobs.tables.lineage import cause_of, is_rebuild
 from slackwater.jobs.tables.parts import Parts
 from slackwater.jobs.tables.reading import StoredFiles, Within, files_within
 from slackwater.jobs.tables.rewriting import put_all_in_place, put_in_place
+from slackwater.jobs.tables.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables
 
@@ -116,7 +117,7 @@ class RollForward:
         self.uniqueness.require_at_a_glance()
         rows = self.pending()
         for row in rows:
-            if row.kind == ERASE:
+            if row.kind == RowKind.ERASE:
                 self._erase(row)
                 continue
             draft = self._once(self.tables["corrections"], row, self._correct)

@@ -27,6 +27,7 @@ from slackwater.jobs.protocol.staging.stragglers import (
 )
 from slackwater.jobs.tables.ledger import Branch, LedgerRow
 from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.row_kinds import RowKind
 from slackwater.jobs.tables.spans import in_common, seqs_of
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
@@ -55,7 +56,7 @@ class Origin:
         while True:
             name = self._stem if number == 1 else f"{self._stem}-no-{number}"
             head = self.prepared.tables.ledger.head(name)
-            if head is None or head.kind == "drop":
+            if head is None or head.kind == RowKind.DROP:
                 return name, None if head is None else head.seq
             number += 1
 
@@ -70,7 +71,7 @@ class Origin:
         """The branch that main's head has made live and that has not been ended: the last step was not
         reached.
         """
-        if self.main.kind != "publish":
+        if self.main.kind != RowKind.PUBLISH:
             return None
         live = set(seqs_of(self.main.live))
         return next(

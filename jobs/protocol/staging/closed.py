@@ -4,6 +4,7 @@ snapshot.
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.row_kinds import RowKind
 
 
 class LineageClosed(UsageError):
@@ -16,7 +17,7 @@ def refuse_closed(pipeline: str, owner: LedgerRow | None) -> None:
     Raises:
         LineageClosed: with the command that reopens it.
     """
-    if owner is not None and owner.kind == "close":
+    if owner is not None and owner.kind == RowKind.CLOSE:
         raise LineageClosed(
             f"{pipeline}: the lineage was closed by row {owner.seq}. Reopen it with `slackwater state "
             f"restore {pipeline} "

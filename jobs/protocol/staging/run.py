@@ -43,6 +43,7 @@ from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.delta import beside
 from slackwater.jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
 from slackwater.jobs.tables.overrides import OverridesReader, honoured_before
+from slackwater.jobs.tables.row_kinds import RowKind
 from slackwater.jobs.tables.schemas import Shape, staged_tables
 from slackwater.jobs.tables.snapshots import put_back
 from slackwater.jobs.tables.staging import pack, stack, staged, write_staged
@@ -207,7 +208,7 @@ class Prepared:
 class StageOfSlice:
     """The steps of one slice, timed, logged and recorded. A close is one with another `kind` and other pins."""
 
-    kind = "run"
+    kind = RowKind.RUN
 
     def __init__(self, prepared: Prepared, parent: Parent, slice_: Slice) -> None:
         self.prepared = prepared

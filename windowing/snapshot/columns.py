@@ -1,0 +1,64 @@
+"""The columns of the snapshot's tables, in their order: stated once, for the codec and for whoever stores its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from slackwater.windowing.snapshot.times import TIME
+
+LONG, INT, TEXT = pa.int64(), pa.int32(), pa.string()
+UNTYPED_VALUE: Final = "value_json"
+
+Columns = tuple[tuple[str, pa.DataType], ...]
+
+
+def snapshot_columns(keys: Columns, contents: Columns, states: Columns) -> Mapping[str, Columns]:
+    """Table name → its columns, without those that name a run.
+
+    Args:
+        keys: the key columns.
+        contents: the typed columns for the contents of windows.
+        states: the typed columns of declared states.
+    """
+    key: Columns = (("key_group", INT), *keys)
+    return {
+        "window_state": (
+            *key,
+            *_span("window"),
+            *_span("state_window"),
+            ("elements", LONG),
+            ("firings", LONG),
+            ("last_fired_at", TIME),
+            ("next_firing", TIME),
+            ("cleanup_time", TIME),
+            ("first_arrival", TIME),
+            ("last_arrival", TIME),
+            *contents,
+            ("contents", TEXT),
+            ("trigger_state", TEXT),
+            ("user_state", TEXT),
+        ),
+        "keyed_state": (
+            *key,
+            ("state_name", TEXT),
+            *_span("namespace"),
+            ("map_key", TEXT),
+            *states,
+            (UNTYPED_VALUE, TEXT),
+        ),
+        "timers": (
+            *key,
+            *_span("window"),
+            ("service", TEXT),
+            ("domain", TEXT),
+            ("time", TIME),
+            ("purpose", TEXT),
+        ),
+    }
+
+
+def _span(prefix: str) -> Columns:
+    return ((f"{prefix}_start", TIME), (f"{prefix}_end", TIME))

@@ -13,11 +13,12 @@ from typing import Self
 
 import pyarrow as pa
 
-from slackwater.jobs.tables.delta import Folder, WrittenFile, encoding, filesystem, hardly_repeats, of_type
+from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.parquet import SealedWriter, output_stream
 from slackwater.jobs.tables.partitions import by_partition, folder_of
 from slackwater.jobs.tables.statistics import Statistics
 from slackwater.jobs.tables.storage_errors import not_writable
+from slackwater.jobs.tables.written_files import WrittenFile, encoding, filesystem, hardly_repeats, of_type
 
 _FILE_ROWS = 4 << 20
 _OPEN_FILES = 64  # two tables may be written at once, and macOS allows a process 256

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
-from slackwater.jobs.tables.delta import Folder, WrittenFile, filesystem
+from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.erasures import Erased
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.parquet import opened
@@ -23,6 +23,7 @@ from slackwater.jobs.tables.partitions import partition_of
 from slackwater.jobs.tables.parts import Parts
 from slackwater.jobs.tables.reading import StoredFiles
 from slackwater.jobs.tables.statistics import Statistics
+from slackwater.jobs.tables.written_files import WrittenFile, filesystem
 from slackwater.windowing.snapshot import ContentHash
 
 log = logging.getLogger("slackwater")

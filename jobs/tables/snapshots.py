@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from pyarrow.fs import FileType
 
-from slackwater.jobs.tables.delta import Folder, filesystem
+from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.parquet import is_sealed_by_name
@@ -21,6 +21,7 @@ from slackwater.jobs.tables.rewriting import described
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
 from slackwater.jobs.tables.staging import read_staged
 from slackwater.jobs.tables.warehouse import Tables
+from slackwater.jobs.tables.written_files import filesystem
 from slackwater.windowing.snapshot import ContentHash
 
 # A vacuum deletes what was dropped a week before. What it may delete within a day counts as gone: it may have

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from slackwater.jobs.tables.attempts import AttemptsReader
-from slackwater.jobs.tables.delta import WrittenFile, filesystem, hardly_repeats, write_file
 from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.parquet import check_footer, damage_told, file_format, opened
 from slackwater.jobs.tables.reading import Within
 from slackwater.jobs.tables.schemas import ADDED_COLUMNS, partitioned_by
 from slackwater.jobs.tables.warehouse import Tables
+from slackwater.jobs.tables.written_files import WrittenFile, filesystem, hardly_repeats, write_file
 
 # What tasks choose row groups by. Of all else the log has the bounds of each file, which is seldom more than
 # one row group.

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
-from slackwater.jobs.tables.delta import Folder, WrittenFile
+from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.parts import Parts
 from slackwater.jobs.tables.reading import StoredFiles, Within, actions_of
+from slackwater.jobs.tables.written_files import WrittenFile
 
 # Files from this size on are left as they are, so that compacting a table again and again costs what is new
 # in it.

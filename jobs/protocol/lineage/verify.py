@@ -24,7 +24,6 @@ from slackwater.jobs.protocol.lineage.recorded import CannotRepeat, recorded_sli
 from slackwater.jobs.protocol.staging.evolution import differences
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.runtime.settings import tasks_here
-from slackwater.jobs.tables.delta import filesystem
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.parquet import opened
 from slackwater.jobs.tables.row_kinds import RUN_KINDS
@@ -33,6 +32,7 @@ from slackwater.jobs.tables.snapshots import snapshot_files
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.tables.written_files import filesystem
 
 _COMPARED = ("panes", *SNAPSHOT_TABLES)
 

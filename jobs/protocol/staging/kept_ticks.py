@@ -22,9 +22,9 @@ from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines.registry import product_version
 from slackwater.jobs.tables.attempts import Attempt
-from slackwater.jobs.tables.delta import encoding, filesystem
 from slackwater.jobs.tables.storage_errors import reason
 from slackwater.jobs.tables.warehouse import Tables
+from slackwater.jobs.tables.written_files import encoding, filesystem
 
 log = logging.getLogger("slackwater")
 

@@ -9,8 +9,9 @@ from pyarrow import NativeFile
 
 from slackwater.jobs.tables import delta
 from slackwater.jobs.tables.commits import Owner, PendingCommit
-from slackwater.jobs.tables.delta import Folder, WrittenFile, filesystem, write_file
+from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.errors import CommitConflict, CommitUnknown, WarehouseNotWritable
+from slackwater.jobs.tables.written_files import WrittenFile, filesystem, write_file
 from tests.jobs.lost_answers import WAYS, lost_answers
 
 SCHEMA = pa.schema([("n", pa.int64())])

@@ -20,9 +20,10 @@ import pytest
 from deltalake import DeltaTable, Transaction
 
 from slackwater.jobs.tables import delta
-from slackwater.jobs.tables.delta import Folder, WrittenFile, beside, write_file
+from slackwater.jobs.tables.delta import Folder, beside
 from slackwater.jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
 from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.written_files import WrittenFile, write_file
 
 SCHEMA = pa.schema([("n", pa.int64()), ("day", pa.date32())])
 MONDAY, TUESDAY = date(2013, 1, 7), date(2013, 1, 8)

@@ -11,7 +11,6 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.jobs.tables.delta import encoding
 from slackwater.jobs.tables.errors import DamagedFile
 from slackwater.jobs.tables.parquet import (
     Damage,
@@ -24,6 +23,7 @@ from slackwater.jobs.tables.parquet import (
     whole_file,
     write_sealed,
 )
+from slackwater.jobs.tables.written_files import encoding
 
 TIME = pa.timestamp("us", tz="UTC")
 COUNT = 60

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.tables.delta import Folder, WrittenFile, write_file
+from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.errors import WarehouseNotWritable
 from slackwater.jobs.tables.parts import Parts
+from slackwater.jobs.tables.written_files import WrittenFile, write_file
 from tests.jobs.open_files import FEWEST, with_few_open_files
 
 START = datetime(2013, 1, 1, tzinfo=UTC)

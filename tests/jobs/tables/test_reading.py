@@ -14,9 +14,10 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.tables.delta import Folder, write_file
+from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.errors import DamagedFile
 from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.written_files import write_file
 
 MOMENT = datetime(2013, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(

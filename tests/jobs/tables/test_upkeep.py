@@ -12,10 +12,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from slackwater.jobs.tables import schemas, upkeep
-from slackwater.jobs.tables.delta import Folder, write_file
+from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger import LedgerWriter
 from slackwater.jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.tables.written_files import write_file
 from tests.jobs.tables.ledger_rows import clock, run_row
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string()), ("day", pa.date32())])

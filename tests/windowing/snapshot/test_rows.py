@@ -5,16 +5,13 @@ written by hand.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from slackwater.windowing import (
-    AggregateFunction,
     ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
@@ -31,160 +28,37 @@ from slackwater.windowing import (
     TumblingProcessingTimeWindows,
     ValueStateDescriptor,
 )
-from slackwater.windowing.java import LONG_MAX, LONG_MIN
-from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
-from slackwater.windowing.key_types import STRING, key_type
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.key_groups import key_group_of
+from slackwater.windowing.key_types import key_type
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
-from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, TimerSnapshot, take_snapshot
-from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET, window_operator
-from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
-from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET
 from slackwater.windowing.snapshot import (
-    JsonValues,
-    KeyColumns,
     SnapshotCodec,
-    SnapshotFormatError,
     SnapshotLayout,
     SnapshotTables,
-    SnapshotTimeError,
-    SnapshotValueError,
 )
 from slackwater.windowing.state.backend import StateEntry
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
-
-ALL = KeyGroupRange(0, 127)
-MINUTE = timedelta(minutes=1)
-GROUP_A = key_group_of("a", STRING, 128)
-
-
-def at(milliseconds: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-
-
-class Discarding:
-    """An output that nobody reads."""
-
-    def collect(self, *row: Any) -> None: ...
-
-    def late(self, *row: Any) -> None: ...
-
-    def side(self, *row: Any) -> None: ...
-
-
-class SumAndCount(AggregateFunction):
-    def create_accumulator(self) -> tuple[int, int]:
-        return (0, 0)
-
-    def add(self, value: int, accumulator: tuple[int, int]) -> tuple[int, int]:
-        return (accumulator[0] + value, accumulator[1] + 1)
-
-    def get_result(self, accumulator: tuple[int, int]) -> int:
-        return accumulator[0]
-
-    def merge(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-        return (a[0] + b[0], a[1] + b[1])
-
-
-class SumAndCountColumns:
-    columns = (("v__sum", pa.int64()), ("v__count", pa.int64()))
-    is_commutative = True
-
-    def arrays(self, contents: Sequence[tuple[int, int] | None]) -> list[pa.Array]:
-        return [
-            pa.array([None if parts is None else parts[i] for parts in contents], pa.int64())
-            for i in range(2)
-        ]
-
-    def values(self, rows: pa.Table) -> list[tuple[int, int]]:
-        return list(zip(rows.column("v__sum").to_pylist(), rows.column("v__count").to_pylist(), strict=True))
-
-
-class Elements(ProcessWindowFunction):
-    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Any:
-        return [list(elements)]
-
-
-def builder(assigner: Any, keys: str = "string") -> WindowOperatorBuilder:
-    return WindowOperatorBuilder(key_type(keys), assigner)
-
-
-def snapshot_of(config: WindowOperatorConfig, *steps: Any) -> OperatorSnapshot:
-    """Steps are (key, value, timestamp) for an element, or a watermark."""
-    windows = window_operator(config, Discarding(), HarnessProcessingTimeService())
-    windows.open()
-    for step in steps:
-        if isinstance(step, int):
-            windows.process_watermark(step)
-        else:
-            windows.process_element(*step)
-    taken = take_snapshot(windows, ALL)
-    windows.close()
-    return taken
-
-
-class OneTick(NamedTuple):
-    """A timeline in which one watermark rises at one moment."""
-
-    initial: int
-    tick_ends: Any
-    watermarks: Any
-    collected: int = LONG_MIN
-
-
-class Numbers(list[int]):
-    tolist = list.copy
-
-
-def run_of(
-    config: WindowOperatorConfig,
-    elements: Iterable[tuple[str, Any, int, int]],
-    to_ms: int,
-    *rises: tuple[int, int],
-) -> OperatorSnapshot:
-    """A run over [0, to_ms): elements are (key, value, timestamp, arrival), rises (tick end, watermark)."""
-    timeline = OneTick(
-        -(2**63), Numbers(end for end, _ in rises), Numbers(watermark for _, watermark in rises)
-    )
-    runner = KeyGroupRunner(
-        config,
-        key_groups=ALL,
-        max_parallelism=128,
-        order_mode=OrderMode.ROCKSDB,
-        timeline=timeline,
-        from_ms=0,
-    )
-    for element in elements:
-        runner.process_element(*element)
-    runner.finish(to_ms)
-    return runner.snapshot()
-
-
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows without the columns that are null."""
-    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
-
-
-def entries_of(snapshot: OperatorSnapshot) -> list[str]:
-    """Without an order, also of what is in a map."""
-    maps = [
-        entry._replace(value=sorted(entry.value.items())) if entry.kind == "map" else entry
-        for entry in snapshot.entries
-    ]
-    return sorted(map(repr, maps))
-
-
-def assert_comes_back(codec: SnapshotCodec, snapshot: OperatorSnapshot) -> None:
-    tables = codec.to_tables(snapshot)
-    assert [table.schema for table in tables] == [codec.schemas[name] for name in SnapshotTables._fields]
-    restored = codec.from_tables(tables)
-    assert entries_of(restored) == entries_of(snapshot)
-    assert sorted(restored.timers, key=repr) == sorted(snapshot.timers, key=repr)
-    assert sorted(restored.windows or (), key=repr) == sorted(snapshot.windows or (), key=repr)
-    again = codec.to_tables(restored)
-    assert list(again) == list(tables)
+from tests.windowing.snapshot.operators_and_rows import (
+    ALL,
+    GROUP_A,
+    MINUTE,
+    Discarding,
+    Elements,
+    SumAndCount,
+    SumAndCountColumns,
+    assert_comes_back,
+    at,
+    builder,
+    entries_of,
+    rows_of,
+    run_of,
+    snapshot_of,
+)
 
 
 def test_a_window_with_its_life_is_one_row() -> None:
@@ -509,93 +383,3 @@ def test_timers_in_a_heaps_order_keep_it() -> None:
     assert kept.from_tables(kept.to_tables(snapshot)).timers == timers
     sorted_rows = SnapshotCodec(SnapshotLayout.of_windows(config))
     assert [row["key"] for row in rows_of(sorted_rows.to_tables(snapshot).timers)] == ["a", "b", "z"]
-
-
-CONFIG = builder(TumblingEventTimeWindows.of(MINUTE)).reduce(operator.add)
-CODEC = SnapshotCodec(SnapshotLayout.of_windows(CONFIG))
-
-
-class OddWindow(NamedTuple):
-    """A window of a user's own."""
-
-    number: int
-
-    def max_timestamp(self) -> int:
-        return self.number
-
-
-def with_entry(namespace: Any, value: Any) -> OperatorSnapshot:
-    return OperatorSnapshot(
-        (StateEntry("window-contents", "reducing", GROUP_A, "a", namespace, value),), (), 0
-    )
-
-
-def test_what_has_no_column_is_refused_with_whose_it_is() -> None:
-    with pytest.raises(
-        SnapshotValueError, match=r"hold time windows and the global window, got OddWindow\(number=3\)"
-    ):
-        CODEC.to_tables(with_entry(OddWindow(3), 1))
-    with pytest.raises(
-        SnapshotValueError, match=r"a builtins.complex.*key 'a', window TimeWindow\(start=0, end=5\)"
-    ) as refused:
-        CODEC.to_tables(with_entry(TimeWindow(0, 5), 1j))
-    assert refused.value.state_name == "window-contents"
-    with pytest.raises(SnapshotTimeError, match=f"window_end: {2**62} ms has no timestamp") as beyond:
-        CODEC.to_tables(with_entry(TimeWindow(0, 2**62), 1))
-    assert beyond.value.time == 2**62
-
-
-def test_rows_that_are_no_snapshot_are_refused() -> None:
-    tables = CODEC.to_tables(snapshot_of(CONFIG, ("a", 1, 0)))
-    with pytest.raises(SnapshotFormatError, match="window_state lacks the column contents"):
-        CODEC.from_tables(tables._replace(window_state=tables.window_state.drop_columns(["contents"])))
-    with pytest.raises(SnapshotFormatError, match="timers has columns of other types"):
-        CODEC.from_tables(
-            tables._replace(
-                timers=tables.timers.set_column(0, "key_group", pa.array(["x"] * tables.timers.num_rows))
-            )
-        )
-
-
-def test_more_columns_and_another_order_of_them_do_not_matter() -> None:
-    snapshot = snapshot_of(CONFIG, ("a", 1, 0))
-    tables = CODEC.to_tables(snapshot)
-    turned = [
-        table.select(table.column_names[::-1]).append_column("run_id", pa.array(["r"] * table.num_rows))
-        for table in tables
-    ]
-    assert entries_of(CODEC.from_tables(SnapshotTables(*turned))) == entries_of(snapshot)
-
-
-def test_a_column_that_would_stand_there_twice_is_refused() -> None:
-    keys = KeyColumns.of([("contents", pa.string())])
-    with pytest.raises(SnapshotValueError, match="window_state would have the column contents twice"):
-        SnapshotCodec(replace(CODEC.layout, keys=keys))
-
-
-def test_pickles_need_asking_for_on_both_sides() -> None:
-    asking = SnapshotCodec(SnapshotLayout.of_windows(CONFIG, json=JsonValues(pickles=True)))
-    tables = asking.to_tables(with_entry(TimeWindow(0, 5), 1j))
-    assert entries_of(asking.from_tables(tables)) == entries_of(with_entry(TimeWindow(0, 5), 1j))
-    with pytest.raises(Exception, match="A pickle is code"):
-        CODEC.from_tables(tables)
-
-
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("byte", -1),
-        ("short", -1),
-        ("int", 2**31 - 1),
-        ("long", -(2**63)),
-        ("string", "ключ"),
-        ("bool", False),
-        ("double", -0.5),
-        ("date", datetime(2013, 1, 1, tzinfo=UTC).date()),
-        ("tuple(string,long)", ("a", 1)),
-        ("tuple(int)", (1,)),
-    ],
-)
-def test_keys_of_every_type_have_columns(name: str, key: Any) -> None:
-    config = builder(TumblingEventTimeWindows.of(MINUTE), name).reduce(operator.add)
-    assert_comes_back(SnapshotCodec(SnapshotLayout.of_windows(config)), snapshot_of(config, (key, 1, 0)))

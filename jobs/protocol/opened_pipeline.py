@@ -33,7 +33,9 @@ from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
 from slackwater.jobs.protocol.restating.redrive import Redrive
 from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
-from slackwater.jobs.protocol.staging.run import Runner, Staged, checked_source
+from slackwater.jobs.protocol.staging.run import Runner
+from slackwater.jobs.protocol.staging.shapes import checked_source
+from slackwater.jobs.protocol.staging.staged import Staged
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse

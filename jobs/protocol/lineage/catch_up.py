@@ -18,8 +18,9 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.closed import refuse_closed
 from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
-from slackwater.jobs.protocol.staging.run import Parent, Prepared, Runner, Staged
+from slackwater.jobs.protocol.staging.run import Prepared, Runner
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
+from slackwater.jobs.protocol.staging.staged import Parent, Staged
 from slackwater.jobs.tables.ledger import MAIN, LedgerRow
 from slackwater.windowing.times import duration_ms
 

@@ -15,9 +15,10 @@ from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.publish import Publisher
-from slackwater.jobs.protocol.staging.run import Prepared, Staged, StageOfSlice
+from slackwater.jobs.protocol.staging.run import Prepared, StageOfSlice
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
+from slackwater.jobs.protocol.staging.staged import Staged
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.overrides import OverridesReader
 from slackwater.jobs.tables.row_kinds import RowKind

@@ -28,7 +28,8 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.lease import only_upkeep
-from slackwater.jobs.protocol.staging.run import checked_source, wall_clock
+from slackwater.jobs.protocol.staging.run import wall_clock
+from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.stragglers import input_of
 from slackwater.jobs.tables.attempts import OPEN, AttemptsWriter
 from slackwater.jobs.tables.erasures import Erased

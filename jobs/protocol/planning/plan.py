@@ -39,7 +39,7 @@ from slackwater.jobs.protocol.staging.collected import (
     told,
 )
 from slackwater.jobs.protocol.staging.declared import Declared
-from slackwater.jobs.protocol.staging.run import checked_source
+from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.slice_replay import ways_on
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, end_of, iso, start_of
 from slackwater.jobs.protocol.staging.stragglers import (

@@ -20,8 +20,9 @@ from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
 from slackwater.jobs.protocol.restating.restatement import Restatement, behind, next_slice
 from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
-from slackwater.jobs.protocol.staging.run import Parent, Prepared, Runner, Staged
+from slackwater.jobs.protocol.staging.run import Prepared, Runner
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso
+from slackwater.jobs.protocol.staging.staged import Parent, Staged
 from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.lineage import drop_row, fork_row
 from slackwater.jobs.tables.overrides import OverridesReader

@@ -2,7 +2,7 @@
 
 from slackwater.jobs.errors import RejectedError
 from slackwater.jobs.protocol.staging import validation
-from slackwater.jobs.protocol.staging.run import Staged
+from slackwater.jobs.protocol.staging.staged import Staged
 
 
 class SliceRejected(RejectedError):

@@ -17,12 +17,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome
-from slackwater.jobs.engines.rows.columns_read import check_key_types, columns_read
 from slackwater.jobs.engines.rows.progress import Progress, moment
-from slackwater.jobs.engines.rows.source_roles import check_roles
-from slackwater.jobs.engines.source.coverage import Stretch
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
-from slackwater.jobs.engines.source.pinning import SourceReplaced, pin
+from slackwater.jobs.engines.source.pinning import SourceReplaced
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from slackwater.jobs.pipelines import Pipeline
@@ -35,9 +32,10 @@ from slackwater.jobs.protocol.staging.evolution import Difference
 from slackwater.jobs.protocol.staging.kept_ticks import KeptTicks
 from slackwater.jobs.protocol.staging.lease import LeaseHeld, renewed
 from slackwater.jobs.protocol.staging.odd_input import odd_input
-from slackwater.jobs.protocol.staging.shapes import check_parkable, shape_of
+from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay, ways_on
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, iso
+from slackwater.jobs.protocol.staging.staged import Parent, Staged
 from slackwater.jobs.protocol.staging.stragglers import restated_since, to_be_restated
 from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.delta import beside
@@ -60,28 +58,6 @@ class TooEarly(RetryableError):
 def wall_clock() -> datetime:
     """Now. Only for what is recorded about a run; nothing that is replayed depends on it."""
     return datetime.now(UTC)
-
-
-@dataclass(frozen=True)
-class Staged:
-    """A slice that was replayed and validated: what publish may commit.
-
-    Attributes:
-        attempt: as recorded.
-        row: the ledger row, not yet bound to a seq.
-        checks: every check of its validation.
-        memory_mb, state_s: what its tasks have taken, see `Outcome`.
-    """
-
-    attempt: Attempt
-    row: LedgerRow
-    checks: tuple[validation.Check, ...]
-    memory_mb: int = 0
-    state_s: float = 0.0
-
-    @property
-    def verdict(self) -> str:
-        return self.row.verdict or validation.FAILED
 
 
 @dataclass(frozen=True)
@@ -123,44 +99,6 @@ class Runner:
         tables = self.warehouse.tables(self.pipeline.name, shape)
         tables.ensure()
         return Prepared(self, shape, tables)
-
-
-def checked_source(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSource, Shape]:
-    """The source of `pipeline` as it stands, checked against the declarations, and the columns that its
-    tables have over it.
-
-    Raises:
-        UsageError: see `Runner.prepare`.
-    """
-    check_parkable(pipeline)
-    source = pipeline.source
-    pinned = pin(source, warehouse.source(source.table))
-    check_roles(source, pinned.schema, columns_read(pipeline, pinned.schema.names))
-    check_key_types(pipeline, pinned.schema)
-    return pinned, shape_of(pipeline, pinned.schema)
-
-
-@dataclass(frozen=True)
-class Parent:
-    """What a slice continues: the head of the branch, or the slice staged before it. Both rows are None at
-    the start of a lineage.
-
-    Attributes:
-        row: the parent's ledger row, bound or only staged.
-        owner: the row that owns the snapshot; another than `row` after a fork, publish or restore. None where
-            nothing has run.
-        start_ms: where the lineage begins.
-        restated: what live runs have read at newer versions of the source than the owner.
-    """
-
-    row: LedgerRow | None
-    owner: LedgerRow | None
-    start_ms: int | None
-    restated: tuple[Stretch, ...] = ()
-
-    @property
-    def end_ms(self) -> int | None:
-        return None if self.owner is None or self.owner.slice_end is None else to_ms(self.owner.slice_end)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The columns that a pipeline adds to its tables, from its declarations and the types of its source."""
+"""A pipeline's source checked against its declarations, and the columns that the pipeline adds to its tables."""
 
 import pyarrow as pa
 
@@ -6,12 +6,17 @@ from slackwater.jobs.engines.aggregates import bind_select
 from slackwater.jobs.engines.operator.elements import element_class
 from slackwater.jobs.engines.operator.emitted_rows import output_of, side_outputs_of
 from slackwater.jobs.engines.replaying.parked import state_columns
+from slackwater.jobs.engines.rows.columns_read import check_key_types, columns_read
 from slackwater.jobs.engines.rows.conditions import bind_condition
 from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.rows.source_roles import check_roles
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.validation import check_types
 from slackwater.jobs.tables.schemas import TIME, Shape
+from slackwater.jobs.tables.warehouse import Warehouse
 from slackwater.windowing import GlobalWindow, TimeWindow
 
 
@@ -34,6 +39,21 @@ def check_parkable(pipeline: Pipeline) -> None:
             "watermarks must be periodic for a replay: choose another strategy, or .with_interval(...) above "
             "zero",
         )
+
+
+def checked_source(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSource, Shape]:
+    """The source of `pipeline` as it stands, checked against the declarations, and the columns that its
+    tables have over it.
+
+    Raises:
+        UsageError: the source is missing, empty, or lacks a column.
+    """
+    check_parkable(pipeline)
+    source = pipeline.source
+    pinned = pin(source, warehouse.source(source.table))
+    check_roles(source, pinned.schema, columns_read(pipeline, pinned.schema.names))
+    check_key_types(pipeline, pinned.schema)
+    return pinned, shape_of(pipeline, pinned.schema)
 
 
 def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:

@@ -24,7 +24,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import collected
 from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
-from slackwater.jobs.protocol.staging.run import checked_source
+from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.tables.inspection import Inspection
 from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.staging import read_staged

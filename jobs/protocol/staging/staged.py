@@ -1,0 +1,54 @@
+"""The two ends of a run: the parent that a slice continues, and the staged slice that publish may commit."""
+
+from dataclasses import dataclass
+
+from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.protocol.staging import validation
+from slackwater.jobs.tables.attempts import Attempt
+from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.windowing.times import to_ms
+
+
+@dataclass(frozen=True)
+class Parent:
+    """What a slice continues: the head of the branch, or the slice staged before it. Both rows are None at
+    the start of a lineage.
+
+    Attributes:
+        row: the parent's ledger row, bound or only staged.
+        owner: the row that owns the snapshot; another than `row` after a fork, publish or restore. None where
+            nothing has run.
+        start_ms: where the lineage begins.
+        restated: what live runs have read at newer versions of the source than the owner.
+    """
+
+    row: LedgerRow | None
+    owner: LedgerRow | None
+    start_ms: int | None
+    restated: tuple[Stretch, ...] = ()
+
+    @property
+    def end_ms(self) -> int | None:
+        return None if self.owner is None or self.owner.slice_end is None else to_ms(self.owner.slice_end)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A slice that was replayed and validated: what publish may commit.
+
+    Attributes:
+        attempt: as recorded.
+        row: the ledger row, not yet bound to a seq.
+        checks: every check of its validation.
+        memory_mb, state_s: what its tasks have taken, see `Outcome`.
+    """
+
+    attempt: Attempt
+    row: LedgerRow
+    checks: tuple[validation.Check, ...]
+    memory_mb: int = 0
+    state_s: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        return self.row.verdict or validation.FAILED

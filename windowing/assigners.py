@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from slackwater.windowing.durations import milliseconds
 from slackwater.windowing.errors import ConfigurationError, MissingTimestampError, SessionGapError
 from slackwater.windowing.java import LONG_MIN, absolute, quotient, wrap_long
+from slackwater.windowing.promises import EVERYTHING, withdraw_promises
 from slackwater.windowing.triggers import (
     EndOfStreamTrigger,
     EventTimeTrigger,
@@ -47,18 +48,59 @@ class AssignerContext(Protocol):
 Assign: TypeAlias = Callable[[Any, int], Sequence[Window]]
 
 
+class Grid(NamedTuple):
+    """Windows that timestamps alone place: every [offset + k·slide, offset + k·slide + size), in
+    milliseconds.
+    """
+
+    size_ms: int
+    slide_ms: int
+    offset_ms: int
+
+
+_METHODS_BY_PROMISE: Final = {
+    "looks_at_elements": EVERYTHING,
+    "grid": EVERYTHING,
+    "session_gap_ms": EVERYTHING,
+    "merges_on_touch": ("merge_windows",),
+}
+
+
 class WindowAssigner:
     """Gives each element its windows (Flink: WindowAssigner). A subclass is a value: comparable, picklable,
     without state.
+
+    What an assigner is like, it says itself. All but the first two answers are promises (see `promises`): a
+    subclass has the cautious answers of this class until it makes the promises itself.
 
     Attributes:
         is_event_time: whether windows pass with the watermark; otherwise with the clock, and nothing is ever
             late.
         window_type: class of its windows.
+        looks_at_elements: False promises that `assign_windows` ignores the element itself.
+        merges_on_touch: promise that `merge_windows` merges windows that overlap or touch, and no others.
     """
 
     is_event_time: ClassVar[bool] = True
     window_type: ClassVar[type] = TimeWindow
+    looks_at_elements: ClassVar[bool] = True
+    merges_on_touch: ClassVar[bool] = False
+
+    @property
+    def grid(self) -> Grid | None:
+        """Promise that an element's timestamp places its windows on this grid, newest first; None if not."""
+        return None
+
+    @property
+    def session_gap_ms(self) -> int | None:
+        """Promise that each element has the window [timestamp, timestamp + gap), and that windows merge on
+        touch; None if not.
+        """
+        return None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        withdraw_promises(cls, WindowAssigner, _METHODS_BY_PROMISE)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> Sequence[Window]:
         """The windows, in the order in which the operator takes them. `timestamp` is Long.MIN for an element
@@ -176,6 +218,12 @@ class TumblingEventTimeWindows(_Tumbling, _AlignedEventTime):
     staggering).
     """
 
+    looks_at_elements: ClassVar[bool] = False
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.size_ms, self.size_ms, self.offset_ms)
+
     @classmethod
     def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingEventTimeWindows:
         return cls(
@@ -185,6 +233,8 @@ class TumblingEventTimeWindows(_Tumbling, _AlignedEventTime):
 
 class TumblingProcessingTimeWindows(_Tumbling, _AlignedProcessingTime):
     """Windows of equal size that follow each other in processing time (Flink: TumblingProcessingTimeWindows)."""
+
+    looks_at_elements: ClassVar[bool] = False
 
     @classmethod
     def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingProcessingTimeWindows:
@@ -203,7 +253,13 @@ class SlidingEventTimeWindows(_AlignedEventTime):
     Flink: SlidingEventTimeWindows.
     """
 
+    looks_at_elements: ClassVar[bool] = False
+
     slide_ms: int = 0  # required: a parent's field has a default, so this one must
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.size_ms, self.slide_ms, self.offset_ms)
 
     def __post_init__(self) -> None:
         _check_sliding(self)
@@ -223,6 +279,8 @@ class SlidingEventTimeWindows(_AlignedEventTime):
 @dataclass(frozen=True, kw_only=True)
 class SlidingProcessingTimeWindows(_AlignedProcessingTime):
     """SlidingEventTimeWindows by the clock (Flink: SlidingProcessingTimeWindows)."""
+
+    looks_at_elements: ClassVar[bool] = False
 
     slide_ms: int = 0
 
@@ -256,6 +314,8 @@ def _sliding(size: timedelta, slide: timedelta, offset: timedelta) -> dict[str, 
 class _Sessions(MergingWindowAssigner):
     """Windows that merge when they overlap or touch."""
 
+    merges_on_touch: ClassVar[bool] = True
+
     def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
         merge_time_windows(windows, callback)
 
@@ -274,6 +334,12 @@ class EventTimeSessionWindows(_FixedGap):
     EventTimeSessionWindows).
     """
 
+    looks_at_elements: ClassVar[bool] = False
+
+    @property
+    def session_gap_ms(self) -> int:
+        return self.gap_ms
+
     @classmethod
     def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
         return cls(gap_ms=milliseconds("The session gap", gap))
@@ -291,6 +357,7 @@ class ProcessingTimeSessionWindows(_FixedGap):
     """Sessions by the clock: each element opens [now, now + gap) (Flink: ProcessingTimeSessionWindows)."""
 
     is_event_time = False
+    looks_at_elements: ClassVar[bool] = False
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> ProcessingTimeSessionWindows:
@@ -354,6 +421,7 @@ class GlobalWindows(WindowAssigner):
 
     is_event_time: ClassVar[bool] = False
     window_type: ClassVar[type] = GlobalWindow
+    looks_at_elements: ClassVar[bool] = False
 
     fires_at_end_of_stream: bool = False
 

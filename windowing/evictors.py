@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from slackwater.windowing.durations import milliseconds
 from slackwater.windowing.errors import EmptyViewError, UntimedElementError
 from slackwater.windowing.java import wrap_long
+from slackwater.windowing.promises import EVERYTHING, withdraw_promises
 from slackwater.windowing.windows import Window
 
 
@@ -54,7 +55,16 @@ class EvictorContext(Protocol):
 class Evictor:
     """Removes elements from a window (Flink: Evictor). A subclass is a value: comparable, picklable, without
     state.
+
+    Attributes:
+        looks_at_elements: False promises (see `promises`) that it goes by timestamps and numbers alone.
     """
+
+    looks_at_elements: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        withdraw_promises(cls, Evictor, {"looks_at_elements": EVERYTHING})
 
     def evict_before(
         self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext
@@ -97,6 +107,8 @@ class _OneSidedEvictor(Evictor):
 class CountEvictor(_OneSidedEvictor):
     """Keeps the last `max_count` elements in list order (Flink: CountEvictor)."""
 
+    looks_at_elements: ClassVar[bool] = False
+
     max_count: int
 
     @classmethod
@@ -113,6 +125,8 @@ class TimeEvictor(_OneSidedEvictor):
     """Keeps elements with timestamp > greatest timestamp - size; nothing leaves when the first has no
     timestamp (Flink: TimeEvictor).
     """
+
+    looks_at_elements: ClassVar[bool] = False
 
     size_ms: int
 

@@ -253,12 +253,10 @@ class _Replaying:
         )
 
     def _elements(self) -> list[Json]:
-        trigger = self.pipeline.effective_trigger
-        inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
         # The global window takes elements without a timestamp; only one trigger of those that are played
         # looks at it.
         is_timeless = isinstance(self.pipeline.window, GlobalWindows) and not isinstance(
-            inner, ContinuousEventTimeTrigger
+            self.pipeline.effective_trigger.firing_trigger, ContinuousEventTimeTrigger
         )
         elements = []
         for number, step in enumerate(self.steps):

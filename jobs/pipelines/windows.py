@@ -11,27 +11,8 @@ from typing import TYPE_CHECKING
 
 from slackwater.windowing import (
     AggregateFunction,
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountEvictor,
-    CountTrigger,
-    EndOfStreamTrigger,
-    EventTimeSessionWindows,
-    EventTimeTrigger,
-    GlobalWindows,
     KeyedProcessFunction,
-    NeverTrigger,
-    ProcessingTimeoutTrigger,
-    ProcessingTimeSessionWindows,
-    ProcessingTimeTrigger,
     ProcessWindowFunction,
-    PurgingTrigger,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
-    TimeEvictor,
-    Trigger,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
     WindowFunction,
 )
 from slackwater.windowing.key_types import KeyType
@@ -40,27 +21,6 @@ from slackwater.windowing.runtime.window_operator_config import WindowOperatorCo
 
 if TYPE_CHECKING:
     from slackwater.jobs.pipelines.pipeline import Pipeline
-
-# Parts that decide without looking at an element. Exactly these classes: a subclass is a user's.
-_BLIND = frozenset(
-    {
-        TumblingEventTimeWindows,
-        TumblingProcessingTimeWindows,
-        SlidingEventTimeWindows,
-        SlidingProcessingTimeWindows,
-        EventTimeSessionWindows,
-        ProcessingTimeSessionWindows,
-        GlobalWindows,
-        EventTimeTrigger,
-        ProcessingTimeTrigger,
-        ContinuousEventTimeTrigger,
-        ContinuousProcessingTimeTrigger,
-        CountTrigger,
-        NeverTrigger,
-        EndOfStreamTrigger,
-    }
-)
-_BLIND_EVICTORS = (type(None), CountEvictor, TimeEvictor)
 
 
 def window_config(pipeline: Pipeline, key_type: KeyType, select: AggregateFunction) -> WindowOperatorConfig:
@@ -93,15 +53,5 @@ def sees_elements(pipeline: Pipeline) -> bool:
     """Whether any part looks at elements: then each has the columns that the pipeline's code reads."""
     if not pipeline.select:
         return True
-    is_blind = (
-        type(pipeline.window) in _BLIND
-        and _is_blind(pipeline.effective_trigger)
-        and type(pipeline.evictor) in _BLIND_EVICTORS
-    )
-    return not is_blind
-
-
-def _is_blind(trigger: Trigger) -> bool:
-    if type(trigger) in (PurgingTrigger, ProcessingTimeoutTrigger):
-        return _is_blind(trigger.trigger)  # type: ignore[attr-defined]  # both have it
-    return type(trigger) in _BLIND
+    parts = (pipeline.windows, pipeline.effective_trigger, pipeline.evictor)
+    return any(part is not None and part.looks_at_elements for part in parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from slackwater.windowing.assigners import EventTimeSessionWindows, MergingWindowAssigner
+from slackwater.windowing.assigners import MergingWindowAssigner
 from slackwater.windowing.errors import UnknownWindowError
 from slackwater.windowing.java import grown_table, hash_order
 from slackwater.windowing.windows import Window
@@ -46,7 +46,7 @@ class MergingWindowSet:
         self._assigner = assigner
         self._is_flink_exact = is_flink_exact
         # As sessions do, whatever their gap; a user's assigner may have other ways.
-        self._merges_what_touches = type(assigner).merge_windows is EventTimeSessionWindows.merge_windows
+        self._merges_what_touches = assigner.merges_on_touch
         self._mapping: dict[Window, Window] = dict(pairs)
         self._table = grown_table(16, len(self._mapping))
         self._loaded = pairs

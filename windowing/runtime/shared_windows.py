@@ -1,8 +1,8 @@
 """Windows at which nobody looks before they are due: elements go in together, and those that are due together
 fire in a row.
 
-Which operators have such windows is decided from declarations alone, and by exact classes: a subclass is a
-user's, and may look whenever it likes.
+Which operators have such windows, assigner and trigger promise; a subclass of a user's, which may look
+whenever it likes, has not inherited the promise.
 """
 
 from __future__ import annotations
@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from slackwater.windowing.assigners import (
-    Assign,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-    WindowAssigner,
-)
+from slackwater.windowing.assigners import Assign, WindowAssigner
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError, WindowingError
 from slackwater.windowing.evictors import TimestampedValue
 from slackwater.windowing.folds import BulkAggregateFunction
@@ -26,7 +21,7 @@ from slackwater.windowing.runtime.operator_output import FiredBy, WindowListener
 from slackwater.windowing.runtime.timer_queue import Owner
 from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.triggers import EventTimeTrigger, PurgingTrigger, Trigger
+from slackwater.windowing.triggers import Trigger
 from slackwater.windowing.windows import Window
 
 _REMEMBERED_WINDOWS = 4096
@@ -38,14 +33,7 @@ def takes_together(assigner: WindowAssigner, trigger: Trigger, order_mode: Order
     Timestamps alone give the windows; they fire at their last instant at the earliest, and no element before
     changes when; and the order of timers is that of their contents.
     """
-    are_fixed = type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows)
-    return are_fixed and _waits(trigger) and not order_mode.has_heap_timers
-
-
-def _waits(trigger: Trigger) -> bool:
-    return type(trigger) is EventTimeTrigger or (
-        type(trigger) is PurgingTrigger and type(trigger.trigger) is EventTimeTrigger
-    )
+    return assigner.grid is not None and trigger.fires_at_last_instant and not order_mode.has_heap_timers
 
 
 class WindowsOwner(Protocol):

@@ -23,20 +23,7 @@ from slackwater.windowing.snapshot.json_values import JsonValues
 from slackwater.windowing.snapshot.key_columns import KeyColumns
 from slackwater.windowing.snapshot.sql_types import arrow_type
 from slackwater.windowing.state.descriptors import StateDescriptor
-from slackwater.windowing.triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountTrigger,
-    DeltaTrigger,
-    EventTimeTrigger,
-    NeverTrigger,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
-    Trigger,
-)
-from slackwater.windowing.triggers.continuous import FIRE_TIME
-from slackwater.windowing.triggers.counting import COUNT, LAST_ELEMENT
-from slackwater.windowing.triggers.nested import TIMEOUT
+from slackwater.windowing.triggers import Trigger
 from slackwater.windowing.windows import Window
 
 
@@ -85,14 +72,9 @@ class WindowLayout:
         return self.merges and (self.columns is None or not self.columns.is_commutative)
 
     @property
-    def fires_on_timers(self) -> bool:
-        """Whether a timer may make the trigger fire; the cleanup timer calls on every trigger."""
-        return not isinstance(_inner(self.trigger), CountTrigger | DeltaTrigger | NeverTrigger)
-
-    @property
     def fires_before_cleanup(self) -> bool:
         """Whether every element is in a firing before its window is collected, so that none can be left over."""
-        return self.is_event_time and isinstance(_inner(self.trigger), EventTimeTrigger)
+        return self.is_event_time and self.trigger.fires_at_last_instant
 
     def cleanup_time(self, window: Window) -> int:
         """When the window is collected; Long.MAX is never. WindowOperator counts the same way."""
@@ -184,26 +166,3 @@ class SnapshotLayout:
                     f"{name} would have the column {', '.join(repeated)} twice; rename the key or the state."
                 )
         return schemas
-
-
-def trigger_states(trigger: Trigger) -> frozenset[str]:
-    """Names of the states that a trigger keeps for each window, so that readers see them as the trigger's.
-
-    A user's trigger may name its own in an attribute `states`, descriptors; what nobody names is shown as the
-    window function's.
-    """
-    if isinstance(trigger, PurgingTrigger):
-        return trigger_states(trigger.trigger)
-    if isinstance(trigger, ProcessingTimeoutTrigger):
-        return trigger_states(trigger.trigger) | {TIMEOUT.name}
-    if isinstance(trigger, ContinuousEventTimeTrigger | ContinuousProcessingTimeTrigger):
-        return frozenset({FIRE_TIME.name})
-    if isinstance(trigger, CountTrigger):
-        return frozenset({COUNT.name})
-    if isinstance(trigger, DeltaTrigger):
-        return frozenset({LAST_ELEMENT.name})
-    return frozenset(state.name for state in getattr(trigger, "states", ()))
-
-
-def _inner(trigger: Trigger) -> Trigger:
-    return trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger

@@ -58,7 +58,7 @@ def _purpose(windows: WindowLayout | None, domain: str, time: int, window: Windo
         return "user"
     if (domain == "event") is not windows.is_event_time:
         return "trigger"
-    fires = windows.fires_on_timers and time == window.max_timestamp()
+    fires = windows.trigger.fires_on_timers and time == window.max_timestamp()
     cleans = time == windows.cleanup_time(window) and time != LONG_MAX
     return "fire+cleanup" if fires and cleans else "fire" if fires else "cleanup" if cleans else "trigger"
 

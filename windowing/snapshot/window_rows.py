@@ -18,7 +18,7 @@ from slackwater.windowing.java import hash_order
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
 from slackwater.windowing.runtime.window_log import WindowLife
 from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET
-from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout, trigger_states
+from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
 from slackwater.windowing.snapshot.named_values import (
     dump_states,
     dump_value,
@@ -105,7 +105,8 @@ class _Splitting:
                 if entry.state_name != MERGING_WINDOW_SET.name or entry.namespace is not None
             ]
             self._take_sessions(sessions)
-        own, contents = trigger_states(self._windows.trigger), self._windows.contents.name
+        own = {state.name for state in self._windows.trigger.states}
+        contents = self._windows.contents.name
         leftovers = []
         for entry in rest:
             row = None if entry.namespace is None else self._row_of(entry, entry.state_name == contents)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from slackwater.windowing.durations import milliseconds
 from slackwater.windowing.errors import ConfigurationError, TriggerStateError
 from slackwater.windowing.java import remainder, wrap_long
-from slackwater.windowing.state.descriptors import ReducingStateDescriptor
+from slackwater.windowing.state.descriptors import ReducingStateDescriptor, StateDescriptor
 from slackwater.windowing.state.handles import ReducingState
 from slackwater.windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from slackwater.windowing.windows import Window
@@ -26,6 +26,7 @@ FIRE_TIME = ReducingStateDescriptor("fire-time", min, sql_type="long")
 @dataclass(frozen=True, kw_only=True)
 class _ContinuousTrigger(Trigger):
     can_merge: ClassVar[bool] = True
+    states: ClassVar[tuple[StateDescriptor, ...]] = (FIRE_TIME,)
 
     interval_ms: int
 
@@ -48,6 +49,8 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
     Flink: ContinuousEventTimeTrigger. A late element fires at once and arms nothing. As in Flink, `clear`
     leaves timers at the last instant behind.
     """
+
+    looks_at_elements: ClassVar[bool] = False
 
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousEventTimeTrigger:
@@ -102,6 +105,8 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
 
     Flink: ContinuousProcessingTimeTrigger.
     """
+
+    looks_at_elements: ClassVar[bool] = False
 
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousProcessingTimeTrigger:

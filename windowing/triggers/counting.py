@@ -11,7 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from slackwater.windowing.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from slackwater.windowing.state.descriptors import (
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
 from slackwater.windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from slackwater.windowing.windows import Window
 
@@ -38,6 +42,9 @@ class CountTrigger(_ElementTrigger):
     """
 
     can_merge: ClassVar[bool] = True
+    states: ClassVar[tuple[StateDescriptor, ...]] = (COUNT,)
+    fires_on_timers: ClassVar[bool] = False
+    looks_at_elements: ClassVar[bool] = False
 
     max_count: int
 
@@ -67,6 +74,9 @@ class DeltaTrigger(_ElementTrigger):
     """Fires when delta(last element that fired, new element) > threshold (Flink: DeltaTrigger). A window's
     first element does not fire.
     """
+
+    states: ClassVar[tuple[StateDescriptor, ...]] = (LAST_ELEMENT,)
+    fires_on_timers: ClassVar[bool] = False
 
     threshold: float
     delta: Callable[[Any, Any], float]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from slackwater.windowing.durations import milliseconds
 from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.java import wrap_long
-from slackwater.windowing.state.descriptors import ValueStateDescriptor
+from slackwater.windowing.state.descriptors import StateDescriptor, ValueStateDescriptor
 from slackwater.windowing.triggers.trigger import OnMergeContext, Trigger, TriggerContext, TriggerResult
 from slackwater.windowing.windows import Window
 
@@ -41,6 +41,30 @@ class PurgingTrigger(Trigger):
     @property
     def arms_once(self) -> bool:  # type: ignore[override]  # what it purges has no contents any more
         return self.trigger.arms_once
+
+    @property
+    def states(self) -> tuple[StateDescriptor, ...]:  # type: ignore[override]  # as the inner trigger has it
+        return self.trigger.states
+
+    @property
+    def fires_on_timers(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
+        return self.trigger.fires_on_timers
+
+    @property
+    def fires_at_last_instant(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
+        return self.trigger.fires_at_last_instant
+
+    @property
+    def looks_at_elements(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
+        return self.trigger.looks_at_elements
+
+    @property
+    def firing_trigger(self) -> Trigger:
+        return self.trigger.firing_trigger
+
+    @property
+    def innermost(self) -> Trigger:
+        return self.trigger.innermost
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
@@ -108,6 +132,18 @@ class ProcessingTimeoutTrigger(Trigger):
     @property
     def purges(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
         return self.trigger.purges
+
+    @property
+    def states(self) -> tuple[StateDescriptor, ...]:  # type: ignore[override]  # the inner trigger's besides
+        return (*self.trigger.states, TIMEOUT)
+
+    @property
+    def looks_at_elements(self) -> bool:  # type: ignore[override]  # as the inner trigger has it
+        return self.trigger.looks_at_elements
+
+    @property
+    def innermost(self) -> Trigger:
+        return self.trigger.innermost
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext

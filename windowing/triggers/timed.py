@@ -24,6 +24,8 @@ class EventTimeTrigger(Trigger):
 
     can_merge: ClassVar[bool] = True
     arms_once: ClassVar[bool] = True
+    fires_at_last_instant: ClassVar[bool] = True
+    looks_at_elements: ClassVar[bool] = False
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
@@ -56,6 +58,7 @@ class ProcessingTimeTrigger(Trigger):
     """
 
     can_merge: ClassVar[bool] = True
+    looks_at_elements: ClassVar[bool] = False
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
@@ -90,6 +93,9 @@ def _check_global(trigger: Trigger, window: Window) -> None:
 class NeverTrigger(Trigger):
     """Never fires: the default of GlobalWindows (Flink: GlobalWindows.NeverTrigger)."""
 
+    fires_on_timers: ClassVar[bool] = False
+    looks_at_elements: ClassVar[bool] = False
+
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
     ) -> TriggerResult:
@@ -112,6 +118,8 @@ class NeverTrigger(Trigger):
 @dataclass(frozen=True)
 class EndOfStreamTrigger(Trigger):
     """Fires at the final watermark, Long.MAX (Flink: GlobalWindows.EndOfStreamTrigger)."""
+
+    looks_at_elements: ClassVar[bool] = False
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext

@@ -6,8 +6,9 @@ Interfaces only; the built-in triggers are beside this file.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
+from slackwater.windowing.promises import EVERYTHING, withdraw_promises
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.windows import Window
 
@@ -71,27 +72,61 @@ class OnMergeContext(TriggerContext, Protocol):
         """
 
 
+_METHODS: Final = ("on_element", "on_event_time", "on_processing_time", "on_merge", "clear")
+_METHODS_BY_PROMISE: Final = {
+    "arms_once": ("on_element",),
+    "fires_on_timers": _METHODS,
+    "fires_at_last_instant": (*_METHODS, "purges"),
+    "looks_at_elements": EVERYTHING,
+    "firing_trigger": EVERYTHING,
+}
+
+
 class Trigger:
     """Decides when a window fires (Flink: Trigger). A subclass is a value: comparable, picklable; what it
     remembers is window state.
+
+    What a trigger is like, it says itself. The answers below the first three are promises (see `promises`): a
+    subclass that overrides what a promise is about has the cautious answer of this class until it makes the
+    promise itself.
 
     Attributes:
         can_merge: whether `on_merge` is implemented; without it the trigger is refused for session windows.
         purges: whether it may answer FIRE_AND_PURGE: each firing then holds only what came since the one
             before.
+        states: descriptors of the state that it keeps for each window; a subclass repeats its parent's. A
+            snapshot shows them as the trigger's, and any other state of a window as the window function's.
         arms_once: promise that `on_element` changes nothing and answers CONTINUE while the watermark is
             before the window's last instant and the window has contents already. The operator then does not
             ask.
+        fires_on_timers: False promises that it answers CONTINUE to every timer.
+        fires_at_last_instant: promise that it fires when the watermark reaches the window's last instant and
+            at once for each later element, at no other time, and keeps no state.
+        looks_at_elements: False promises that `on_element` ignores the element itself: elements may then
+            lack columns that nothing else reads.
     """
 
     can_merge: ClassVar[bool] = False
     purges: ClassVar[bool] = False
+    states: ClassVar[tuple[StateDescriptor, ...]] = ()
     arms_once: ClassVar[bool] = False
+    fires_on_timers: ClassVar[bool] = True
+    fires_at_last_instant: ClassVar[bool] = False
+    looks_at_elements: ClassVar[bool] = True
+
+    @property
+    def firing_trigger(self) -> Trigger:
+        """The trigger that decides when to fire: this one, or of one that only purges the one inside it."""
+        return self
+
+    @property
+    def innermost(self) -> Trigger:
+        """The trigger inside every trigger that goes around another; this one when it goes around none."""
+        return self
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "on_element" in vars(cls) and "arms_once" not in vars(cls):
-            cls.arms_once = False  # the promise was about the parent's on_element
+        withdraw_promises(cls, Trigger, _METHODS_BY_PROMISE)
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext

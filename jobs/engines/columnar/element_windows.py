@@ -28,7 +28,6 @@ from slackwater.jobs.engines.columnar.fixed_split import BEHIND, FixedSplit
 from slackwater.jobs.engines.columnar.late_order import in_order_of_arrival
 from slackwater.jobs.engines.columnar.tables import milliseconds
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
-from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
 from slackwater.windowing.columnar.columns import Booleans, Longs
 from slackwater.windowing.columnar.contents import Contents
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
@@ -38,12 +37,10 @@ from slackwater.windowing.columnar.timeline import NEVER
 
 def fixed_windows(setting: Setting) -> FixedWindows | None:
     """The windows of the pipeline's assigner; None for the global window."""
-    assigner, lateness_ms = setting.pipeline.window, setting.pipeline.allowed_lateness_ms
-    if not isinstance(assigner, TumblingEventTimeWindows | SlidingEventTimeWindows):
+    grid, lateness_ms = setting.pipeline.windows.grid, setting.pipeline.allowed_lateness_ms
+    if grid is None:
         return None
-    return FixedWindows(
-        assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms, setting.timeline.collected
-    )
+    return FixedWindows(*grid, lateness_ms, setting.timeline.collected)
 
 
 def travelling(setting: Setting, elements: Elements) -> Split:

@@ -16,7 +16,7 @@ from slackwater.jobs.engines.aggregates import ColumnarAggregate, Columns
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.schemas import Shape
-from slackwater.windowing import PurgingTrigger, Trigger
+from slackwater.windowing import Trigger
 from slackwater.windowing.columnar.columns import Booleans, Longs
 from slackwater.windowing.columnar.timeline import Timeline
 
@@ -52,8 +52,7 @@ class Setting:
     @property
     def trigger(self) -> Trigger:
         """What decides when windows fire: the trigger, or the one inside a purging one."""
-        trigger = self.pipeline.effective_trigger
-        return trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
+        return self.pipeline.effective_trigger.firing_trigger
 
     def closes(self, cleanup_times: Longs) -> Booleans:
         """Which windows are collected by the slice's end; those that a shorter lateness has expired are,

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from slackwater.jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
 from slackwater.jobs.engines.columnar.fixed_merge import FixedMerge
 from slackwater.jobs.engines.columnar.fixed_split import FixedSplit
-from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 
 
@@ -23,12 +22,10 @@ class FixedFamily:
     @property
     def windows(self) -> FixedWindows:
         """The windows of the pipeline's assigner."""
-        assigner = self.setting.pipeline.window
-        assert isinstance(assigner, TumblingEventTimeWindows | SlidingEventTimeWindows)
+        grid = self.setting.pipeline.windows.grid
+        assert grid is not None
         lateness_ms, collected_ms = self.setting.pipeline.allowed_lateness_ms, self.setting.timeline.collected
-        return FixedWindows(
-            assigner.size_ms, assigner.slide_ms, assigner.offset_ms, lateness_ms, collected_ms
-        )
+        return FixedWindows(*grid, lateness_ms, collected_ms)
 
     def split(self, elements: Elements) -> Split:
         return FixedSplit(self.setting, self.windows).split(elements)

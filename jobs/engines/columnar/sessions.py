@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from slackwater.jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
 from slackwater.jobs.engines.columnar.session_merge import SessionMerge
 from slackwater.jobs.engines.columnar.session_split import SessionSplit
-from slackwater.windowing import EventTimeSessionWindows
 from slackwater.windowing.columnar.session_chains import SessionRules
 
 
@@ -24,11 +23,10 @@ class SessionFamily:
     def rules(self) -> SessionRules:
         """The rules of the pipeline's sessions."""
         pipeline = self.setting.pipeline
-        assert isinstance(pipeline.window, EventTimeSessionWindows)
+        gap_ms = pipeline.windows.session_gap_ms
+        assert gap_ms is not None
         collected_ms = self.setting.timeline.collected
-        return SessionRules(
-            pipeline.window.gap_ms, pipeline.allowed_lateness_ms, not self.setting.purges, collected_ms
-        )
+        return SessionRules(gap_ms, pipeline.allowed_lateness_ms, not self.setting.purges, collected_ms)
 
     def split(self, elements: Elements) -> Split:
         return SessionSplit(self.setting, self.rules).split(elements)

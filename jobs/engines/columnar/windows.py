@@ -20,7 +20,6 @@ from slackwater.windowing import (
     EventTimeTrigger,
     GlobalWindows,
     NeverTrigger,
-    PurgingTrigger,
     SlidingEventTimeWindows,
     Trigger,
     TumblingEventTimeWindows,
@@ -42,7 +41,7 @@ class _Entry:
 
     def takes(self, trigger: Trigger) -> bool:
         """Whether the family runs windows with this trigger."""
-        return type(trigger.trigger if type(trigger) is PurgingTrigger else trigger) in self.triggers
+        return type(trigger.firing_trigger) in self.triggers
 
 
 _FIXED = (TumblingEventTimeWindows, SlidingEventTimeWindows)
@@ -65,11 +64,11 @@ def why_not(pipeline: Pipeline) -> str | None:
         return (
             f"{_named(pipeline.effective_trigger)} has no columnar form on {type(pipeline.window).__name__}"
         )
-    size, slide = (getattr(pipeline.window, name, 1) for name in ("size_ms", "slide_ms"))
-    if size > _MOST_WINDOWS_PER_ELEMENT * slide:
-        return f"each element has {size // slide:,} windows, and columns hold one row for each"
-    trigger = pipeline.effective_trigger
-    if getattr(getattr(trigger, "trigger", trigger), "interval_ms", 0) > _LONGEST_INTERVAL_MS:
+    grid, trigger = pipeline.windows.grid, pipeline.effective_trigger
+    if grid is not None and grid.size_ms > _MOST_WINDOWS_PER_ELEMENT * grid.slide_ms:
+        windows = grid.size_ms // grid.slide_ms
+        return f"each element has {windows:,} windows, and columns hold one row for each"
+    if getattr(trigger.firing_trigger, "interval_ms", 0) > _LONGEST_INTERVAL_MS:
         return f"{_named(trigger)} adds intervals to times until they wrap"
     return None
 

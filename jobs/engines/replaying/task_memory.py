@@ -18,13 +18,7 @@ from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.row_groups import ROWS_AT_ONCE
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.windowing import (
-    EventTimeTrigger,
-    GlobalWindows,
-    PurgingTrigger,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-)
+from slackwater.windowing import GlobalWindows
 from slackwater.windowing.key_groups import KeyGroupRange
 
 _MB = 1 << 20
@@ -75,11 +69,10 @@ def rows_merged(pipeline: Pipeline, sent: int) -> int:
     """How many partials take the memory of so many rows that a range of the columnar engine has been sent.
     Where the trigger sees elements one by one, these are elements: each takes as much, and as much again for
     each of its windows."""
-    window, trigger = pipeline.window, pipeline.effective_trigger
-    inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
-    if isinstance(inner, EventTimeTrigger) and not isinstance(window, GlobalWindows):
+    window = pipeline.windows
+    if pipeline.effective_trigger.fires_at_last_instant and not isinstance(window, GlobalWindows):
         return sent
-    windows = ceil(window.size_ms / window.slide_ms) if isinstance(window, SlidingEventTimeWindows) else 1
+    windows = 1 if window.grid is None else ceil(window.grid.size_ms / window.grid.slide_ms)
     return sent * (1 + windows)
 
 
@@ -136,14 +129,10 @@ def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[Inpu
     """At most how many rows map tasks send of the files when they aggregate them by key and slice of a
     window: all that there are, or, of each batch, no more than its file's least and greatest integer keys and
     event times leave room for. Triggers that see elements one by one get them all."""
-    window, trigger = pipeline.window, pipeline.effective_trigger
-    inner = trigger.trigger if isinstance(trigger, PurgingTrigger) else trigger
-    if not isinstance(window, TumblingEventTimeWindows | SlidingEventTimeWindows) or not isinstance(
-        inner, EventTimeTrigger
-    ):
+    grid = pipeline.windows.grid
+    if grid is None or not pipeline.effective_trigger.fires_at_last_instant:
         return rows_in(files)
-    slide_ms = window.slide_ms if isinstance(window, SlidingEventTimeWindows) else window.size_ms
-    slices_per_slide = 1 if window.size_ms % slide_ms == 0 else 2
+    slices_per_slide = 1 if grid.size_ms % grid.slide_ms == 0 else 2
     actions = source.actions
     rows = {path: number for number, path in enumerate(actions.column("path").to_pylist())}
     total = 0
@@ -152,7 +141,7 @@ def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[Inpu
         times = _span(actions, rows.get(file.path), pipeline.source.event_time)
         keys = [_span(actions, rows.get(file.path), name) for name in pipeline.keys]
         if times is not None and None not in keys:
-            slices = (times // (slide_ms * 1000) + 2) * slices_per_slide
+            slices = (times // (grid.slide_ms * 1000) + 2) * slices_per_slide
             cells = slices * prod(span + 1 for span in keys if span is not None)
             there = min(there, ceil(there / ROWS_AT_ONCE) * cells)
         total += there

@@ -26,8 +26,6 @@ from slackwater.jobs.tables.snapshots import put_back
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     GlobalWindows,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
 )
 from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.java import LONG_MAX
@@ -49,11 +47,10 @@ def refuse_endless(pipeline: Pipeline) -> None:
         NeverEnds.
     """
     trigger = None if pipeline.window is None else pipeline.effective_trigger
-    while isinstance(trigger, PurgingTrigger | ProcessingTimeoutTrigger):
-        trigger = trigger.trigger
-    if isinstance(trigger, ContinuousEventTimeTrigger) and isinstance(pipeline.window, GlobalWindows):
+    innermost = None if trigger is None else trigger.innermost
+    if isinstance(innermost, ContinuousEventTimeTrigger) and isinstance(pipeline.window, GlobalWindows):
         raise NeverEnds(
-            f"{pipeline.name}: at the final watermark {trigger!r} would fire in the global window for each "
+            f"{pipeline.name}: at the final watermark {innermost!r} would fire in the global window for each "
             "of its intervals until the end "
             "of time. Leave the lineage open; its windows fire as the watermark goes on."
         )

@@ -29,7 +29,6 @@ from slackwater.jobs.tables.ledger import LedgerRow
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.staging import declaration_of
 from slackwater.jobs.tables.warehouse import Tables
-from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
@@ -129,11 +128,11 @@ def newest_last_instants(pipeline: Pipeline, times: pa.ChunkedArray) -> Longs:
     """int64[n]: the last instant of the newest window of elements with these timestamps, in milliseconds; of
     an assigner that only its own code knows, the timestamp, behind which such a window ends."""
     moments: Longs = np.floor_divide(times.cast(pa.int64()).to_numpy(), 1000)
-    window = pipeline.window
-    if isinstance(window, TumblingEventTimeWindows | SlidingEventTimeWindows):
-        fixed = FixedWindows(window.size_ms, window.slide_ms, window.offset_ms, pipeline.allowed_lateness_ms)
+    grid, gap_ms = pipeline.windows.grid, pipeline.windows.session_gap_ms
+    if grid is not None:
+        fixed = FixedWindows(*grid, pipeline.allowed_lateness_ms)
         return fixed.last_instants(fixed.newest_windows(fixed.slices(moments)))
-    return moments + (window.gap_ms - 1) if isinstance(window, EventTimeSessionWindows) else moments
+    return moments if gap_ms is None else moments + (gap_ms - 1)
 
 
 def told(pipeline: str, rows: str, from_ms: int, to_ms_: int) -> str:

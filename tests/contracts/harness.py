@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
-from slackwater.windowing.runtime.window_operator import WindowOperator, window_operator
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operators import window_operator
 from tests.contracts.backends import Variant
 
 ALL_KEY_GROUPS = KeyGroupRange(0, 127)

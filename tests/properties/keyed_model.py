@@ -19,7 +19,7 @@ from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.operator_output import SkipReason
-from slackwater.windowing.runtime.window_operator import window_operator
+from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.times import to_datetime
 from tests.model import brute_force
 from tests.model import records as model

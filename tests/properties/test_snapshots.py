@@ -38,8 +38,8 @@ from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, take_snapshot
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
-from slackwater.windowing.runtime.window_operator import window_operator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.snapshot import (
     ContentHash,
     SnapshotCodec,

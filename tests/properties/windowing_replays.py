@@ -25,8 +25,8 @@ from slackwater.windowing.runtime.operator_snapshot import (
     restore_snapshots,
     take_snapshot,
 )
-from slackwater.windowing.runtime.window_operator import window_operator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operators import window_operator
 
 MAX_PARALLELISM = 8
 KEYS = ["", "a", "b", "bb", "key1", "ключ"]  # of five key groups

@@ -29,9 +29,10 @@ from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
-from slackwater.windowing.runtime.window_operator import WindowOperator, window_operator
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class WindowPlayer:

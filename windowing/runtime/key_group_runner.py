@@ -17,16 +17,17 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
-from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from slackwater.windowing.runtime.operator_storage import (
+    MakeBackend,
+    MakeTimerQueue,
+    heap_backend,
+    queue_in_memory,
+)
 from slackwater.windowing.runtime.slice_runner import SliceRunner, Timeline
 from slackwater.windowing.runtime.window_log import LateElement, Pane, WindowLog
-from slackwater.windowing.runtime.window_operator import (
-    MakeBackend,
-    WindowOperator,
-    heap_backend,
-    window_operator,
-)
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class KeyGroupRunner(SliceRunner):

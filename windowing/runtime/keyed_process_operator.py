@@ -21,8 +21,12 @@ from slackwater.windowing.runtime.internal_timer_service import InternalTimerSer
 from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore
 from slackwater.windowing.runtime.operator_output import OperatorOutput
-from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
-from slackwater.windowing.runtime.window_operator import MakeBackend, heap_backend
+from slackwater.windowing.runtime.operator_storage import (
+    MakeBackend,
+    MakeTimerQueue,
+    heap_backend,
+    queue_in_memory,
+)
 from slackwater.windowing.state.handles import KeyContext
 
 TIMER_SERVICE = "user-timers"

@@ -15,10 +15,14 @@ from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
-from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from slackwater.windowing.runtime.operator_storage import (
+    MakeBackend,
+    MakeTimerQueue,
+    heap_backend,
+    queue_in_memory,
+)
 from slackwater.windowing.runtime.process_log import ProcessLog, ProcessRow
 from slackwater.windowing.runtime.slice_runner import SliceOperator, SliceRunner, Timeline
-from slackwater.windowing.runtime.window_operator import MakeBackend, heap_backend
 
 
 class KeyedProcessRunner(SliceRunner):

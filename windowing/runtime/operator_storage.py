@@ -29,6 +29,15 @@ Place: TypeAlias = Literal["memory", "rocksdb"]
 # (name, keys, order mode) → an empty queue; the name is unique among an operator's queues
 MakeTimerQueue: TypeAlias = Callable[[str, KeyGroupIndex, OrderMode], TimerQueue]
 
+MakeBackend = Callable[[KeyGroupIndex, OrderMode, UndoJournal | None], StateBackend]
+
+
+def heap_backend(
+    key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None
+) -> StateBackend:
+    """State in memory."""
+    return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
+
 
 def queue_in_memory(name: str, key_groups: KeyGroupIndex, order_mode: OrderMode) -> TimerQueue:
     """A MakeTimerQueue: the queue of the order mode."""

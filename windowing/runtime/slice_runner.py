@@ -16,10 +16,9 @@ from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
 from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
-from slackwater.windowing.runtime.operator_storage import MakeTimerQueue
+from slackwater.windowing.runtime.operator_storage import MakeBackend, MakeTimerQueue
 from slackwater.windowing.runtime.state_size import estimated_bytes
 from slackwater.windowing.runtime.window_log import SideRow
-from slackwater.windowing.runtime.window_operator import MakeBackend
 from slackwater.windowing.state.backend import StateBackend
 
 _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment

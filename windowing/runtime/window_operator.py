@@ -8,7 +8,7 @@ no wall clock.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from slackwater.windowing.assigners import MergingWindowAssigner
@@ -22,7 +22,6 @@ from slackwater.windowing.errors import (
 )
 from slackwater.windowing.evictors import TimestampedValue
 from slackwater.windowing.java import LONG_MAX, LONG_MIN, wrap_long
-from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import ProcessingTimeService
 from slackwater.windowing.runtime.element_transaction import ElementTransaction
@@ -31,31 +30,24 @@ from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore
 from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
 from slackwater.windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
-from slackwater.windowing.runtime.operator_storage import MakeTimerQueue, queue_in_memory
+from slackwater.windowing.runtime.operator_storage import MakeBackend, MakeTimerQueue
 from slackwater.windowing.runtime.shared_windows import SharedWindows, takes_together
 from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.state.descriptors import ListStateDescriptor
-from slackwater.windowing.state.heap import HeapStateBackend
-from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.triggers import TriggerResult
 from slackwater.windowing.windows import Window
 
 CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = TriggerResult
 
+
 TIMER_SERVICE = "window-timers"
+
+
 MERGING_WINDOW_SET = ListStateDescriptor("merging-window-set")
+
+
 _REMEMBERED_WINDOWS = 4096
-
-MakeBackend = Callable[[KeyGroupIndex, OrderMode, UndoJournal | None], StateBackend]
-
-
-def heap_backend(
-    key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None
-) -> StateBackend:
-    """State in memory."""
-    return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
 
 
 class WindowOperator:
@@ -102,17 +94,15 @@ class WindowOperator:
         self._listener: WindowListener | None = listener if transaction is None else transaction.listener
         self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
         self._trigger = config.trigger
-        self._function = copy.deepcopy(
-            config.function
-        )  # operators of one process must not share what a function keeps in `self`
+        # Operators of one process must not share what a function keeps in `self`.
+        self._function = copy.deepcopy(config.function)
         self._contents = self.backend.state(config.contents)
         self._are_contents_listed = config.contents.kind == "list"
         self._keeps_timestamps = config.evictor is not None
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
-        self._collected = (
-            LONG_MIN - 1 if collected is None or not self._is_event_time else collected
-        )  # no last instant lies before it
+        # No last instant lies before it.
+        self._collected = LONG_MIN - 1 if collected is None or not self._is_event_time else collected
         self._merging = config.assigner if isinstance(config.assigner, MergingWindowAssigner) else None
         self._sessions = self.backend.state(MERGING_WINDOW_SET) if self._merging is not None else None
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
@@ -508,73 +498,3 @@ class WindowOperator:
         if sessions.has_changed:
             assert self._sessions is not None
             self._sessions.update(key, None, sessions.pairs())
-
-
-class EvictingWindowOperator(WindowOperator):
-    """A window operator that keeps every element with its timestamp and thins them out at each firing (Flink:
-    EvictingWindowOperator).
-    """
-
-    def emit_contents(
-        self, key: Any, window: Window, state_window: Window, contents: list[TimestampedValue]
-    ) -> None:
-        evictor, elements = self.config.evictor, list(contents)
-        assert evictor is not None
-        evictor.evict_before(elements, len(elements), window, self._context)
-        self._emit(key, window, [element.value for element in elements])
-        evictor.evict_after(elements, len(elements), window, self._context)
-        self._contents.update(key, state_window, elements)
-
-
-def window_operator(
-    config: WindowOperatorConfig,
-    output: OperatorOutput,
-    clock: ProcessingTimeService,
-    *,
-    key_groups: KeyGroupRange | None = None,
-    max_parallelism: int = 128,
-    known_key_groups: KeyGroupIndex | None = None,
-    order_mode: OrderMode = OrderMode.ROCKSDB,
-    make_backend: MakeBackend = heap_backend,
-    make_timer_queue: MakeTimerQueue = queue_in_memory,
-    listener: WindowListener | None = None,
-    on_error: Literal["fail", "quarantine"] = "fail",
-    collected: int | None = None,
-) -> WindowOperator:
-    """An operator that does what `config` says, new and unopened.
-
-    Args:
-        config: from a WindowOperatorBuilder.
-        output: where rows go.
-        clock: processing time, moved by the caller.
-        key_groups: the range of keys; all of them unless said.
-        max_parallelism: number of key groups, fixed for the life of the state.
-        known_key_groups: the same range and number with key groups that are known already, shared with the
-            caller.
-        order_mode: whose order equal timers and merges have.
-        make_backend: where state lives; see OperatorStorage.
-        make_timer_queue: where timers live.
-        listener: hears each step; None costs nothing.
-        on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error
-            says `undone`; a failure in a firing, merge or timer is never undone.
-        collected: the lineage's collected mark, in milliseconds; see WindowOperator.
-    """
-    index = known_key_groups
-    if index is None:
-        index = KeyGroupIndex(
-            config.key_type, key_groups or KeyGroupRange(0, max_parallelism - 1), max_parallelism
-        )
-    operator = WindowOperator if config.evictor is None else EvictingWindowOperator
-    transaction = ElementTransaction(output, listener) if on_error == "quarantine" else None
-    return operator(
-        config,
-        output,
-        clock,
-        index,
-        order_mode,
-        make_backend,
-        make_timer_queue,
-        listener,
-        transaction,
-        collected,
-    )

@@ -19,8 +19,8 @@ from slackwater.windowing.runtime.internal_time_service_manager import InternalT
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from slackwater.windowing.runtime.operator_output import OperatorOutput
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
-from slackwater.windowing.runtime.window_operator import window_operator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.state.backend import StateBackend
 
 

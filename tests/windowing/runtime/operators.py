@@ -14,8 +14,9 @@ from slackwater.windowing.assigners import TumblingEventTimeWindows
 from slackwater.windowing.functions import WindowContext
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.processing_time_service import ReplayProcessingTimeService
-from slackwater.windowing.runtime.window_operator import WindowOperator, window_operator
+from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
+from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.windows import TimeWindow
 
 TUMBLING = TumblingEventTimeWindows(size_ms=10)

@@ -38,9 +38,9 @@ from slackwater.windowing.processing_time_service import HarnessProcessingTimeSe
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot, take_snapshot
 from slackwater.windowing.runtime.window_log import WindowLife
-from slackwater.windowing.runtime.window_operator import window_operator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.snapshot import (
     FORMAT_VERSION,
     KeyColumns,

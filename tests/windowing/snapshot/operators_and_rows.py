@@ -19,9 +19,9 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
 from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, take_snapshot
-from slackwater.windowing.runtime.window_operator import window_operator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+from slackwater.windowing.runtime.window_operators import window_operator
 from slackwater.windowing.snapshot import (
     SnapshotCodec,
     SnapshotTables,

@@ -60,9 +60,9 @@ class Comparison:
         if keys != others or not results or differing:
             raise NotComparable(
                 f"{left} and {right} can't be compared: keys {', '.join(keys)} and {', '.join(others)}, "
-                "results in common: "
-                f"{', '.join(results) or 'none'}{', of different types: ' if differing else ''}{', '.join(differing)}. Give both the same "
-                "key_by, and the results that you want compared the same names and types."
+                f"results in common: {', '.join(results) or 'none'}"
+                f"{', of different types: ' if differing else ''}{', '.join(differing)}. "
+                "Give both the same key_by, and the results that you want compared the same names and types."
             )
         return cls(tables[0], tables[1], keys, results)
 
@@ -79,10 +79,15 @@ class Comparison:
         )
         equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in self.results)
         sql = f"""
-            WITH a AS ({self._numbered("published_left", listed)}), b AS ({self._numbered("published_right", listed)})
-            SELECT {_struct({name: f"coalesce(a.{_name(name)}, b.{_name(name)})" for name in self.keys})} AS "key",
-                {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in _WINDOW)}, coalesce(a.{_ROW}, b.{_ROW}) AS "row",
-                CASE WHEN b.{_ROW} IS NULL THEN 'left' WHEN a.{_ROW} IS NULL THEN 'right' ELSE 'both' END AS there,
+            WITH a AS ({self._numbered("published_left", listed)}),
+                b AS ({self._numbered("published_right", listed)})
+            SELECT
+                {_struct({name: f"coalesce(a.{_name(name)}, b.{_name(name)})" for name in self.keys})}
+                    AS "key",
+                {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in _WINDOW)},
+                coalesce(a.{_ROW}, b.{_ROW}) AS "row",
+                CASE WHEN b.{_ROW} IS NULL THEN 'left' WHEN a.{_ROW} IS NULL THEN 'right' ELSE 'both' END
+                    AS there,
                 CASE WHEN a.{_ROW} IS NOT NULL THEN {self._results("a")} END AS "left",
                 CASE WHEN b.{_ROW} IS NOT NULL THEN {self._results("b")} END AS "right"
             FROM a FULL OUTER JOIN b ON {same}

@@ -20,13 +20,21 @@ def explained(error: DamagedFile) -> str:
     root, pipeline, table = str(error.facts["uri"]).rsplit("/", 2)
     is_staged = table in schemas.STAGED_TABLES or table.startswith(schemas.side_table(""))
     if table in _REBUILT:
-        again = f"Put the file back from a copy; `slackwater publish {pipeline} --rebuild` then makes right what is wrong besides"
-        return f"{error.message}. Nothing was changed. {again}."
+        return (
+            f"{error.message}. Nothing was changed. Put the file back from a copy; "
+            f"`slackwater publish {pipeline} --rebuild` then makes right what is wrong besides."
+        )
     if is_staged:
         return f"{error.message}. {_of_run(Warehouse(root), pipeline, table, str(error.facts['path']))}"
     if table in schemas.table_columns(schemas.Shape((), (), (), ())):
-        return f"{error.message}. Nothing was changed. No other table has its rows: put the file back from a copy of the warehouse."
-    return f"{error.message}. Nothing was changed. Put the file of the source back from a copy, and run the same command again."
+        return (
+            f"{error.message}. Nothing was changed. No other table has its rows: put the file back from "
+            "a copy of the warehouse."
+        )
+    return (
+        f"{error.message}. Nothing was changed. Put the file of the source back from a copy, and run "
+        "the same command again."
+    )
 
 
 def _of_run(warehouse: Warehouse, pipeline: str, table: str, path: str) -> str:
@@ -40,7 +48,10 @@ def _of_run(warehouse: Warehouse, pipeline: str, table: str, path: str) -> str:
             f"It is of {table} of the run {named[1]}; which one that is can't be told: {unreadable.message}"
         )
     if row is None:
-        return f"It is of {table} of the run {named[1]}, which is not in the ledger: `slackwater run {pipeline}` stages the slice again."
+        return (
+            f"It is of {table} of the run {named[1]}, which is not in the ledger: "
+            f"`slackwater run {pipeline}` stages the slice again."
+        )
     return f"It is of {table} of run {row.seq} ({row.run_id}). {ways_on(tables, pipeline, row)}"
 
 

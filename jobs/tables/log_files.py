@@ -131,6 +131,7 @@ def _damaged(uri: str, path: str, what: str, command: str | None = None) -> LogD
         "Put the file back from a backup or from the storage's own versions; docs/guides/operate.md, 'When a "
         "file is lost', says how to go on without one."
         if command is None
-        else f"Delete it (`{command}` in the table's folder) and repeat the command; the next `slackwater maintain` writes another."
+        else f"Delete it (`{command}` in the table's folder) and repeat the command; the next "
+        "`slackwater maintain` writes another."
     )
     return LogDamaged(f"{uri}: {path} {what}. {way}", uri=uri, path=path)

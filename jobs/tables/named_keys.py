@@ -43,8 +43,8 @@ def values_of_key(columns: Sequence[str], text: str) -> list[str]:
     if len(values) != len(columns):
         raise NotAKey(
             f"--key {text!r} has {len(values)} values, and the key has {len(columns)}: {', '.join(columns)}. "
-            "Separate values by commas; "
-            """where one holds a comma itself, write all of them as a JSON list, for example --key '["a,b", 7]'."""
+            "Separate values by commas; where one holds a comma itself, write all of them as a JSON list, "
+            """for example --key '["a,b", 7]'."""
         )
     return values
 

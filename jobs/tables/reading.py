@@ -225,7 +225,7 @@ def _equals(name: str, value: Any, schema: pa.Schema) -> pc.Expression:
 
 
 def _may_hold(actions: pa.Table, within: Within) -> pa.Array:
-    """For each file, whether rows within the bounds may stand in it. A file without statistics may hold any."""
+    """For each file, whether it may hold rows within the bounds. A file without statistics may hold any."""
     column, least, greatest = within
     is_partition = f"partition.{column}" in actions.column_names
     low, high = (f"partition.{column}",) * 2 if is_partition else (f"min.{column}", f"max.{column}")

@@ -58,7 +58,8 @@ def _differing(
     equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in values)
     first = sorted(named, key=lambda name: name not in _WINDOW)
     sql = f"""
-        WITH a AS ({_numbered("snapshot_left", named, values)}), b AS ({_numbered("snapshot_right", named, values)})
+        WITH a AS ({_numbered("snapshot_left", named, values)}),
+            b AS ({_numbered("snapshot_right", named, values)})
         SELECT CASE WHEN a.__copy IS NOT NULL THEN {_struct("a", [*named, *values])} END AS "left",
             CASE WHEN b.__copy IS NOT NULL THEN {_struct("b", [*named, *values])} END AS "right"
         FROM a FULL OUTER JOIN b ON {same}
@@ -74,7 +75,8 @@ def _differing(
 def _numbered(table: str, named: Sequence[str], values: Sequence[str]) -> str:
     """SQL for the rows of a table, those of one name counted."""
     order = f"ORDER BY {', '.join(map(_name, values))}" if values else ""
-    return f"SELECT *, row_number() OVER (PARTITION BY {', '.join(map(_name, named))} {order}) AS __copy FROM {table}"
+    names = ", ".join(map(_name, named))
+    return f"SELECT *, row_number() OVER (PARTITION BY {names} {order}) AS __copy FROM {table}"
 
 
 def _difference(

@@ -97,7 +97,10 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
     nearest = nearest_kept(tables, runs)
     told = "none before it is kept either; the lineage can be replayed from its start"
     if nearest is not None:
-        told = f"the nearest one kept before it is that of run {nearest.seq}, which ends at {nearest.slice_end:%Y-%m-%dT%H:%M:%SZ}"
+        told = (
+            f"the nearest one kept before it is that of run {nearest.seq}, which ends at "
+            f"{nearest.slice_end:%Y-%m-%dT%H:%M:%SZ}"
+        )
     raise SnapshotGone(
         f"{pipeline}: the snapshot of run {owner.seq} is gone (`slackwater maintain` keeps the newest ones "
         f"and one a period); {told}.",
@@ -156,7 +159,10 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
     live = [] if head is None else tables.ledger.live_runs(head)
     before = [run for run in live if run.slice_end is not None and run.slice_end <= row.slice_start]
     nearest, last = nearest_kept(tables, before), live[-1].slice_end if live else row.slice_end
-    restate = f"`slackwater backfill {pipeline} --from {row.slice_start:%Y-%m-%dT%H:%M:%SZ} --to {row.slice_end:%Y-%m-%dT%H:%M:%SZ}`"
+    restate = (
+        f"`slackwater backfill {pipeline} --from {row.slice_start:%Y-%m-%dT%H:%M:%SZ} "
+        f"--to {row.slice_end:%Y-%m-%dT%H:%M:%SZ}`"
+    )
     if nearest is None:
         return f"Nothing was changed. Restate its slice: {restate}."
     return (

@@ -173,7 +173,7 @@ class TableUpkeep:
         return replace(self.folder.files(*bounds, table=table), schema=pa.schema(table.schema()))
 
     def checkpoint(self) -> None:
-        """Put the log's state into one file, and drop entries that the log's own retention no longer keeps."""
+        """Put the log's state into one file, and drop entries older than the log's own retention."""
         table = self.folder.open()
         table.create_checkpoint()
         table.cleanup_metadata()

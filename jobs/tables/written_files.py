@@ -1,4 +1,4 @@
-"""Parquet files of Delta tables: where they stand, how their columns are encoded, and one written with its seal.
+"""Parquet files of Delta tables: their file system, their encoding, and how one is written with its seal.
 
 Commits nothing, and knows no table by name.
 """

@@ -144,7 +144,7 @@ class Prepared:
 
 
 class StageOfSlice:
-    """The steps of one slice, timed, logged and recorded. A close is one with another `kind` and other pins."""
+    """The steps of one slice, timed, logged and recorded. A close has another `kind` and other pins."""
 
     kind = RowKind.RUN
 

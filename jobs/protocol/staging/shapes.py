@@ -1,4 +1,4 @@
-"""A pipeline's source checked against its declarations, and the columns that the pipeline adds to its tables."""
+"""A source checked against a pipeline's declarations, and the columns that it adds to its tables."""
 
 import pyarrow as pa
 

@@ -385,7 +385,7 @@ class Pipeline:
                     self._subject, f"records has {record!r}; it is a list of named tuple classes"
                 )
         if self.keyed_process is not None:
-            check_keyed_process(self, self.keyed_process)
+            check_keyed_process(self._subject, vars(self), self.keyed_process)
             return
         if self.window is None:
             raise PipelineError(

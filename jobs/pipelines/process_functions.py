@@ -7,15 +7,12 @@ Declarations only. How the function is run, and where its state stands, is the e
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from slackwater.jobs.pipelines.columns import parse_columns
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.windowing import KeyedProcessFunction
 from slackwater.windowing.state.descriptors import StateDescriptor
-
-if TYPE_CHECKING:
-    from slackwater.jobs.pipelines.pipeline import Pipeline
 
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
 
@@ -25,13 +22,15 @@ def states_of(function: KeyedProcessFunction) -> tuple[StateDescriptor, ...]:
     return tuple(getattr(function, "states", ()))
 
 
-def check_keyed_process(pipeline: Pipeline, function: KeyedProcessFunction) -> None:
-    """Refuse what does not go together with a function without windows.
+def check_keyed_process(
+    subject: str, declarations: Mapping[str, object], function: KeyedProcessFunction
+) -> None:
+    """Refuse what does not go together with a function without windows. `declarations` are the pipeline's
+    arguments by their names.
 
     Raises:
         PipelineError: a declaration is of windows, or a state can't have a column.
     """
-    subject = f"Pipeline {pipeline.name!r}"
     of_windows = (
         "window",
         "trigger",
@@ -42,8 +41,8 @@ def check_keyed_process(pipeline: Pipeline, function: KeyedProcessFunction) -> N
         "flink_exact",
         "keep_history",
     )
-    given = [name for name in of_windows if getattr(pipeline, name)]
-    given += [] if pipeline.late_refires == "element" else ["late_refires"]
+    given = [name for name in of_windows if declarations[name]]
+    given += [] if declarations["late_refires"] == "element" else ["late_refires"]
     if given:
         raise PipelineError(subject, f"a KeyedProcessFunction has no windows; leave out {', '.join(given)}")
     states = states_of(function)

@@ -7,23 +7,51 @@ is the engines' business.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Protocol
 
 from slackwater.windowing import (
     AggregateFunction,
+    Evictor,
     KeyedProcessFunction,
     ProcessWindowFunction,
+    ReduceFunction,
+    Trigger,
+    WindowAssigner,
     WindowFunction,
 )
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 
-if TYPE_CHECKING:
-    from slackwater.jobs.pipelines.pipeline import Pipeline
+
+class WindowDeclarations(Protocol):
+    """What a pipeline declares of its windows; a `Pipeline` is one."""
+
+    @property
+    def windows(self) -> WindowAssigner: ...
+    @property
+    def effective_trigger(self) -> Trigger: ...
+    @property
+    def evictor(self) -> Evictor | None: ...
+    @property
+    def allowed_lateness(self) -> timedelta: ...
+    @property
+    def flink_exact(self) -> bool: ...
+    @property
+    def select(self) -> Mapping[str, Any]: ...
+    @property
+    def reduce(self) -> ReduceFunction | Callable[[Any, Any], Any] | None: ...
+    @property
+    def aggregate(self) -> AggregateFunction | None: ...
+    @property
+    def process(self) -> KeyedProcessFunction | ProcessWindowFunction | WindowFunction | None: ...
 
 
-def window_config(pipeline: Pipeline, key_type: KeyType, select: AggregateFunction) -> WindowOperatorConfig:
+def window_config(
+    pipeline: WindowDeclarations, key_type: KeyType, select: AggregateFunction
+) -> WindowOperatorConfig:
     """What the window operator of a pipeline with windows is to do. `select` computes its aggregates, if it
     has any.
 
@@ -49,7 +77,7 @@ def window_config(pipeline: Pipeline, key_type: KeyType, select: AggregateFuncti
     return builder.aggregate(select)
 
 
-def sees_elements(pipeline: Pipeline) -> bool:
+def sees_elements(pipeline: WindowDeclarations) -> bool:
     """Whether any part looks at elements: then each has the columns that the pipeline's code reads."""
     if not pipeline.select:
         return True

@@ -46,8 +46,6 @@ class InternalTimerService:
         current_watermark: Long.MIN until the first `advance_watermark` or `initialize_watermark`.
         has_gone_back: whether the watermark was ever lower than before: set lower, or not restored with the
             timers.
-        take_due: takes event timers of one time that are due, with their owners in order, in place of the
-            target, which sets it if its callbacks register and delete none that are due.
         register_event_time_timer, delete_event_time_timer: (timestamp, key, namespace) → None.
     """
 
@@ -63,7 +61,7 @@ class InternalTimerService:
         self.event_timers, self.processing_timers = event_timers, processing_timers
         self.current_watermark = LONG_MIN
         self.has_gone_back = False
-        self.take_due: TakeDue | None = None
+        self._take_due: TakeDue | None = None
         self._physical: ScheduledTimer | None = None
         # Bound here, because these two are called for every element.
         self.register_event_time_timer: RegisterTimer = (
@@ -92,6 +90,12 @@ class InternalTimerService:
             self._journal.note(self.processing_timers.add, timestamp, key, namespace)
         self.processing_timers.remove(timestamp, key, namespace)
 
+    def deliver_together(self, take_due: TakeDue) -> None:
+        """From now on call `take_due` once for all due event timers of one time, with their owners in order,
+        in place of the target's `on_event_time`. It must neither register nor delete timers that are due.
+        """
+        self._take_due = take_due
+
     def advance_watermark(self, timestamp: int) -> None:
         """Set the watermark, then call back for every event timer <= it, those that callbacks register
         meanwhile included.
@@ -99,9 +103,11 @@ class InternalTimerService:
         if timestamp < self.current_watermark:
             self.has_gone_back = True
         self.current_watermark = timestamp
-        if self.take_due is not None:
-            while (due := self.event_timers.poll_row(timestamp)) is not None:
-                self.take_due(*due)
+        take_due = self._take_due
+        if take_due is not None:
+            poll_row = self.event_timers.poll_row
+            while (due := poll_row(timestamp)) is not None:
+                take_due(*due)
             return
         target, poll_due = self._target, self.event_timers.poll_due
         while (timer := poll_due(timestamp)) is not None:

@@ -118,7 +118,7 @@ class WindowOperator:
             self.shared = SharedWindows(
                 self, config, self._contents, self._timers, self._context, self._listener, self._assign
             )
-            self._timers.take_due = self.shared.on_event_times
+            self._timers.deliver_together(self.shared.on_event_times)
 
     def open(self) -> None:
         """Open the user's function. Called once, before anything else but restoring."""

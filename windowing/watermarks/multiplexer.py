@@ -1,6 +1,7 @@
 """One watermark from several: the splits of one source, or the two inputs of one operator.
 
 Flink 2.3.0's rules: the minimum over the active ones; all idle flushes the maximum over all. No clock here.
+Core only, not used by replays.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 arrival, or without any time.
 
 Driven by the source and by a processing-time service; one context for one source, closed once.
+Core only, not used by replays.
 """
 
 from __future__ import annotations

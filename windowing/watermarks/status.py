@@ -1,6 +1,6 @@
 """What a watermark source says: a watermark, idle, or active; and who listens.
 
-Shapes only: nothing here decides when a watermark is due.
+Shapes only: nothing here decides when a watermark is due. Core only, not used by replays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The watermark of one task from those of its input channels.
 
 Flink 2.3.0's StatusWatermarkValve, not the later one: the flush when all are idle depends on the channel that
-became idle last.
+became idle last. Core only, not used by replays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Timestamps and watermarks for one stream of elements: the operator that Flink puts behind a source.
 
 Driven by the elements and by a processing-time service; it keeps no state that a snapshot would hold.
+Core only, not used by replays.
 """
 
 from __future__ import annotations

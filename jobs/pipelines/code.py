@@ -1,8 +1,9 @@
-"""What a pipeline's code is recognised by: a SHA-256 over its files that the lines which import Slackwater leave as it is.
+"""What a pipeline's code is recognised by: a SHA-256 over its files that the lines which import Slackwater
+leave as it is.
 
-Before the front door (`from slackwater import …`) files imported `jobs` and `windowing`, and the hash was taken over
-all bytes. Such a hash in the ledger is compared with that of the file as it stood then: the text of today with the
-import lines of that time.
+Before the front door (`from slackwater import …`) files imported `jobs` and `windowing`, and the hash was
+taken over all bytes. Such a hash in the ledger is compared with that of the file as it stood then: the text
+of today with the import lines of that time.
 """
 
 import ast
@@ -38,7 +39,9 @@ class PipelineCode:
     def of(
         cls, files: Mapping[str, Path], version: str, former_hashes: Collection[str] = ()
     ) -> "PipelineCode":
-        """The code of `files` (name → Python file) under the product's `version`; `former_hashes` are known beside."""
+        """The code of `files` (name → Python file) under the product's `version`; `former_hashes` are known
+        beside.
+        """
         sources = {name: path.read_bytes() for name, path in sorted(files.items())}
         former = {
             _digest(version, {name: rewrite(text) for name, text in sources.items()}) for rewrite in _FORMER
@@ -53,8 +56,8 @@ class PipelineCode:
         return recorded == self.hash or recorded in self.former_hashes
 
     def as_continued(self, recorded: str | None) -> str:
-        """The hash that a run behind one of `recorded` records: that one where it is of this code. So rows of a
-        lineage that differ in their import lines alone have equal hashes.
+        """The hash that a run behind one of `recorded` records: that one where it is of this code. So rows of
+        a lineage that differ in their import lines alone have equal hashes.
         """
         return recorded if recorded is not None and self.recognises(recorded) else self.hash
 
@@ -123,7 +126,9 @@ def _top(module: str) -> str:
 
 
 def _without_our_imports(source: bytes) -> bytes:
-    """The text without the lines that import Slackwater, and, whatever the modules are called, which names they bind."""
+    """The text without the lines that import Slackwater, and, whatever the modules are called, which names
+    they bind.
+    """
     statements = _imports(source, (PACKAGE,))
     lines: list[bytes | None] = list(source.splitlines(keepends=True))
     bound = set()
@@ -147,7 +152,9 @@ def _with_former_packages(source: bytes) -> bytes:
 
 
 def _with_former_imports(source: bytes, write: Callable[[str, list[str]], str]) -> bytes:
-    """One line of the front door as two, sorted, and aggregates without `agg.`; `write` gives a statement's text."""
+    """One line of the front door as two, sorted, and aggregates without `agg.`; `write` gives a statement's
+    text.
+    """
     text = source.decode("utf-8", errors="replace")
     statements = [
         item

@@ -244,7 +244,8 @@ def _load(wanted: str) -> ModuleType:
 
 
 def _former_import(error: BaseException) -> PipelinesFileError | None:
-    """The refusal of a file that imports us under a former name, with the lines to write; None for other errors.
+    """The refusal of a file that imports us under a former name, with the lines to write; None for other
+    errors.
 
     A package called `jobs` may be the user's: refused is what finds nothing, or a folder of ours.
     """

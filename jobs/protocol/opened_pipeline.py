@@ -1,7 +1,8 @@
-"""A registered pipeline in a warehouse, opened once per command: from it every verb gets the piece of the protocol that does its work.
+"""A registered pipeline in a warehouse, opened once per command: from it every verb gets the piece of the
+protocol that does its work.
 
-The only place where these pieces are put together. A user's file is loaded once, and Spark starts when the first task
-that needs it is run.
+The only place where these pieces are put together. A user's file is loaded once, and Spark starts when the
+first task that needs it is run.
 """
 
 from collections.abc import Callable
@@ -45,7 +46,8 @@ Lines = Callable[[str], object]
 
 @dataclass(frozen=True)
 class OpenedPipeline:
-    """A pipeline, where it is registered, and the warehouse with its tables; each looked up when first asked for.
+    """A pipeline, where it is registered, and the warehouse with its tables; each looked up when first asked
+    for.
 
     Attributes:
         name: of the pipeline.
@@ -115,16 +117,18 @@ class OpenedPipeline:
         ranges: int | None = None,
         transport: Callable[[], Transport] | None = None,
     ) -> Runner:
-        """Runs slices of the pipeline. `engine` and `ranges` (number of key-group ranges) replace the planner's
-        choice; `transport` makes what Spark would be asked for.
+        """Runs slices of the pipeline. `engine` and `ranges` (number of key-group ranges) replace the
+        planner's choice; `transport` makes what Spark would be asked for.
         Raises:
             UsageError: more ranges than key groups; the source does not suit.
         """
         pipeline = self.pipeline
         if ranges is not None and ranges > pipeline.max_parallelism:
             raise UsageError(
-                f"{self.name}: --partitions {ranges} is more than the {pipeline.max_parallelism} key groups that "
-                "there are to be divided (Pipeline.max_parallelism). Ask for no more than those, or leave it out.",
+                f"{self.name}: --partitions {ranges} is more than the {pipeline.max_parallelism} key groups "
+                "that "
+                "there are to be divided (Pipeline.max_parallelism). Ask for no more than those, or leave it "
+                "out.",
                 partitions=ranges,
             )
         source = checked_source(self.warehouse, pipeline)

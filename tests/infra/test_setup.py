@@ -142,7 +142,8 @@ def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(
 
     table = repository.parent / "table"
     job = (
-        "from slackwater.jobs.runtime.session import session; import pyspark; from slackwater import jobs; spark = session('first', "
+        "from slackwater.jobs.runtime.session import session; import pyspark; from slackwater import jobs; "
+        "spark = session('first', "
         "'local[1]');"
         f"spark.range(7).write.format('delta').save({str(table)!r});"
         f"print(spark.read.format('delta').load({str(table)!r}).count(), jobs.__file__, pyspark.__file__)"

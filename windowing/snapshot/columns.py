@@ -1,4 +1,6 @@
-"""The columns of the snapshot's tables, in their order: stated once, for the codec and for whoever stores its rows."""
+"""The columns of the snapshot's tables, in their order: stated once, for the codec and for whoever stores its
+rows.
+"""
 
 from __future__ import annotations
 

@@ -143,8 +143,8 @@ class _Splitting:
 def _has_shared_bucket(windows: list[Window]) -> bool:
     """Whether the order in which the windows were persisted shows in the HashMap made of them.
 
-    MergingWindowSet's constructor inserts them in the order of the list (`mapping.put(window.f0, window.f1)`);
-    those that share a bucket keep that order.
+    MergingWindowSet's constructor inserts them in the order of the list (`mapping.put(window.f0,
+    window.f1)`); those that share a bucket keep that order.
     """
     there, back = (hash_order(order, _hash_code) for order in (windows, reversed(windows)))
     return there != back

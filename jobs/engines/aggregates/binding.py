@@ -1,5 +1,5 @@
-"""From a declared aggregate and the types of the source to its accumulator, and from that to its columnar form,
-with the aggregate's own condition around it.
+"""From a declared aggregate and the types of the source to its accumulator, and from that to its columnar
+form, with the aggregate's own condition around it.
 
 Which aggregates there are is `table`'s.
 """

@@ -1,4 +1,6 @@
-"""`count_distinct`: the set of values, all of them kept while the window is open, and parked as a list in order."""
+"""`count_distinct`: the set of values, all of them kept while the window is open, and parked as a list in
+order.
+"""
 
 import math
 from collections.abc import Sequence

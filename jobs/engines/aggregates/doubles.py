@@ -1,7 +1,7 @@
 """`sum` and `mean` of floats: the exact sum of all values, rounded once when a window fires.
 
-The columnar form adds limbs of a fixed-point number; `exact_sums` says the same of one value at a time. NaN and the
-infinities are counted beside it.
+The columnar form adds limbs of a fixed-point number; `exact_sums` says the same of one value at a time. NaN
+and the infinities are counted beside it.
 """
 
 from collections.abc import Sequence

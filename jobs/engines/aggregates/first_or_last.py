@@ -1,8 +1,8 @@
-"""`first` and `last`: the value of the row that is first or last by event time or by arrival; ties are decided by what orders
-elements, the order column and a hash of the row.
+"""`first` and `last`: the value of the row that is first or last by event time or by arrival; ties are
+decided by what orders elements, the order column and a hash of the row.
 
-On whole columns rows are ranked as wholes and the best of each group is taken; row hashes are made of winners and of rows
-that nothing else tells apart, not of every row.
+On whole columns rows are ranked as wholes and the best of each group is taken; row hashes are made of winners
+and of rows that nothing else tells apart, not of every row.
 """
 
 import math

@@ -1,4 +1,5 @@
-"""`sum` and `mean` of integers and decimals: exact, and checked against the type of the result when a window fires.
+"""`sum` and `mean` of integers and decimals: exact, and checked against the type of the result when a window
+fires.
 
 On whole columns each sum is two or three signed digits of 64 bits, of which most are zero.
 """

@@ -1,4 +1,6 @@
-"""What the columnar forms of both sketches share: a map of small integers (register or bucket) for each window."""
+"""What the columnar forms of both sketches share: a map of small integers (register or bucket) for each
+window.
+"""
 
 from abc import ABC, abstractmethod
 

@@ -56,8 +56,8 @@ class AggregatedColumn:
     Attributes:
         family: which of COLUMN_FAMILIES its type is of.
         type: its type as stored in `window_state`.
-        order: name and stored type of the source's order column, for an aggregate that ranks rows; None: there
-            is none.
+        order: name and stored type of the source's order column, for an aggregate that ranks rows; None:
+            there is none.
         hashed: the columns that a row's hash is of.
     """
 

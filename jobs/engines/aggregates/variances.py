@@ -2,7 +2,8 @@
 
 Over n values the variance is (n·Σx² − (Σx)²) / (n·(n − 1)), a quotient of integers here; null for n < 2.
 
-On whole columns the sum of the column stands beside the sum of its squares; squares are sums of limbs as sums of doubles are.
+On whole columns the sum of the column stands beside the sum of its squares; squares are sums of limbs as sums
+of doubles are.
 """
 
 import math

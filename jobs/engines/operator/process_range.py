@@ -1,4 +1,5 @@
-"""One key-group range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows that it has emitted.
+"""One key-group range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows
+that it has emitted.
 
 Those rows have no window: their bounds are null, as those of the global one.
 """

@@ -1,4 +1,6 @@
-"""Which columns of the source a pipeline reads: for its keys, its aggregates, its conditions and its functions."""
+"""Which columns of the source a pipeline reads: for its keys, its aggregates, its conditions and its
+functions.
+"""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,3 @@
-"""The source of a pipeline: its table at a pinned version, the files of a slice, what has changed since another version."""
+"""The source of a pipeline: its table at a pinned version, the files of a slice, what has changed since
+another version.
+"""

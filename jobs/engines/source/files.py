@@ -1,4 +1,6 @@
-"""The files of a pinned version of the source: their arrival times by the log's statistics, and how much of them a slice reads."""
+"""The files of a pinned version of the source: their arrival times by the log's statistics, and how much of
+them a slice reads.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

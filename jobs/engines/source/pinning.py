@@ -1,4 +1,6 @@
-"""Pins the newest version of the source, or one that the ledger names, and refuses a table that took the source's place."""
+"""Pins the newest version of the source, or one that the ledger names, and refuses a table that took the
+source's place.
+"""
 
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,4 +1,6 @@
-"""What a replay reads of the source: a pinned version, the slice's range of arrivals, the files that hold its rows."""
+"""What a replay reads of the source: a pinned version, the slice's range of arrivals, the files that hold its
+rows.
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence

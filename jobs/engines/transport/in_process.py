@@ -1,4 +1,6 @@
-"""How rows come to the functions of an engine, as a protocol; and the transport of one process, in this thread or in several."""
+"""How rows come to the functions of an engine, as a protocol; and the transport of one process, in this
+thread or in several.
+"""
 
 import itertools
 import traceback

@@ -1,4 +1,5 @@
-"""The transport on Spark: map tasks that read files or scanned rows, one shuffle by key-group range, range tasks.
+"""The transport on Spark: map tasks that read files or scanned rows, one shuffle by key-group range, range
+tasks.
 
 Rows cross as Arrow IPC in binary columns. No engine is known here.
 """

@@ -92,7 +92,8 @@ class Person:
 
     def where(self, schema: pa.Schema) -> pc.Expression:
         """The same as an expression."""
-        # The cast is for string views, which delta-rs writes when it deletes rows: Arrow compares no string with them.
+        # The cast is for string views, which delta-rs writes when it deletes rows: Arrow compares no string
+        # with them.
         equal = [pc.field(name).cast(value.type) == value for name, value in self.typed(schema)]
         return reduce(lambda one, other: one & other, equal)
 

@@ -1,1 +1,3 @@
-"""From staged runs to what readers see: the commit in the ledger, the corrections, and `published` rolled forward from them."""
+"""From staged runs to what readers see: the commit in the ledger, the corrections, and `published` rolled
+forward from them.
+"""

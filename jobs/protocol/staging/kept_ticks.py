@@ -33,8 +33,8 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class KeptTicks:
-    """Stands for the pass in one try (`slackwater.jobs.engines.rows.progress.Maxima`): makes it, unless an earlier
-    try has kept what it gives.
+    """Stands for the pass in one try (`slackwater.jobs.engines.rows.progress.Maxima`): makes it, unless an
+    earlier try has kept what it gives.
 
     Args:
         tables: the pipeline's.

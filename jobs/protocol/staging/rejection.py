@@ -1,4 +1,6 @@
-"""What is said of a staged slice: one line of counts, and, where validation rejected it, what failed and what to do next."""
+"""What is said of a staged slice: one line of counts, and, where validation rejected it, what failed and what
+to do next.
+"""
 
 from slackwater.jobs.errors import RejectedError
 from slackwater.jobs.protocol.staging import validation

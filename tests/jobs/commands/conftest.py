@@ -104,8 +104,8 @@ class Hourly:
         return here("run", "hourly", *options, *self.where)
 
     def begin(self, to: str) -> None:
-        """Run to `to` from nothing. Runs of equal files are made once, and their tables copied; what the first of them
-        said is not repeated.
+        """Run to `to` from nothing. Runs of equal files are made once, and their tables copied; what the
+        first of them said is not repeated.
         """
         name = hashlib.sha256(f"{to} {self.file.read_text()}".encode()).hexdigest()
         tables, kept = self.stored.warehouse / self.stored.pipeline, self.first_runs / name

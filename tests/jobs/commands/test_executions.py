@@ -1,4 +1,6 @@
-"""A user's file runs once in a command, whatever the command asks of the pipeline (`OpenedPipeline.registry`)."""
+"""A user's file runs once in a command, whatever the command asks of the pipeline
+(`OpenedPipeline.registry`).
+"""
 
 from pathlib import Path
 

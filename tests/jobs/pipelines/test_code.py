@@ -1,6 +1,7 @@
 """What a pipeline's code is recognised by (`jobs.pipelines.code`), and the refusal of former import lines.
 
-Expected hashes of earlier versions are computed here as those versions did: SHA-256 over version, names and bytes.
+Expected hashes of earlier versions are computed here as those versions did: SHA-256 over version, names and
+bytes.
 """
 
 import hashlib
@@ -195,7 +196,8 @@ def test_a_users_own_package_of_that_name_is_imported(tmp_path: Path) -> None:
         "from slackwater.jobs.examples.departures import departures\n"
     )
     (tmp_path / "mine.py").write_text(
-        "from dataclasses import replace\nfrom jobs import departures\nmine = replace(departures, name='mine')\n"
+        "from dataclasses import replace\nfrom jobs import departures\nmine = replace(departures, "
+        "name='mine')\n"
     )
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"

@@ -1,4 +1,6 @@
-"""An aggregate from elsewhere, `bit_or`: the bitwise or of an integer column, in both forms, added by `register`."""
+"""An aggregate from elsewhere, `bit_or`: the bitwise or of an integer column, in both forms, added by
+`register`.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -120,8 +122,8 @@ def pipeline() -> Pipeline:
 
 
 def events(fifth_delay: int) -> list[model.Event]:
-    """Three keys; every seventh value is null, every fifth row arrives `fifth_delay` after its event time, the
-    others 5 ms.
+    """Three keys; every seventh value is null, every fifth row arrives `fifth_delay` after its event time,
+    the others 5 ms.
     """
     rows = []
     for number in range(120):

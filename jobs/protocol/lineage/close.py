@@ -1,7 +1,7 @@
-"""Closes a lineage: the final watermark, at the end of the last slice. Everything that it makes fire fires;
-no row is read.
+"""The close of a lineage: a final watermark at the end of the last slice. Every window that waits for event
+time fires; no row is read.
 
-A close is staged, validated and published as a slice is; what is due by the clock alone stays pending.
+A close is staged, validated and published as a slice is. What waits for the clock alone stays pending.
 """
 
 from collections.abc import Callable

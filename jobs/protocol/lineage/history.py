@@ -1,10 +1,14 @@
-"""What upkeep drops of a lineage's history, and who may not go back behind it.
+"""The horizon of a lineage's history: which panes, corrections and late rows upkeep may drop, and which
+moves are refused because they would go back behind it.
 
-A pipeline that keeps its history for so long (`Pipeline.keep_history`) has a horizon: the newest live run
-whose slice ended so long before the newest run's, and behind which every branch forks. Panes and corrections
-of windows that the lineage had collected by then go, and late rows of the runs up to it. No run behind the
-horizon touches such a window, so nothing of `published` rests on them until a restatement, a restore or a
-branch takes the lineage back behind the horizon: these are refused. The log of `panes` says which run it is.
+    main     |-- run 1 --|-- run 2 --|-- run 3 --|-- run 4 --|
+                                     ^ horizon   |keep_history|
+    dropped  panes and corrections of windows collected by run 2; late rows of runs 1 and 2
+
+With `Pipeline.keep_history` the horizon is the newest live run whose slice ended that long before the
+newest run's, and behind which every branch forks. No run behind it touches a window that was collected by
+then, so nothing of `published` rests on what is dropped. A restatement, a restore or a branch that would
+take the lineage back behind the horizon is refused. The log of `panes` records which run it is.
 """
 
 from collections.abc import Callable, Iterator, Sequence

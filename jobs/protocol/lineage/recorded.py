@@ -1,6 +1,7 @@
-"""A recorded run, made ready to be replayed from what it was pinned to, or refused with what of it is gone.
+"""A recorded run, opened for a replay from its pinned inputs, or refused with the list of inputs that are
+gone.
 
-What is done with the replay is for others: `verify` compares it, a redrive asks it for its watermarks.
+Its callers use the replay: `verify` compares it, a redrive asks it for its watermarks.
 """
 
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin

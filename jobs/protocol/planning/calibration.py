@@ -1,6 +1,7 @@
-"""What was measured of a pipeline's rows on this machine, as it is kept in the user's cache.
+"""The calibration of a pipeline on this machine: seconds measured for numbers of rows, stored in the user's
+cache.
 
-Who measures it is `trial`; nothing here is part of a lineage, and all of it can be deleted.
+`trial` measures it. It is no part of a lineage and can be deleted at any time.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Which windows rows touch: of the snapshot and of `published`, by key and time, in DuckDB and without the
-windows' own code.
+"""Counts the windows that rows touch, in the snapshot and in `published`, by key and time: a join in
+DuckDB, without the windows' own code.
 
-Exact for windows that take an element by its time alone; a lower bound where only the window's code can say
-more.
+Exact for windows that take an element by its time alone; a lower bound where only the window's code can
+say more.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
-"""The beginning of a range, replayed as a run would be into a warehouse that is thrown away: how long this
+"""A timed trial: replays the beginning of a range into a temporary warehouse, to learn how long this
 machine takes for its rows.
 
-No table of the pipeline is touched; what is found is kept by `calibration`.
+No table of the pipeline is touched; `calibration` stores the result.
 """
 
 import shutil

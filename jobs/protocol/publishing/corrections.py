@@ -1,5 +1,27 @@
-"""What a change of the live runs changes in `published`, row by row, and `published` with those changes
-applied.
+"""Corrections: the difference between `published` and what the live panes say now, one row per result
+inserted, updated or withdrawn; and `published` with such a difference applied.
+
+`panes` is a log of the firings of all runs, live or not. `published` holds the newest live firing of each
+window:
+
+    panes                      live runs, by slice   published
+    run 1: [0, 10) fires 5     1                     5
+    run 2: [0, 10) refires 7   1 2                   7
+    run 4: [0, 10) refires 9   1 4 (2 is restated)   9, by the correction "update 7 -> 9"
+
+A ledger row moves the windows of the runs that enter or leave the live set, and no others. Of each of them
+the newest live firing is chosen (by the position of its run, within the run by its number), and its rows
+are joined with the published ones:
+
+    the firing has the row | the row is published | correction
+    yes                    | no                   | insert
+    yes                    | yes, and differs     | update
+    yes                    | yes, and is equal    | none
+    no                     | yes                  | withdraw
+
+`Identity` says which rows replace each other. Firings of a purging trigger stand side by side, as do those
+in the global window: the number of the firing is then part of a row's identity. Rows of a process function
+have no windows and are compared as a bag for each key and timestamp.
 
 Arrow tables in, Arrow tables out: nothing here reads a table or knows the ledger.
 """
@@ -77,10 +99,10 @@ class Publication:
         Args:
             panes: with at least the columns `of_inserts`; of each window all or none.
         """
-        gone = pc.equal(panes.column("kind"), "withdrawn")
+        is_withdrawn = pc.equal(panes.column("kind"), "withdrawn")
         if self.identity is Identity.WINDOW:
-            gone = pc.or_(gone, self._superseded(panes))
-        rows = panes.filter(pc.invert(gone)) if pc.any(gone).as_py() else panes
+            is_withdrawn = pc.or_(is_withdrawn, self._superseded(panes))
+        rows = panes.filter(pc.invert(is_withdrawn)) if pc.any(is_withdrawn).as_py() else panes
         count, kind = rows.num_rows, rows.column("kind")
         results = [rows.column(name).combine_chunks() for name in self.shape.result_names]
         new = pa.StructArray.from_arrays(results, fields=[pa.field(*result) for result in self.shape.results])
@@ -120,11 +142,12 @@ class Publication:
         if not pc.any(several).as_py():
             return pa.repeat(pa.scalar(False), panes.num_rows)
         windows = panes.select([*self._window, "firing"])
-        again = _numbered(windows).filter(self.among(windows, windows.filter(several)))
-        older = (
-            f"SELECT {_NUMBER} FROM (SELECT *, 0 AS {RUN} FROM again) QUALIFY NOT {_is_newest(self._window)}"
+        refired_panes = _numbered(windows).filter(self.among(windows, windows.filter(several)))
+        older_firings = (
+            f"SELECT {_NUMBER} FROM (SELECT *, 0 AS {RUN} FROM refired) "
+            f"QUALIFY NOT {_is_newest(self._window)}"
         )
-        return _marked(query(older, again=again), panes.num_rows)
+        return _marked(query(older_firings, refired=refired_panes), panes.num_rows)
 
     def among(self, rows: pa.Table, windows: pa.Table) -> pa.Array:
         """For each of `rows`, whether `windows` has a row of its window (of a process function: of its key
@@ -132,19 +155,21 @@ class Publication:
         """
         names = [*self._window, "timestamp"] if self.identity is Identity.RUN else self._window
         sql = f"SELECT rows.{_NUMBER} FROM rows SEMI JOIN windows ON {_same(names, 'rows', 'windows')}"
-        found = query(sql, rows=_numbered(rows.select(names)), windows=windows.select(names))
-        return _marked(found, rows.num_rows)
+        positions = query(sql, rows=_numbered(rows.select(names)), windows=windows.select(names))
+        return _marked(positions, rows.num_rows)
 
     def fresh(self, corrections: pa.Table) -> pa.Table:
         """Rows of `published` that the corrections of one ledger row bring, which are all that they do where
         they only insert.
         """
-        gone = pc.equal(corrections.column("op"), "withdraw")
-        rows = corrections.filter(pc.invert(gone)) if pc.any(gone).as_py() else corrections
+        is_withdrawn = pc.equal(corrections.column("op"), "withdraw")
+        rows = corrections.filter(pc.invert(is_withdrawn)) if pc.any(is_withdrawn).as_py() else corrections
         new = rows.column("new")
-        taken = {name: pc.struct_field(new, name) for name in self.shape.result_names}
-        taken |= {"run_seq": rows.column("seq"), "window_date": days_of(rows)}
-        return pa.table({name: taken[name] if name in taken else rows.column(name) for name in self.columns})
+        values = {name: pc.struct_field(new, name) for name in self.shape.result_names}
+        values |= {"run_seq": rows.column("seq"), "window_date": days_of(rows)}
+        return pa.table(
+            {name: values[name] if name in values else rows.column(name) for name in self.columns}
+        )
 
     def apply(self, corrections: pa.Table, published: pa.Table, names: pa.Table) -> pa.Table:
         """`published` with the corrections of one ledger row applied; what they don't name stays.
@@ -157,16 +182,20 @@ class Publication:
             names_of = [*self._window, "timestamp", "ordinal", "firing"]
             sql = f"""
                 WITH before AS (SELECT *, {self._slot("run_seq")} AS {_SLOT} FROM published),
-                named AS (SELECT replaced.*, {self._slot("names.seq")} AS {_SLOT} FROM replaced LEFT JOIN names USING (run_id))
-                SELECT before.{_NUMBER} FROM before SEMI JOIN named ON {_same(self._identity, "before", "named")}
+                named AS (
+                    SELECT replaced.*, {self._slot("names.seq")} AS {_SLOT}
+                    FROM replaced LEFT JOIN names USING (run_id)
+                )
+                SELECT before.{_NUMBER} FROM before
+                SEMI JOIN named ON {_same(self._identity, "before", "named")}
             """
-            gone = query(
+            positions = query(
                 sql,
                 published=_numbered(published.select([*names_of, "run_seq"])),
                 replaced=replaced.select([*names_of, "run_id"]),
                 names=names,
             )
-            published = published.filter(pc.invert(_marked(gone, published.num_rows)))
+            published = published.filter(pc.invert(_marked(positions, published.num_rows)))
         return pa.concat_tables([published, self.fresh(corrections).cast(published.schema)])
 
     def rebuilt(self, corrections: pa.Table, published: pa.Table, names: pa.Table) -> pa.Table:
@@ -176,12 +205,18 @@ class Publication:
             corrections: all that there are of the keys of `published`, of any ledger rows.
             names: as of `apply`.
         """
-        identity, run = _list(self._identity), "CASE op WHEN 'insert' THEN corrections.seq ELSE names.seq END"
-        told = f"SELECT corrections.*, {self._slot(run)} AS {_SLOT} FROM corrections LEFT JOIN names USING (run_id)"
-        newest = f"SELECT {_NUMBER} FROM ({told}) QUALIFY row_number() OVER (PARTITION BY {identity} ORDER BY seq DESC) = 1"
-        others = f"""
+        identity = _list(self._identity)
+        slot = self._slot("CASE op WHEN 'insert' THEN corrections.seq ELSE names.seq END")
+        with_slots = (
+            f"SELECT corrections.*, {slot} AS {_SLOT} FROM corrections LEFT JOIN names USING (run_id)"
+        )
+        newest = f"""
+            SELECT {_NUMBER} FROM ({with_slots})
+            QUALIFY row_number() OVER (PARTITION BY {identity} ORDER BY seq DESC) = 1
+        """
+        uncorrected = f"""
             SELECT {_NUMBER} FROM (SELECT *, {self._slot("run_seq")} AS {_SLOT} FROM published) standing
-            ANTI JOIN ({told}) told ON {_same(self._identity, "standing", "told")}
+            ANTI JOIN ({with_slots}) corrected ON {_same(self._identity, "standing", "corrected")}
             QUALIFY row_number() OVER (PARTITION BY {identity}) = 1
         """
         columns = [*self._window, "timestamp", "ordinal", "firing"]
@@ -189,11 +224,10 @@ class Publication:
             "names": names,
             "corrections": _numbered(corrections.select([*columns, "seq", "run_id", "op"])),
         }
-        last = corrections.filter(_marked(query(newest, **tables), corrections.num_rows))
-        found = query(others, published=_numbered(published.select([*columns, "run_seq"])), **tables)
-        return pa.concat_tables(
-            [published.filter(_marked(found, published.num_rows)), self.fresh(last).cast(published.schema)]
-        )
+        newest_corrections = corrections.filter(_marked(query(newest, **tables), corrections.num_rows))
+        positions = query(uncorrected, published=_numbered(published.select([*columns, "run_seq"])), **tables)
+        as_it_was = published.filter(_marked(positions, published.num_rows))
+        return pa.concat_tables([as_it_was, self.fresh(newest_corrections).cast(published.schema)])
 
     def identity_of(self, rows: pa.Table, run: str) -> pa.Table:
         """What tells rows of `published` or `corrections` apart. The column `run` says of which run a row of
@@ -237,8 +271,8 @@ class Publication:
     def _changes_of_windows(self, cause: str | None) -> str:
         """SQL: of each window (and slot) that moved the newest live firing against what is published."""
         results, window, slot = self.shape.result_names, self._window, self._slot("")
-        changed = [*results, "kind", "firing"]
-        chosen = ", ".join(
+        compared = [*results, "kind", "firing"]
+        identifying = ", ".join(
             f"coalesce(new.{_name(name)}, old.{_name(name)}) AS {_name(name)}"
             for name in [*window, "ordinal", "timestamp"]
         )
@@ -259,7 +293,7 @@ class Publication:
                 SEMI JOIN touched ON {_same([*window, _SLOT], "before", "touched")}
                 LEFT JOIN latest ON {_same([*window, _SLOT], "before", "latest")}
             )
-            SELECT coalesce(new.key_group, old.key_group) AS key_group, {chosen},
+            SELECT coalesce(new.key_group, old.key_group) AS key_group, {identifying},
                 coalesce(new.kind, old.__kind, old.kind) AS kind,
                 coalesce(new.firing, old.__firing, old.firing) AS firing,
                 coalesce(old.revision, 0) + 1 AS revision,
@@ -269,7 +303,7 @@ class Publication:
                 CASE WHEN new.kind IS NOT NULL THEN {_struct(results, "new")} END AS new,
                 old.run_seq AS {BEFORE}
             FROM new FULL OUTER JOIN old ON {_same([*window, "ordinal", _SLOT], "new", "old")}
-            WHERE new.kind IS NULL OR old.kind IS NULL OR NOT ({_same(changed, "new", "old")})
+            WHERE new.kind IS NULL OR old.kind IS NULL OR NOT ({_same(compared, "new", "old")})
             ORDER BY {_list([*window, "firing", "ordinal"])}
         """
 
@@ -316,9 +350,9 @@ def _numbered(rows: pa.Table) -> pa.Table:
 
 def _marked(numbers: pa.Table, count: int) -> pa.Array:
     """For each of `count` rows, whether its number is there."""
-    found = np.zeros(count, bool)
-    found[numbers.column(_NUMBER).to_numpy()] = True
-    return pa.array(found)
+    mask = np.zeros(count, bool)
+    mask[numbers.column(_NUMBER).to_numpy()] = True
+    return pa.array(mask)
 
 
 def repeated(text: str, count: int) -> pa.DictionaryArray:

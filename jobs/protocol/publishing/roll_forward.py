@@ -1,9 +1,18 @@
-"""Carries committed runs from the ledger into `corrections` and `published`: the part of publishing that may
-die and be done again.
+"""The roll-forward: carries committed ledger rows into `corrections` and then into `published`. This part
+of publishing may die at any moment and is repeated.
 
-For each ledger row of main, in seq order, first `corrections`, then `published`, each in one Delta commit
-with the seq as its application transaction. `published` follows from the corrections alone, so a death
-between the two is harmless. Portion by portion of the keys: what is held at once does not grow with a run.
+    ledger        1  2  3  4    the commit points
+    corrections   1  2  3       rolled forward to 3
+    published     1  2          rolled forward to 2: the next step brings row 3
+
+A step is one Delta commit with the row's seq as its application transaction. The log of a table thus says
+how far it has come, and a step that another process has taken is skipped. `published` of a row follows
+from the `corrections` of that row alone, so a death between the two is harmless; a death within a step
+leaves files that no commit names.
+
+A run that continues the live set decides about the windows of its own panes, which are their newest
+firings. A row that changes the live set decides about the windows of all runs that enter or leave it, by
+the panes of all live runs. Both go portion by portion of the key groups: memory does not grow with a run.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,12 @@
-"""Restates a range of the lineage: replays it on a branch, slice after slice, until it meets main again, and
-makes the branch live.
+"""The restatement: replays a range on a branch, slice after slice, until the branch converges with main,
+and makes the branch live.
 
-Every finished slice is committed on the branch, so a killed restatement goes on where it stopped. Main
-changes once, at the publish.
+    fork -> replay a slice -> commit it on the branch -> converged, or at main's end? -> publish
+                  ^                                        | no           ^                | main has moved
+                  +----------------------------------------+              +-- catch up <---+
+
+Every finished slice is a commit on the branch: a killed restatement is resumed behind it. Main changes
+once, at the publication. `restatement` cuts the range, `convergence` decides, `publish_branch` commits.
 """
 
 from collections.abc import Callable, Sequence

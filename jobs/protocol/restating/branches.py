@@ -1,5 +1,6 @@
-"""What a restatement finds out about its branch: its name, whether an earlier one goes on, what main has read
-again, what it changed.
+"""Questions of a restatement about its branch: which name is free, whether an earlier branch of the same
+range can be resumed, which rows main's later runs have read a second time, and what a publication has
+changed.
 
 Reads only.
 """

@@ -1,7 +1,19 @@
-"""Whether main's later runs may stay live behind a restated branch: a pure decision on ledger rows.
+"""Convergence: whether main's later runs may stay live behind a restated branch, so that they need not be
+replayed. A pure decision on ledger rows.
 
-Equal state alone is not enough: what comes after it must have been made by the same code, and must not have
-read the same rows again.
+    main     |-- run 1 --|-- run 2 --|-- run 3 --|-- run 4 --|
+    branch               |-- run 5 --|
+                                     the boundary: are the state hashes of runs 2 and 5 equal?
+    live, if it has converged: 1 5 3 4
+
+What a run emits follows from the state before it, its rows, its code and its settings. With equal states
+at the boundary the later runs would come out as they did, if two more claims hold:
+
+- The branch and the later runs have the same code and settings (`--until-converged` waives this).
+- No later run has read a row that arrived before the boundary: the branch has read it too, and it would
+  count twice.
+
+Otherwise the branch replays main's next slice as well, and the question is asked again at its end.
 """
 
 from collections.abc import Callable, Sequence

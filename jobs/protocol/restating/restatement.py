@@ -1,5 +1,14 @@
-"""What a restatement covers: where its branch forks, how it is cut, which of main's runs lie behind it. Pure
-functions on live runs.
+"""The range of a restatement: where its branch forks from main, how it is cut into slices, and which of
+main's runs lie behind it. Pure functions on live runs.
+
+    asked for                     [from - to)
+    main     |-- run 1 --|-- run 2 --|-- run 3 --|-- run 4 --|
+    range                [from ------------- to)     begins at run 1's snapshot: it is there
+    branch               |-- run 5 --|-- run 6 --| ...  and on, until it converges with main
+
+The start moves back to the end of a run whose snapshot still exists, or to the start of the lineage: a
+branch continues a snapshot. The end moves on to main's next boundary: only there can the branch's state be
+compared with main's (see `convergence`).
 
 Knows the ledger's rows, never the ledger.
 """

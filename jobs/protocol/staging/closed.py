@@ -1,6 +1,4 @@
-"""The refusal of whatever would run behind a final watermark. Knows one ledger row: the one that owns the
-snapshot.
-"""
+"""The refusal of every run behind a final watermark. Knows one ledger row: the one that owns the snapshot."""
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.ledger import LedgerRow

@@ -1,11 +1,10 @@
-"""The collected mark of a lineage: up to where its runs have collected windows, each by its own allowed
-lateness.
+"""The collected mark of a lineage: the event time up to which its runs have collected windows.
 
-A window whose last instant is at or before the mark is not created again, however much lateness is allowed
-now
-(`Timeline.collected`): what it has published would be replaced by what comes late alone. A restatement from a
-snapshot whose mark lies before the window brings it back. The mark of a run is the greatest
-(watermark - allowed lateness) of all runs of its lineage up to it.
+    mark of a run = max(watermark - allowed lateness) over the runs of its lineage up to it
+
+A window whose last instant is at or before the mark is not created again, even if the allowed lateness has
+been raised since (`Timeline.collected`): its published result, which is complete, would be replaced by one
+of the late elements alone. A restatement from a snapshot whose mark lies before the window brings it back.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""What runs of a lineage were declared with, as they have recorded it, and whether that goes together with
-what the pipeline declares now.
+"""The declarations that the runs of a lineage recorded, checked against what the pipeline declares now.
 
-Reads `attempts`, and the source's log where rows were left to a restatement. What a change means is said
-in `evolution`.
+Reads `attempts`, and the source's log where rows were left to a restatement; `evolution` says what a
+change means.
 """
 
 from collections.abc import Sequence

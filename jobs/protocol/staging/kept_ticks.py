@@ -1,8 +1,8 @@
-"""What the watermark pass of a try has found, kept for the next try at the slice where this one does not end
-well: that needs no pass.
+"""A cache of the watermark pass: its ticks are stored when a try at a slice fails, so that the next try
+needs no pass.
 
-One small file of the pipeline, outside of its tables. Half a file, or one of other rows or other rules, is as
-none. Knows no watermark.
+One small file of the pipeline, outside of its tables. A file that is incomplete, or of other rows or other
+rules, counts as absent. Knows no watermark.
 """
 
 import hashlib

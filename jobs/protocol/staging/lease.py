@@ -1,7 +1,19 @@
-"""Claims while their holder is at work: renewed, and the one that upkeep takes. Advisory: they save work, and
-nothing rests on them.
+"""Leases while their holder is at work: the thread that renews one, and the lease of upkeep.
 
-How a claim is taken and who holds it is `slackwater.jobs.tables.attempts`' business.
+A claim is a row appended to `attempts` by compare-and-swap, and refused while a rival's lease has not
+expired. It is renewed three times a lease, so that a renewal may fail, and a dead holder blocks others for
+one lease at most:
+
+    holder   claim --- renew --- renew --- dies
+    lease    |-----------------|
+                       |-----------------|
+                                 |-----------------| expires
+    rival         refused   refused   refused        claim
+
+A lease is advisory: it saves two processes from doing the same work, and protects no table. Two runs that
+both believe they hold it meet at the ledger's compare-and-swap, where one loses and changes nothing.
+
+How a claim is stored and which holders are dead is the business of `slackwater.jobs.tables.attempts`.
 """
 
 import logging

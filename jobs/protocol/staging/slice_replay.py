@@ -1,7 +1,8 @@
-"""One slice, replayed from what is pinned: a run stages what comes out, `verify` compares it, a redrive asks
-it for its watermarks.
+"""The replay of one slice from pinned inputs: a run stages its results, `verify` compares them, and a
+redrive asks for its watermarks.
 
-Reads the source and the parent's snapshot. Records nothing, and writes only where it is told to.
+Reads the source and the parent's snapshot. Records nothing, and writes only into folders that the caller
+names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

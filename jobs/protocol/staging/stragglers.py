@@ -1,5 +1,5 @@
-"""Rows that appear in the source after the slice of their arrival was run: what live runs have read, what is
-left, and where it lies.
+"""Stragglers: rows that appear in the source after the slice of their arrival was run. Counts them by
+slice, from the versions that the live runs have read.
 
 Reads the source's log and the arrival column of single files; never the windows.
 """

@@ -172,7 +172,9 @@ def _manifest(found: Any) -> Manifest:
 
 
 def _exactly(kind: type[Manifest | Failure], found: Mapping[str, Any]) -> dict[str, Any]:
-    """`found` when its keys are the fields of `kind`; more or fewer would be the format of another version."""
+    """`found` when its keys are the fields of `kind`; more or fewer would be the format of another
+    version.
+    """
     expected = {field.name for field in fields(kind)}
     if set(found) != expected:
         raise ValueError(

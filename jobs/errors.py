@@ -60,7 +60,9 @@ class UsageError(SlackwaterError):
 
 
 class RetryableError(SlackwaterError):
-    """The environment was not ready (network, a table not yet settled): the same command may succeed later."""
+    """The environment was not ready (network, a table not yet settled): the same command may succeed
+    later.
+    """
 
     exit_code = 3
 

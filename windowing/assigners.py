@@ -232,7 +232,9 @@ class TumblingEventTimeWindows(_Tumbling, _AlignedEventTime):
 
 
 class TumblingProcessingTimeWindows(_Tumbling, _AlignedProcessingTime):
-    """Windows of equal size that follow each other in processing time (Flink: TumblingProcessingTimeWindows)."""
+    """Windows of equal size that follow each other in processing time (Flink:
+    TumblingProcessingTimeWindows).
+    """
 
     looks_at_elements: ClassVar[bool] = False
 

@@ -142,7 +142,9 @@ class TimeEvictor(_OneSidedEvictor):
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaEvictor(_OneSidedEvictor):
-    """Keeps elements with delta(element, last element) < threshold; last in list order (Flink: DeltaEvictor)."""
+    """Keeps elements with delta(element, last element) < threshold; last in list order (Flink:
+    DeltaEvictor).
+    """
 
     threshold: float
     delta: Callable[[Any, Any], float]

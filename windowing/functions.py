@@ -98,7 +98,9 @@ class ProcessWindowFunction(Function):
         raise NotImplementedError
 
     def clear(self, context: WindowContext) -> None:
-        """Called once, when the window is collected; the contents are gone, per-window state is still there."""
+        """Called once, when the window is collected; the contents are gone, per-window state is still
+        there.
+        """
 
 
 class WindowFunction(Function):

@@ -35,7 +35,9 @@ class ValidateOperator(ApprovalOperator):
         self.asks = asks
 
     def execute(self, context: Any) -> str | None:
-        """Raises AirflowFailException, or TaskAwaitingInput (ends this process; `execute_complete` goes on)."""
+        """Raises AirflowFailException, or TaskAwaitingInput (ends this process; `execute_complete` goes
+        on).
+        """
         outcome = self._outcome()
         self.log.info("%s: %s", outcome.outcome, outcome.message)
         for failure in outcome.failures:
@@ -70,7 +72,10 @@ def sentence(failure: Failure) -> str:
     """One failed expectation for a log."""
     where = f" of {failure.column_name}" if failure.column_name else ""
     counts = f", {failure.unexpected} of {failure.checked} panes" if failure.unexpected is not None else ""
-    return f"{failure.severity}: {failure.expectation}{where} observed {failure.observed}{counts} (run {failure.run_id})"
+    return (
+        f"{failure.severity}: {failure.expectation}{where} observed {failure.observed}{counts} (run "
+        f"{failure.run_id})"
+    )
 
 
 def question(outcome: Manifest) -> str:

@@ -215,7 +215,9 @@ class Benchmark:
 
 
 def code_of_project() -> str:
-    """A fingerprint of our Python sources, the benchmark's own left out: other code makes other measurements."""
+    """A fingerprint of our Python sources, the benchmark's own left out: other code makes other
+    measurements.
+    """
     root, digest = Path(__file__).parent.parent.parent, hashlib.sha256()
     for package in ("jobs", "windowing"):
         for path in sorted((root / package).rglob("*.py")):

@@ -51,7 +51,9 @@ class Case:
         return facts
 
     def make(self) -> None:
-        """Write the source, if it isn't there whole: a plain Delta table of eight files in order of arrival."""
+        """Write the source, if it isn't there whole: a plain Delta table of eight files in order of
+        arrival.
+        """
         if (self.folder / "facts.json").exists():
             return
         shutil.rmtree(self.folder, ignore_errors=True)

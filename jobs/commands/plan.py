@@ -151,4 +151,7 @@ def _stragglers(found: "Plan") -> str:
     if not found.stragglers:
         return "none"
     where = ", ".join(f"{item.rows:,} in {item.slice}" for item in found.stragglers)
-    return f"{sum(item.rows for item in found.stragglers):,} rows appeared after the slice of their arrival was run: {where}"
+    return (
+        f"{sum(item.rows for item in found.stragglers):,} rows appeared after the slice of their arrival "
+        f"was run: {where}"
+    )

@@ -1,4 +1,6 @@
-"""`slackwater state`: what stands still between two runs, and what of it is live. Only `close` starts a JVM."""
+"""`slackwater state`: what stands still between two runs, and what of it is live. Only `close` starts a
+JVM.
+"""
 
 from typing import Any
 

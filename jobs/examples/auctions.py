@@ -143,7 +143,9 @@ def _auction_of_bid(number: Int64s) -> Int64s:
 
 
 def _person_or_hot(number: Int64s, purpose: int, ratio: int, hot: int) -> Int64s:
-    """One of the active people, or of a few to come; but for one in `ratio` the hot one of the last hundred."""
+    """One of the active people, or of a few to come; but for one in `ratio` the hot one of the last
+    hundred.
+    """
     people = _last_person(number) + 1
     active = np.minimum(people, ACTIVE_PEOPLE)
     some = people - active + _below(number, purpose, active + LEAD)

@@ -8,7 +8,9 @@ class UnknownExample(UsageError):
 
 
 class BadRange(UsageError):
-    """The range to load is empty, turned around or without a time zone, or lies outside the example's data."""
+    """The range to load is empty, turned around or without a time zone, or lies outside the example's
+    data.
+    """
 
 
 class SourceDiffers(UsageError):

@@ -267,7 +267,10 @@ def _not_loaded(what: Path | str, error: BaseException) -> PipelinesFileError:
     """The error for code that fails, or ends the process, when it is loaded."""
     told = str(error)
     if isinstance(error, SystemExit):
-        told = f'sys.exit({error.code!r}); what is to be done only in a script belongs below `if __name__ == "__main__":`.'
+        told = (
+            f"sys.exit({error.code!r}); what is to be done only in a script belongs below `if __name__ == "
+            '"__main__":`.'
+        )
     return PipelinesFileError(f"{what}: {type(error).__name__} while loading: {told}", path=str(what))
 
 

@@ -54,6 +54,8 @@ class DeltaSource:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns with a role, each once, in the order event time, arrival time, source partition, order."""
+        """The columns with a role, each once, in the order event time, arrival time, source partition,
+        order.
+        """
         named = (self.event_time, self.arrival_time, self.source_partition, self.order_by)
         return tuple(dict.fromkeys(name for name in named if name))

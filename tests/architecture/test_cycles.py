@@ -6,7 +6,9 @@ import grimp
 
 
 def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """The groups of modules that reach each other (Tarjan's strongly connected components of more than one)."""
+    """The groups of modules that reach each other (Tarjan's strongly connected components of more than
+    one).
+    """
     numbers: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []

@@ -1,4 +1,6 @@
-"""Recorded cases of Flink 2.3.0's window operator, as rows through whole engines; and a player that can fail."""
+"""Recorded cases of Flink 2.3.0's window operator, as rows through whole engines; and a player that can
+fail.
+"""
 
 from __future__ import annotations
 

@@ -112,7 +112,9 @@ def _last_instant_of_collected(declared: Declared, left: LeftOver) -> bool:
 
 
 def may_lose_its_cleanup(declared: Declared) -> bool:
-    """Whether a timeout of the clock may delete the cleanup timer, because it is a timer of the trigger too."""
+    """Whether a timeout of the clock may delete the cleanup timer, because it is a timer of the trigger
+    too.
+    """
     trigger, clears = declared.trigger, False
     while isinstance(trigger, PurgingTrigger | ProcessingTimeoutTrigger):
         clears = clears or (isinstance(trigger, ProcessingTimeoutTrigger) and trigger.clears_on_timeout)

@@ -1,4 +1,6 @@
-"""Which window an element ends up in, under which state window its contents stand, and what a merge reports."""
+"""Which window an element ends up in, under which state window its contents stand, and what a merge
+reports.
+"""
 
 from __future__ import annotations
 

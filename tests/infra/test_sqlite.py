@@ -77,7 +77,10 @@ def test_a_savepoint_within_a_transaction_starts_no_second_one(tmp_path: Path, s
 
 def test_airflow_starts_with_the_settings_unless_there_are_others(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    asked = "from airflow import settings; settings.initialize(); import airflow_local_settings as found; print(found.__file__)"
+    asked = (
+        "from airflow import settings; settings.initialize(); import airflow_local_settings as found; "
+        "print(found.__file__)"
+    )
 
     def found() -> str:
         done = subprocess.run(

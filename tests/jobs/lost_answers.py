@@ -21,7 +21,9 @@ WAYS = (TIMED_OUT, REPEATED_PUT)
 
 @contextmanager
 def lost_answers(way: str, *tables: str) -> Iterator[list[str]]:
-    """Every commit to one of `tables` loses its answer; gives the names of the tables, one for each commit."""
+    """Every commit to one of `tables` loses its answer; gives the names of the tables, one for each
+    commit.
+    """
     lost: list[str] = []
     commit = DeltaTable.create_write_transaction
 

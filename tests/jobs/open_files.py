@@ -14,7 +14,9 @@ FEWEST = 256  # what macOS allows unless told otherwise
 
 
 def with_few_open_files(work: Callable[..., Result], *arguments: object) -> Result:
-    """What `work(*arguments)` returns in a process that may have `FEWEST` files open; raises what it raises."""
+    """What `work(*arguments)` returns in a process that may have `FEWEST` files open; raises what it
+    raises.
+    """
     with get_context("spawn").Pool(1, _limit) as pool:
         return pool.apply(work, arguments)
 

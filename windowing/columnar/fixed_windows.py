@@ -109,7 +109,9 @@ class FixedWindows:
         return (moment_ms - self.offset_ms - self.size_ms + 1) // self.slide_ms
 
     def cleanup_times(self, windows: Longs) -> Longs:
-        """int64[n]: when each window is collected, unless it was before: as soon as the watermark is there."""
+        """int64[n]: when each window is collected, unless it was before: as soon as the watermark is
+        there.
+        """
         return self.last_instants(windows) + self.lateness_ms
 
     def are_late(self, windows: Longs, watermarks: Longs) -> Booleans:
@@ -125,7 +127,9 @@ class FixedWindows:
         return (times_ms + self.lateness_ms <= watermarks) | (times_ms <= self.collected_ms)
 
     def newest_collected(self, watermark: int) -> int:
-        """The newest of the windows that are collected when a watermark is in force; every older one is, too."""
+        """The newest of the windows that are collected when a watermark is in force; every older one is,
+        too.
+        """
         return self.newest_passed(max(watermark - self.lateness_ms, self.collected_ms))
 
     def spanned(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:

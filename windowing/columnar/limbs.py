@@ -184,7 +184,9 @@ def of_digits(digits: list[Longs]) -> Longs:
 
 
 def to_digits(limbs: Longs, count: int) -> list[Longs]:
-    """The inverse of `of_digits`: signed digits of least value. Raises OverflowError for more than `count`."""
+    """The inverse of `of_digits`: signed digits of least value. Raises OverflowError for more than
+    `count`.
+    """
     wide = np.zeros((len(limbs), max(2 * count, limbs.shape[1]) + 1), np.int64)
     wide[:, : limbs.shape[1]] = limbs
     for column in range(limbs.shape[1] - 1, wide.shape[1] - 1):  # extend the sign

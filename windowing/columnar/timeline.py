@@ -255,7 +255,9 @@ def _steps(ticks: TickAggregates, restored: SourceProgress, from_ms: int, interv
 
 
 def _activities(steps: TickSteps, strategy: WatermarkStrategy, to_ms: int) -> _Activities:
-    """From each step to the next of its partition, to its idleness, or to beyond the slice's last tick end."""
+    """From each step to the next of its partition, to its idleness, or to beyond the slice's last tick
+    end.
+    """
     interval_ms = strategy.interval_ms
     beyond = (to_ms // interval_ms + 1) * interval_ms
     ends = np.full(len(steps.tick_ends), beyond)

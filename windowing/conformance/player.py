@@ -62,7 +62,10 @@ class Mismatch:
     got: Json
 
     def __str__(self) -> str:
-        return f"FAILED {self.case_id} at step {self.step}\n  expected {json.dumps(self.expected)}\n  got      {json.dumps(self.got)}"
+        return (
+            f"FAILED {self.case_id} at step {self.step}\n  expected {json.dumps(self.expected)}\n  got      "
+            f"{json.dumps(self.got)}"
+        )
 
 
 @dataclass

@@ -41,10 +41,14 @@ class TimerQueue(Protocol):
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Timer]:
-        """Every timer, in the order of the queue's storage; a copy, so that the queue may change meanwhile."""
+        """Every timer, in the order of the queue's storage; a copy, so that the queue may change
+        meanwhile.
+        """
 
     def snapshot(self, key_group: int) -> list[Timer]:
-        """The key group's timers in the order in which a snapshot holds them and `restore` takes them back."""
+        """The key group's timers in the order in which a snapshot holds them and `restore` takes them
+        back.
+        """
 
     def legacy_snapshot(self, key_group: int) -> list[Timer]:
         """The order of Flink's raw timer snapshots: checkpoints of RocksDB state with timers on the heap."""

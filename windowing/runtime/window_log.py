@@ -272,7 +272,9 @@ class WindowLog:
         """A purged window stays open."""
 
     def windows_merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
-        """`result` begins a life of its own, with what was in those absorbed, and counts its firings from 1."""
+        """`result` begins a life of its own, with what was in those absorbed, and counts its firings
+        from 1.
+        """
         if len(absorbed) == 1 and not self.lives[absorbed[0]][key].firings:
             life = self._close_window(key, absorbed[0])
             assert life is not None

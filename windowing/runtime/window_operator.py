@@ -134,7 +134,9 @@ class WindowOperator:
         return self._timers.current_watermark
 
     def process_watermark(self, timestamp: int) -> None:
-        """Advance event time: fires and collects what is due. The caller forwards the watermark afterwards."""
+        """Advance event time: fires and collects what is due. The caller forwards the watermark
+        afterwards.
+        """
         self.time_services.advance_watermark(timestamp)
 
     def initialize_watermark(self, timestamp: int) -> None:
@@ -491,7 +493,9 @@ class WindowOperator:
 
     @property
     def _must_ask(self) -> bool:
-        """Whether the trigger must hear of every element, also of one that it has promised not to care about."""
+        """Whether the trigger must hear of every element, also of one that it has promised not to care
+        about.
+        """
         return not self._trigger.arms_once or self._timers.has_gone_back
 
     def _persist(self, key: Any, sessions: MergingWindowSet) -> None:

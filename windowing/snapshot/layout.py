@@ -73,7 +73,9 @@ class WindowLayout:
 
     @property
     def fires_before_cleanup(self) -> bool:
-        """Whether every element is in a firing before its window is collected, so that none can be left over."""
+        """Whether every element is in a firing before its window is collected, so that none can be left
+        over.
+        """
         return self.is_event_time and self.trigger.fires_at_last_instant
 
     def cleanup_time(self, window: Window) -> int:

@@ -1,1 +1,3 @@
-"""What windows and functions remember: descriptors, user-facing handles, and back ends behind one Protocol."""
+"""What windows and functions remember: descriptors, user-facing handles, and back ends behind one
+Protocol.
+"""

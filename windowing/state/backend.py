@@ -121,7 +121,9 @@ class StateBackend(Protocol):
         """All states made so far, in order of their making."""
 
     def entries(self, key_groups: KeyGroupRange | None = None) -> Iterator[StateEntry]:
-        """Every entry, or those of a range of key groups: state by state, in no particular order inside one."""
+        """Every entry, or those of a range of key groups: state by state, in no particular order inside
+        one.
+        """
 
     def restore(self, entries: Iterable[StateEntry]) -> None:
         """Put entries back. State that nobody has asked for yet is kept and counted, and handed over when it

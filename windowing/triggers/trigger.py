@@ -51,7 +51,9 @@ class TriggerContext(Protocol):
         """Have `on_event_time` called when the watermark reaches `timestamp`. A timer that is there stays."""
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have `on_processing_time` called when the clock reaches `timestamp`. A timer that is there stays."""
+        """Have `on_processing_time` called when the clock reaches `timestamp`. A timer that is there
+        stays.
+        """
 
     def delete_event_time_timer(self, timestamp: int) -> None: ...
 

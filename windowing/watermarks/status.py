@@ -21,7 +21,9 @@ class WatermarkStatus(Enum):
 
 
 class WatermarkOutput(Protocol):
-    """Where a generator puts its watermarks (Flink: WatermarkOutput). Emitting a watermark also means active."""
+    """Where a generator puts its watermarks (Flink: WatermarkOutput). Emitting a watermark also means
+    active.
+    """
 
     def emit_watermark(self, timestamp: int) -> None: ...
 

@@ -19,7 +19,9 @@ TimestampAssigner = Callable[[Any, int], int]
 
 
 def record_timestamp(element: Any, timestamp: int) -> int:
-    """The timestamp that the element has already; LONG_MIN when it has none (Flink: RecordTimestampAssigner)."""
+    """The timestamp that the element has already; LONG_MIN when it has none (Flink:
+    RecordTimestampAssigner).
+    """
     return timestamp
 
 

@@ -18,9 +18,15 @@ def query(workload: Workload, rows: str, kept: str = "true") -> str:
     size, slide = workload.size_ms * 1000, workload.slide_ms * 1000
     if workload.kind == "session":
         marked = f"SELECT *, us - lag(us) OVER (PARTITION BY key ORDER BY us) > {size} AS opens FROM timed"
-        numbered = "SELECT *, sum(coalesce(opens, true)::int) OVER (PARTITION BY key ORDER BY us ROWS UNBOUNDED PRECEDING) AS session"
+        numbered = (
+            "SELECT *, sum(coalesce(opens, true)::int) OVER (PARTITION BY key ORDER BY us ROWS UNBOUNDED "
+            "PRECEDING) AS session"
+        )
         grouped = f"{numbered} FROM ({marked})"
-        found = f"SELECT key, min(us) AS window_start_us, count(*) AS n, sum(value)::bigint AS total FROM ({grouped}) GROUP BY key, session"
+        found = (
+            "SELECT key, min(us) AS window_start_us, count(*) AS n, sum(value)::bigint AS total FROM "
+            f"({grouped}) GROUP BY key, session"
+        )
     else:
         panes = size // slide
         start = f"us - us % {slide}" + (f" - unnest(range(0, {panes})) * {slide}" if panes > 1 else "")

@@ -12,7 +12,9 @@ _NAN, _POSITIVE_INFINITY, _NEGATIVE_INFINITY = 1, 2, 4
 
 
 class ExactSum(NamedTuple):
-    """Σx in units of 2**-1074, and which special values were among the terms (bits: NaN 1, +inf 2, -inf 4)."""
+    """Σx in units of 2**-1074, and which special values were among the terms (bits: NaN 1, +inf 2, -inf
+    4).
+    """
 
     scaled: int
     specials: int

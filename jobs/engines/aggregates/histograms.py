@@ -55,7 +55,9 @@ def octave(buckets: int) -> tuple[float, ...]:
 
 
 def bucket_of(value: float, buckets: int) -> int:
-    """The bucket of a value, with `buckets` an octave: 0 for 0, growing with the value, NaN's the greatest."""
+    """The bucket of a value, with `buckets` an octave: 0 for 0, growing with the value, NaN's the
+    greatest.
+    """
     if math.isnan(value):
         return NAN_BUCKET
     if math.isinf(value):

@@ -139,7 +139,9 @@ def decode_registers(data: bytes, precision: int) -> Registers:
 
 
 class ApproxDistinct(OneByOne):
-    """Accumulator: the touched registers by number, or all of them once a third is touched; changed in place."""
+    """Accumulator: the touched registers by number, or all of them once a third is touched; changed in
+    place.
+    """
 
     result_type = pa.int64()
     parts: tuple[Part, ...] = (("registers", pa.binary()),)

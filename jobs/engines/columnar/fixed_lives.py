@@ -71,7 +71,9 @@ class Pieces(NamedTuple):
 
 
 class Refires(NamedTuple):
-    """Late elements by window, in order of arrival; one row for each (element, window that is to fire again)."""
+    """Late elements by window, in order of arrival; one row for each (element, window that is to fire
+    again).
+    """
 
     keys: Longs
     windows: Longs

@@ -179,7 +179,9 @@ class RangeWork:
 
     @contextmanager
     def _on_state(self) -> Iterator[None]:
-        """Counts the CPU seconds of what reads and writes the snapshot, which is done by this thread alone."""
+        """Counts the CPU seconds of what reads and writes the snapshot, which is done by this thread
+        alone.
+        """
         began = time.thread_time()
         yield
         self._state_s += time.thread_time() - began

@@ -78,7 +78,9 @@ def owners_of(
 
 
 def late_rows(late: Sequence[LateElement], elements: Elements, shape: Shape, schema: pa.Schema) -> pa.Table:
-    """One row a late element, whose position is that in `elements`: the source's columns and what it missed."""
+    """One row a late element, whose position is that in `elements`: the source's columns and what it
+    missed.
+    """
     rows = elements.at([item.position for item in late])
     kept = {name: rows.column(name) for name, _ in shape.source}
     kept["key_group"] = rows.column(KEY_GROUP)

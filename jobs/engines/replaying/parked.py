@@ -114,7 +114,9 @@ def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> Snapsho
 
 
 def _json(pipeline: Pipeline, element: type | None) -> JsonValues:
-    """How values without a column are written: plain ones, elements, and records that the pipeline declares."""
+    """How values without a column are written: plain ones, elements, and records that the pipeline
+    declares.
+    """
     return JsonValues(
         pipeline.records if element is None else (element, *pipeline.records), pipeline.pickled_state
     )

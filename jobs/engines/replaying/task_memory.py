@@ -40,7 +40,9 @@ def rows_at_once(limit_mb: int) -> int:
 
 
 def rows_of_range(limit_mb: int) -> int:
-    """How many rows, received and parked ones together, a range task of `limit_mb` megabytes merges at once."""
+    """How many rows, received and parked ones together, a range task of `limit_mb` megabytes merges at
+    once.
+    """
     return max(1, limit_mb * _MB // _BYTES_PER_ROW_MERGED)
 
 

@@ -1,4 +1,6 @@
-"""Which rows of the source a replay uses, and for what reason it refuses the others; times in milliseconds."""
+"""Which rows of the source a replay uses, and for what reason it refuses the others; times in
+milliseconds.
+"""
 
 from dataclasses import dataclass, field
 

@@ -182,7 +182,9 @@ class AggregateTicks:
             )
 
     def _elements(self, batch: SourceBatch) -> tuple[pa.Table, Longs, Longs, int]:
-        """(usable rows, their arrivals, their event times, how many units of these times make a millisecond)."""
+        """(usable rows, their arrivals, their event times, how many units of these times make a
+        millisecond).
+        """
         if not self.judge.takes_all(batch):
             elements = self.judge.prepare(batch, quarantine=False).elements
             return elements, elements.column(ARRIVAL).to_numpy(), elements.column(EVENT).to_numpy(), 1
@@ -214,7 +216,9 @@ def partition_names(rows: pa.Table, column: str | None) -> pa.ChunkedArray:
 
 
 def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
-    """The same rows with the columns that the pass reads: of keys it asks no more than whether they are null."""
+    """The same rows with the columns that the pass reads: of keys it asks no more than whether they are
+    null.
+    """
     source = judge.pipeline.source
     told_by = identifying_columns(judge.pipeline) if judge.overrides.moved else ()
     read = {

@@ -65,7 +65,9 @@ FIRST_MS = -(2**63)
 
 
 def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
-    """Every file with the least and greatest arrival in it, in microseconds; None where the log doesn't say."""
+    """Every file with the least and greatest arrival in it, in microseconds; None where the log doesn't
+    say.
+    """
     names = [
         name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")
     ]

@@ -36,7 +36,9 @@ class Arrivals:
     also: tuple[int, ...] = ()
 
     def may_be_in(self, statistics: ColumnStatistics, unit: str, earlier: bool) -> bool:
-        """Whether rows of which the file says this may be wanted; `earlier`: whether they may be unread ones."""
+        """Whether rows of which the file says this may be wanted; `earlier`: whether they may be unread
+        ones.
+        """
         if statistics.bounds is None or (earlier and not statistics.is_complete):
             return True
         least, greatest = (floored(bound, unit) for bound in statistics.bounds)

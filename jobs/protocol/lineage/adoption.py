@@ -263,7 +263,9 @@ def _has_same_columns(one: PinnedSource, other: PinnedSource) -> bool:
 
 
 def _moved_rows(row: LedgerRow, overrides: Sequence[Override]) -> int:
-    """How many more rows a run has read of its slice than arrived in it, because their arrivals were changed."""
+    """How many more rows a run has read of its slice than arrived in it, because their arrivals were
+    changed.
+    """
     known = {moved.row_hash: moved for moved in overrides[: honoured_by(row)]}.values()
     inside = Slice(start_of(row), end_of(row))
     into = sum(inside.from_ms <= to_ms(moved.arrival_time) < inside.to_ms for moved in known)

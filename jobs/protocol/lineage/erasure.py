@@ -369,4 +369,7 @@ def erasure_told(row: LedgerRow) -> str:
     tables = ", ".join(f"{rows:,} of {table}" for table, rows in sorted(counts.items())) or "none"
     versions = ", ".join(str(item.version) for item in row.inputs)
     source = f"; the source had deleted theirs by version {versions}" if versions else ""
-    return f"row {row.seq} ({row.committed_at:%Y-%m-%dT%H:%M:%SZ}, {row.verdict}) took rows out: {tables}{source}"
+    return (
+        f"row {row.seq} ({row.committed_at:%Y-%m-%dT%H:%M:%SZ}, {row.verdict}) took rows out: "
+        f"{tables}{source}"
+    )

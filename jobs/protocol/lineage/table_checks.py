@@ -134,7 +134,10 @@ class TableChecks:
                 )
             ]
         except pa.ArrowException as error:  # of a writer that stores a column otherwise
-            step = f"Another writer has made a file: RESTORE the table to the version before. ({' '.join(str(error).split())})"
+            step = (
+                "Another writer has made a file: RESTORE the table to the version before. "
+                f"({' '.join(str(error).split())})"
+            )
             return [
                 TableFact(
                     table, None if row is None else row.seq, "its files", "as written", _UNREADABLE, step
@@ -227,7 +230,10 @@ class TableChecks:
             )
             [found] = query(_BROKEN.format(identity=names), corrections=told).to_pylist()
             broken += found["count"]
-        step = "Somebody has changed rows there: RESTORE the table to the version before. What `published` holds is compared below."
+        step = (
+            "Somebody has changed rows there: RESTORE the table to the version before. What `published` "
+            "holds is compared below."
+        )
         return [
             TableFact(
                 CORRECTIONS, None, "corrections that do not follow from those before them", 0, broken, step

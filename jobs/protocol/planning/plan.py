@@ -305,7 +305,10 @@ class _Planner:
         if calibration is None:
             return estimate, "rows of two sums each; what keeps more needs more"
         ratio = calibration.memory_mb / calibration.estimated_mb
-        basis = f"{ratio:.2f} of the estimate for rows of two sums, as {calibration.rows[1]:,} of the rows took here"
+        basis = (
+            f"{ratio:.2f} of the estimate for rows of two sums, as {calibration.rows[1]:,} of the rows took "
+            "here"
+        )
         return calibration.memory_of(estimate), basis
 
     def _files(self, slices: Sequence[Slice], owner: LedgerRow | None) -> list[list[InputFile]]:

@@ -45,10 +45,16 @@ class Prediction:
     @property
     def basis(self) -> str:
         """What it rests on, as a sentence."""
-        rates = f"{self.fixed:.2f} s a slice, {self.per_row * 1e6:.1f} µs a row, {self.start:.1f} s to start Spark"
+        rates = (
+            f"{self.fixed:.2f} s a slice, {self.per_row * 1e6:.1f} µs a row, {self.start:.1f} s to start "
+            "Spark"
+        )
         if self.calibrated is not None:
             fewer, more = self.calibrated
-            return f"seconds that {fewer:,} and {more:,} of the rows took on this machine, engine {self.engine}: {rates}"
+            return (
+                f"seconds that {fewer:,} and {more:,} of the rows took on this machine, engine "
+                f"{self.engine}: {rates}"
+            )
         count = len(self.runs)
         which = f"run {self.runs[0]}" if count == 1 else f"{count} runs, {self.runs[0]} to {self.runs[-1]}"
         return f"recorded seconds and rows of {which}, engine {self.engine}: {rates}"

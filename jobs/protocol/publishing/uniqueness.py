@@ -42,7 +42,9 @@ class Uniqueness:
     portion_rows: int = 1 << 20
 
     def surplus(self) -> dict[str, int]:
-        """Table → how many of its rows are too many, from all of its rows; tables without any are left out."""
+        """Table → how many of its rows are too many, from all of its rows; tables without any are left
+        out.
+        """
         counts = {name: self.surplus_of(name) for name in UNIQUE_TABLES}
         return {name: count for name, count in counts.items() if count}
 

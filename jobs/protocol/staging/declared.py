@@ -78,7 +78,10 @@ class Declared:
             self.changes(last, to_ms(last.slice_end), None)
         except SettingsChanged as error:
             listed = ", ".join(str(item) for item in cast(list[Difference], error.facts["differences"]))
-            return f"main's later runs were declared otherwise, and can't be carried on: {listed or 'they have not recorded how'}"
+            return (
+                "main's later runs were declared otherwise, and can't be carried on: "
+                f"{listed or 'they have not recorded how'}"
+            )
         return None
 
     def refuse_rows_left_to_a_restatement(

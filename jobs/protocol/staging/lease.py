@@ -103,7 +103,9 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
 def _record_end(
     attempts: AttemptsWriter, claimed: Attempt, clock: Callable[[], datetime], **outcome: Any
 ) -> None:
-    """Give the claim back. Where that fails it expires, and what the block has done or raised is what counts."""
+    """Give the claim back. Where that fails it expires, and what the block has done or raised is what
+    counts.
+    """
     try:
         attempts.record(claimed, clock(), **outcome)
     except SlackwaterError as error:

@@ -38,7 +38,10 @@ from slackwater.windowing.times import to_ms as to_ms_of
 
 def restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
     """What can be done wherever the source was replaced and main has run [start, end)."""
-    return f"Restate everything from the table that is there: `slackwater backfill {pipeline} --from {iso(start_ms)} --to {iso(end_ms)}`."
+    return (
+        f"Restate everything from the table that is there: `slackwater backfill {pipeline} --from "
+        f"{iso(start_ms)} --to {iso(end_ms)}`."
+    )
 
 
 def ways_on(pipeline: str, start_ms: int, end_ms: int) -> str:

@@ -31,7 +31,9 @@ class Slice:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Where a branch begins and how far it has come, in milliseconds; `end_ms` is None before its first run."""
+    """Where a branch begins and how far it has come, in milliseconds; `end_ms` is None before its first
+    run.
+    """
 
     start_ms: int
     end_ms: int | None
@@ -118,7 +120,10 @@ def _why_not(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
             f"elsewhere with --start."
         )
     if from_ms > reached:
-        return f"{pipeline}: the lineage ends at {iso(reached)}; {iso(from_ms)} would leave a gap. Catch up with `{run} --to {iso(to_ms)}`."
+        return (
+            f"{pipeline}: the lineage ends at {iso(reached)}; {iso(from_ms)} would leave a gap. Catch up "
+            f"with `{run} --to {iso(to_ms)}`."
+        )
     if to_ms <= reached:
         return (
             f"{pipeline}: the lineage begins at {iso(lineage.start_ms)}; nothing before that can be run "

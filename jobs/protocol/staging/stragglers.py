@@ -147,7 +147,10 @@ def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64
 def told(pipeline: str, found: Sequence[Stragglers] | None) -> str:
     """What a person is told who must restate them; None: nobody could count them."""
     if found is None:
-        return f"rows may have appeared in slices that were run before; the source can't say which. `slackwater backfill {pipeline}` restates"
+        return (
+            "rows may have appeared in slices that were run before; the source can't say which. "
+            f"`slackwater backfill {pipeline}` restates"
+        )
     first, last = iso(found[0].slice.from_ms), iso(found[-1].slice.to_ms)
     rows = sum(item.rows for item in found)
     return (

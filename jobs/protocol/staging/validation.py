@@ -187,7 +187,9 @@ def warning(title: str, observed: str) -> Check:
 
 
 def load_judge() -> None:
-    """Import Great Expectations, which takes seconds: a run does it on a thread of its own while it replays."""
+    """Import Great Expectations, which takes seconds: a run does it on a thread of its own while it
+    replays.
+    """
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with IMPORTING_PYSPARK:
         import great_expectations  # noqa: F401 - the import is the work

@@ -33,7 +33,9 @@ hourly = replace(departures, name="hourly", expect=[{expect}], **{{{settings}}})
 
 @pytest.fixture(scope="session")
 def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with the flights that arrived in the first five days; nothing has run. Not to be written."""
+    """A warehouse with the flights that arrived in the first five days; nothing has run. Not to be
+    written.
+    """
     warehouse = tmp_path_factory.mktemp("flights") / "warehouse"
     assert (
         here(

@@ -1,4 +1,6 @@
-"""Storage makes every commit and loses the answers: each verb does what it does otherwise, once, and says so."""
+"""Storage makes every commit and loses the answers: each verb does what it does otherwise, once, and
+says so.
+"""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""`slackwater verify PIPELINE --tables`: what others have done to the tables is found, and nothing else is."""
+"""`slackwater verify PIPELINE --tables`: what others have done to the tables is found, and nothing else
+is.
+"""
 
 import json
 import shutil

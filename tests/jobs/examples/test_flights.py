@@ -288,6 +288,9 @@ def test_the_catalog_names_what_is_registered():
 
 
 def test_catalog_is_light_at_import():
-    heavy = "import slackwater.jobs.examples, sys; print([m for m in ('pyarrow', 'deltalake', 'pandas', 'pyspark', 'windowing') if m in sys.modules])"
+    heavy = (
+        "import slackwater.jobs.examples, sys; print([m for m in ('pyarrow', 'deltalake', 'pandas', "
+        "'pyspark', 'windowing') if m in sys.modules])"
+    )
     finished = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert finished.stdout.strip() == "[]"

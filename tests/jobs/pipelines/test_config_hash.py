@@ -218,7 +218,10 @@ def test_it_is_the_same_in_every_process_and_wherever_the_users_file_lies(tmp_pa
         path = tmp_path / str(number) / "pipelines.py"
         path.parent.mkdir()
         path.write_text(USERS_FILE)
-        probe = f"from slackwater.jobs.pipelines.registry import load, config_hash; print(config_hash(load({str(path)!r})['mine']))"
+        probe = (
+            "from slackwater.jobs.pipelines.registry import load, config_hash; "
+            f"print(config_hash(load({str(path)!r})['mine']))"
+        )
         environment = {**os.environ, "PYTHONHASHSEED": str(number), "TZ": ["UTC", "Asia/Tokyo"][number]}
         done = subprocess.run(
             [sys.executable, "-c", probe],

@@ -157,7 +157,10 @@ class TestWhatExecutorsLack:
         assert self.probe("ours.listed", tmp_path) == ([], ["ours/__init__.py", "ours/listed.py"])
 
     def test_of_the_examples_nothing_is_lacking(self, tmp_path: Path) -> None:
-        program = "from slackwater.jobs.pipelines import registry as r; r.load(); print(r.loaded_by_value(), r.loaded_files())"
+        program = (
+            "from slackwater.jobs.pipelines import registry as r; r.load(); print(r.loaded_by_value(), "
+            "r.loaded_files())"
+        )
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
         )
@@ -279,7 +282,10 @@ def test_the_version_is_the_installed_one() -> None:
 def test_reading_a_users_file_imports_neither_spark_nor_delta_nor_arrow(tmp_path: Path) -> None:
     path = user_file(tmp_path)
     heavy = {"pyspark", "deltalake", "pyarrow", "pandas", "duckdb", "great_expectations"}
-    probe = f"import sys; from slackwater.jobs.pipelines.registry import load; load({str(path)!r}); print({heavy} & {{name for name in sys.modules}})"
+    probe = (
+        f"import sys; from slackwater.jobs.pipelines.registry import load; load({str(path)!r}); "
+        f"print({heavy} & {{name for name in sys.modules}})"
+    )
     done = subprocess.run(
         [sys.executable, "-c", probe],
         capture_output=True,

@@ -101,7 +101,9 @@ def histories(draw: st.DrawFn, identity: Identity, most: int = 6) -> History:
 
 
 def _restate(draw: st.DrawFn, history: History, branch: str) -> None:
-    """Replay some of main's runs on a branch, equal, a little different or wholly different, and publish it."""
+    """Replay some of main's runs on a branch, equal, a little different or wholly different, and publish
+    it.
+    """
     main = history.main
     first = draw(st.integers(0, len(main) - 1))
     live = main[:first]

@@ -17,7 +17,9 @@ Results = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class PaneRow:
-    """One row of one firing. `window` is (key …, start, end); starts and ends of the global window are None."""
+    """One row of one firing. `window` is (key …, start, end); starts and ends of the global window are
+    None.
+    """
 
     key_group: int
     window: Window
@@ -59,7 +61,9 @@ class Correction:
 
 @dataclass(frozen=True)
 class Change:
-    """One ledger row of main. After it the panes of `live` count, run after run; `cause` is None for a run."""
+    """One ledger row of main. After it the panes of `live` count, run after run; `cause` is None for a
+    run.
+    """
 
     seq: int
     live: tuple[tuple[PaneRow, ...], ...]

@@ -263,7 +263,10 @@ def test_a_plan_says_which_restatement_before_the_run_saves_rows_of_collected_wi
     world = world_of(tmp_path, OperatorEngine(), window=window)
     assert planned(world).run(None, None).said == ()
     world.declare(allowed_lateness=120 * HOUR)
-    command = "`slackwater backfill daily --from 2013-01-01T00:00:00Z --to 2013-01-02T00:00:00Z` takes them in; do that before the run"
+    command = (
+        "`slackwater backfill daily --from 2013-01-01T00:00:00Z --to 2013-01-02T00:00:00Z` takes them in; "
+        "do that before the run"
+    )
     [sentence] = planned(world).run(None, None).said
     assert sentence.startswith("rows of the range are for windows that were collected") and sentence.endswith(
         command

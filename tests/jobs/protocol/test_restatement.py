@@ -1,4 +1,6 @@
-"""Which range is restated, from which snapshot, and how it is cut: pure functions on live runs of four days."""
+"""Which range is restated, from which snapshot, and how it is cut: pure functions on live runs of four
+days.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

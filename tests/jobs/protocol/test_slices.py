@@ -61,7 +61,10 @@ class TestCatchingUp:
 
     def test_too_many_slices_are_refused_with_their_number_and_the_command(self) -> None:
         assert len(chosen(2, None, 42)) == 40
-        told = r"takes 41 slices, more than max_catch_up = 40\. Run it with `slackwater run flights --to 2013-02-13T00:00:00Z --all`"
+        told = (
+            r"takes 41 slices, more than max_catch_up = 40\. Run it with `slackwater run flights --to "
+            r"2013-02-13T00:00:00Z --all`"
+        )
         with pytest.raises(TooManySlices, match=told) as refused:
             chosen(2, None, 43)
         assert (refused.value.slices, refused.value.most, refused.value.exit_code) == (41, 40, 2)  # type: ignore[attr-defined]

@@ -58,7 +58,10 @@ def test_nothing_but_the_archive_is_left_behind(tmp_path: Path) -> None:
 def test_both_packages_import_from_the_archive_alone(tmp_path: Path) -> None:
     archive = package_zip(tmp_path)
     # -S leaves out this environment's own packages, and with them the editable installation
-    probe = f"import sys; sys.path.insert(0, {str(archive)!r}); import slackwater.jobs.errors; print(slackwater.jobs.errors.__file__)"
+    probe = (
+        f"import sys; sys.path.insert(0, {str(archive)!r}); import slackwater.jobs.errors; "
+        "print(slackwater.jobs.errors.__file__)"
+    )
     found = subprocess.run(
         [sys.executable, "-I", "-S", "-c", probe], capture_output=True, text=True, check=True, cwd=tmp_path
     ).stdout

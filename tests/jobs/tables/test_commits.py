@@ -1,4 +1,6 @@
-"""A commit counts once, also where the answer to it is lost, and nobody takes another's commit for their own."""
+"""A commit counts once, also where the answer to it is lost, and nobody takes another's commit for their
+own.
+"""
 
 from pathlib import Path
 

@@ -49,8 +49,14 @@ STATUS = """Kernel error -> Generic S3 error
             \x1b[31m↳\x1b[0m 180s  - Server returned non-2xx status code
              \x1b[31m↳\x1b[0m {}
    0: backtrace"""
-CUT = "Generic S3 error: Error performing PUT http://host/b in 60s, after 10 retries - HTTP error: error sending request: {}"
-EXPIRED = "400 Bad Request: <Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+CUT = (
+    "Generic S3 error: Error performing PUT http://host/b in 60s, after 10 retries - HTTP error: error "
+    "sending request: {}"
+)
+EXPIRED = (
+    "400 Bad Request: <Error><Code>ExpiredToken</Code><Message>The provided token has "
+    "expired.</Message></Error>"
+)
 
 FULL = OSError(errno.ENOSPC, "No space left on device", "/w/p/panes/x.parquet")
 OPEN_FILES = OSError(errno.EMFILE, "Too many open files", "/w/p/runs")
@@ -194,7 +200,10 @@ class TestWhatMayPassIsTriedAgain:
         self, error: Exception, kind: type[SlackwaterError], told: str
     ) -> None:
         raised = kind(f"/w/panes: can't be written: {error}")
-        trace = f"Traceback (most recent call last):\n  File x\n{kind.__module__}.{kind.__name__}: {raised.message.splitlines()[0]}\n"
+        trace = (
+            f"Traceback (most recent call last):\n  File x\n{kind.__module__}.{kind.__name__}: "
+            f"{raised.message.splitlines()[0]}\n"
+        )
         found = of_trace(trace)
         assert isinstance(found, TaskWithoutStorage) and found.message.startswith(
             "a task failed: /w/panes: can't be written"
@@ -219,7 +228,10 @@ def test_what_is_refused_or_no_table_is_not_tried_again(folder: Folder) -> None:
 
 class TestTasks:
     def test_an_error_of_the_system_in_a_trace_is_one_of_storage(self) -> None:
-        trace = "Traceback (most recent call last):\n  File x\nOSError: [Errno 28] Failed to write: No space left on device\n"
+        trace = (
+            "Traceback (most recent call last):\n  File x\nOSError: [Errno 28] Failed to write: No space "
+            "left on device\n"
+        )
         found = of_trace(trace)
         assert isinstance(found, TaskWithoutStorage) and "No space left on device" in found.message
 
@@ -239,7 +251,10 @@ class TestTasks:
         )
 
     def test_what_java_has_met_of_storage_is_tried_again_and_nothing_else(self) -> None:
-        text = "An error occurred.\n: org.apache.spark.SparkException: Job aborted\n\tat x.TimeoutException(A.scala)\n"
+        text = (
+            "An error occurred.\n: org.apache.spark.SparkException: Job aborted\n\tat "
+            "x.TimeoutException(A.scala)\n"
+        )
         assert of_java(text) is None
         found = of_java(
             f"{text}Caused by: java.io.IOException: No space left on device\n\tat java.base/x(Y.java)\n"

@@ -27,7 +27,9 @@ FILES = [(MONDAY, 3), (TUESDAY, 1), (MONDAY, 2), (None, 2), (MONDAY, 4), (None, 
 
 @dataclass(frozen=True)
 class FromThere(Folder):
-    """A folder of which the first handle that is asked for is an older one: somebody else was quicker since."""
+    """A folder of which the first handle that is asked for is an older one: somebody else was quicker
+    since.
+    """
 
     older: list[DeltaTable] = field(default_factory=list, compare=False)
 

@@ -98,7 +98,9 @@ def test_a_key_that_scrambles_to_the_least_integer_is_in_group_0() -> None:
 
 
 def test_dates_before_and_after_1970() -> None:
-    """2013-01-31: (2013 & ~2047) ^ ((2013 << 11) + (1 << 6) + 31), where 2013 < 2048 leaves the first term 0."""
+    """2013-01-31: (2013 & ~2047) ^ ((2013 << 11) + (1 << 6) + 31), where 2013 < 2048 leaves the first
+    term 0.
+    """
     dates = [date(2013, 1, 31), date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31)]
     codes = hash_codes([pa.array(dates)]).tolist()
     assert codes[0] == (2013 << 11) + 64 + 31

@@ -77,7 +77,9 @@ def seen_by(rows: Sequence[Element], count: int, now: int, idle: int | None) -> 
 
 
 def brute_force(rows: Sequence[Element], idle: int | None) -> tuple[list[int], int]:
-    """(what each element sees, the final watermark), looking again at every tick end and after every element."""
+    """(what each element sees, the final watermark), looking again at every tick end and after every
+    element.
+    """
     watermark, seen, ends = INITIAL_WATERMARK, [], list(range(INTERVAL, END + 1, INTERVAL))
     for count, row in enumerate(rows):
         while ends and ends[0] <= row.arrival:

@@ -163,7 +163,9 @@ def check(
 def test_sessions_are_those_of_the_operator(
     parts: list[Slice], gap: int, lateness: int, purging: bool, pieces: int, few_chains: int
 ) -> None:
-    """Chains are walked abreast where there are so many, others one by one: all abreast, few abreast, none."""
+    """Chains are walked abreast where there are so many, others one by one: all abreast, few abreast,
+    none.
+    """
     check(parts, gap, lateness, purging, pieces, few_chains)
 
 

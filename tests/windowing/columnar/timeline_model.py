@@ -55,7 +55,9 @@ def watermarks_by_tick_end(
 def progress_at(
     elements: Sequence[Element], *, idle_timeout: int | None, interval: int, from_ms: int, to_ms: int
 ) -> dict[int, Progress]:
-    """What each partition has shown by to_ms, and whether it was idle at the newest tick end of the lineage."""
+    """What each partition has shown by to_ms, and whether it was idle at the newest tick end of the
+    lineage.
+    """
     newest_end = to_ms // interval * interval
     answer = {}
     for partition in {element.partition for element in elements if element.arrival < to_ms}:

@@ -1,4 +1,6 @@
-"""A window that must keep all its elements keeps only what its function reads: projection before the window."""
+"""A window that must keep all its elements keeps only what its function reads: projection before the
+window.
+"""
 
 from datetime import timedelta
 from statistics import median

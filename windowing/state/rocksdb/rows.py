@@ -66,7 +66,9 @@ class RowLayout:
         self._key_group_of, self._windows = key_group_of, windows
 
     def state_row(self, key: Any, namespace: Any) -> bytes:
-        """Key group, key and namespace: the row of a value, and the beginning of the rows of a list or map."""
+        """Key group, key and namespace: the row of a value, and the beginning of the rows of a list or
+        map.
+        """
         prefix = _KEY_GROUPS[self._key_group_of(key)] + self._serialize_key(key)
         if type(namespace) is TimeWindow:
             return prefix + _TAGGED_WINDOW.pack(_TIME_WINDOW, *namespace)

@@ -106,7 +106,9 @@ def test_unusable_rows_are_shared_out_to_ranges_and_stay_there_as_files_where_th
 
 
 class OneByOne(InProcess):
-    """Gives a range one table after the other, and notes how many rows it has at most that it only passes on."""
+    """Gives a range one table after the other, and notes how many rows it has at most that it only
+    passes on.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,8 +158,14 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
 
 
 def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> None:
-    told = "from slackwater.jobs.engines.replaying.results import collect, counted; print(collect([counted({})]).memory_mb)"
-    large = "import subprocess, sys; held = bytearray(b'x') * (700 << 20); subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
+    told = (
+        "from slackwater.jobs.engines.replaying.results import collect, counted; "
+        "print(collect([counted({})]).memory_mb)"
+    )
+    large = (
+        "import subprocess, sys; held = bytearray(b'x') * (700 << 20); subprocess.run([sys.executable, "
+        "'-c', sys.argv[1]], check=True)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", large, told], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -1,4 +1,6 @@
-"""Keys of a table's rows have the key groups that Flink gives them, and come back in the types that they had."""
+"""Keys of a table's rows have the key groups that Flink gives them, and come back in the types that they
+had.
+"""
 
 from datetime import date, timedelta
 from typing import Any

@@ -1,4 +1,6 @@
-"""A file that is read in pieces gives the rows of the whole file, and single rows with all of their columns."""
+"""A file that is read in pieces gives the rows of the whole file, and single rows with all of their
+columns.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -342,7 +342,10 @@ class TestOnSpark:
         here = versions.versions()
         monkeypatch.setattr(versions, "versions", lambda: {**here, "numpy": "1.26.4"})
         scan = scan_of(commit(tmp_path, ROWS))
-        refusals = rf"a task failed: slackwater.jobs.runtime.versions.DifferentVersions: .* has numpy {here['numpy']} where the driver has 1\.26\.4"
+        refusals = (
+            rf"a task failed: slackwater.jobs.runtime.versions.DifferentVersions: .* has numpy "
+            rf"{here['numpy']} where the driver has 1\.26\.4"
+        )
         with pytest.raises(TaskFailed, match=refusals):
             OnSpark(spark, here_bytes=0).gather(scan, judging(scan.from_ms, scan.to_ms))
         assert gathered(OnSpark(spark), scan) == gathered(InProcess(), scan), (
@@ -355,7 +358,10 @@ class TestOnSpark:
         facts = {"worker_version": "3.12", "driver_version": "3.11"}
         raised = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=facts)
         trace = "".join(traceback.format_exception(raised))
-        told = r"^a task failed: Python in worker has different version: 3\.12 than that in driver: 3\.11, .+ PYSPARK_PYTHON names .+$"
+        told = (
+            r"^a task failed: Python in worker has different version: 3\.12 than that in driver: 3\.11, .+ "
+            r"PYSPARK_PYTHON names .+$"
+        )
         with pytest.raises(TaskFailed, match=told), spark_transport.spark_errors():
             raise PythonException(f"An exception was thrown from the Python worker:\n{trace}")
 

@@ -44,6 +44,8 @@ def repository(tmp_path: Path) -> Path:
         target = copy / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, target)
+    for link in (entry for entry in (ROOT / "slackwater").iterdir() if entry.is_symlink()):
+        (copy / "slackwater" / link.name).symlink_to(link.readlink())
     return copy
 
 

@@ -161,42 +161,42 @@ class Adoption:
         Raises:
             OtherRows: the table does not hold them.
         """
-        there, read_before = self._tallies(now, live), self._read_before(now, live)
-        if read_before is None:
-            differing = self._differing_counts(live, there)
+        adopted_tallies, stored_tallies = self._tallies(now, live), self._read_before(now, live)
+        if stored_tallies is None:
+            differing = self._differing_counts(live, adopted_tallies)
         else:
             differing = [
                 place
-                for place in there.keys() | read_before.keys()
-                if there.get(place) != read_before.get(place)
+                for place in adopted_tallies.keys() | stored_tallies.keys()
+                if adopted_tallies.get(place) != stored_tallies.get(place)
             ]
         if differing:
             raise self._other_rows(live, sorted(differing))
-        return sum(tally.rows for tally in there.values()), read_before is not None
+        return sum(tally.rows for tally in adopted_tallies.values()), stored_tallies is not None
 
     def _tallies(self, source: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, Tally]:
         """The rows of each slice of `live`, by its place, and those without an arrival."""
         arrival, names = self.pipeline.source.arrival_time, tuple(sorted(source.schema.names))
         bounds = np.array([start_of(row) for row in live] + [end_of(live[-1])], np.int64)
         hashed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        found: dict[int, Tally] = {}
+        tallies: dict[int, Tally] = {}
         for file in source.files(int(bounds[0]), int(bounds[-1]), arrival, None):
             rows = read(source.uri, file, source.schema, names)
-            times, missing = in_milliseconds(rows.column(arrival))
+            times, is_undated = in_milliseconds(rows.column(arrival))
             places = np.searchsorted(bounds, times, side="right") - 1
             places[(places < 0) | (places >= len(live))] = _OUTSIDE
-            places[missing] = _NOWHERE
+            places[is_undated] = _NOWHERE
             inside = rows.append_column(_PLACE, pa.array(places, pa.int64()))
-            counted = query(
+            counts = query(
                 f"SELECT {_PLACE}, count(*), sum(hash({hashed})) FROM inside WHERE {_PLACE} > {_OUTSIDE} "
                 "GROUP BY 1",
                 inside=inside,
             )
-            for place, count, values in zip(*(column.to_pylist() for column in counted.columns), strict=True):
-                before = found.get(place, Tally(0, 0))
-                found[place] = Tally(before.rows + count, (before.values or 0) + int(values))
-        found.pop(_OUTSIDE, None)
-        return found
+            for place, count, values in zip(*(column.to_pylist() for column in counts.columns), strict=True):
+                tally = tallies.get(place, Tally(0, 0))
+                tallies[place] = Tally(tally.rows + count, (tally.values or 0) + int(values))
+        tallies.pop(_OUTSIDE, None)
+        return tallies
 
     def _read_before(self, now: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, Tally] | None:
         """The rows that live runs have read of each slice, as the old table still has them; None where it has
@@ -209,19 +209,19 @@ class Adoption:
         versions = newest if self.pipeline.stragglers == "fold" else [item.version for item in inputs]
         if len({item.table_id for item in inputs}) > 1 or len(inputs) < len(live):
             return None
-        found: dict[int, Tally] = {}
+        recorded_tallies: dict[int, Tally] = {}
         try:
             for version in sorted(set(versions)):
                 source = pin(declared, now.uri, version, inputs[0].table_id)
                 if source.why_not_direct is not None or not _has_same_columns(source, now):
                     return None
                 tallies = self._tallies(source, live)
-                wanted = {place for place, read_at in enumerate(versions) if read_at == version}
-                wanted |= {_NOWHERE} if version == max(versions) else set()
-                found |= {place: tally for place, tally in tallies.items() if place in wanted}
+                places = {place for place, read_at in enumerate(versions) if read_at == version}
+                places |= {_NOWHERE} if version == max(versions) else set()
+                recorded_tallies |= {place: tally for place, tally in tallies.items() if place in places}
         except (VersionGone, SourceReplaced, FileNotFoundError):
             return None
-        return found
+        return recorded_tallies
 
     def _differing_counts(self, live: Sequence[LedgerRow], there: dict[int, Tally]) -> list[int]:
         """The slices of which not as many rows are there as runs have read. Which slices folded rows belong
@@ -246,11 +246,11 @@ class Adoption:
         slices = [
             str(Slice(start_of(live[place]), end_of(live[place]))) for place in places if place != _NOWHERE
         ]
-        told = slices[:_SHOWN] + ([f"and {len(slices) - _SHOWN} more"] if len(slices) > _SHOWN else [])
-        told += ["rows without an arrival time"] * (_NOWHERE in places)
+        slice_names = slices[:_SHOWN] + ([f"and {len(slices) - _SHOWN} more"] if len(slices) > _SHOWN else [])
+        slice_names += ["rows without an arrival time"] * (_NOWHERE in places)
         return OtherRows(
             f"{name}: source {self.pipeline.source.table!r} does not hold the rows that runs have read; they "
-            f"differ in {', '.join(told)}. "
+            f"differ in {', '.join(slice_names)}. "
             f"Nothing was changed. {restate_all(name, start_of(live[0]), end_of(live[-1]))}",
             slices=slices,
         )
@@ -266,7 +266,9 @@ def _moved_rows(row: LedgerRow, overrides: Sequence[Override]) -> int:
     """How many more rows a run has read of its slice than arrived in it, because their arrivals were
     changed.
     """
-    known = {moved.row_hash: moved for moved in overrides[: honoured_by(row)]}.values()
+    newest_overrides = {override.row_hash: override for override in overrides[: honoured_by(row)]}.values()
     inside = Slice(start_of(row), end_of(row))
-    into = sum(inside.from_ms <= to_ms(moved.arrival_time) < inside.to_ms for moved in known)
-    return into - sum(inside.from_ms <= to_ms(moved.true_arrival) < inside.to_ms for moved in known)
+    into = sum(inside.from_ms <= to_ms(override.arrival_time) < inside.to_ms for override in newest_overrides)
+    return into - sum(
+        inside.from_ms <= to_ms(override.true_arrival) < inside.to_ms for override in newest_overrides
+    )

@@ -100,7 +100,7 @@ class Person:
     def is_in_json(self, text: str | None) -> bool:
         """Whether a row that is told as JSON is one of theirs."""
         values: dict[str, Any] = json.loads(text) if text else {}
-        return all(name in values and _as_text(values[name]) == wanted for name, wanted in self.values)
+        return all(name in values and _as_text(values[name]) == expected for name, expected in self.values)
 
 
 def _as_text(value: Any) -> str:
@@ -206,12 +206,12 @@ class Erasure:
 
     def _selections(self, persons: Sequence[Person]) -> list[Selection]:
         """What goes of each table."""
-        keys, late = set(self.pipeline.keys), self.tables["late_events"]
-        unknown = sorted(
-            {name for person in persons for name in person.columns} - {*late.schema.names, *keys}
+        keys, late_events = set(self.pipeline.keys), self.tables["late_events"]
+        unknown_columns = sorted(
+            {name for person in persons for name in person.columns} - {*late_events.schema.names, *keys}
         )
-        if unknown:
-            raise NotAKey(f"{self.pipeline.name}: the source has no column {', '.join(unknown)}.")
+        if unknown_columns:
+            raise NotAKey(f"{self.pipeline.name}: the source has no column {', '.join(unknown_columns)}.")
         keyed = [person for person in persons if keys.issuperset(person.columns)]
         selections = []
         for name, folder in self.tables.folders.items():
@@ -220,9 +220,9 @@ class Erasure:
                 selections.append(
                     Selection(folder, _columns_of(keyed), partial(_is_of_any, keyed), is_hashed)
                 )
-        of_source = [person for person in persons if set(late.schema.names).issuperset(person.columns)]
+        of_source = [person for person in persons if set(late_events.schema.names).issuperset(person.columns)]
         if of_source:
-            selections.append(Selection(late, _columns_of(of_source), partial(_is_of_any, of_source)))
+            selections.append(Selection(late_events, _columns_of(of_source), partial(_is_of_any, of_source)))
         selections.append(
             Selection(self.tables["quarantine"], ("row_json",), partial(_is_told_of_any, persons))
         )
@@ -263,16 +263,16 @@ class Erasure:
         declared, live = self.pipeline.source, self.tables.ledger.live_runs(head)
         now = pin(declared, self.warehouse.source(declared.table))
         self._refuse_rows_left(now, persons)
-        read = {
+        read_versions = {
             item.version
             for row in live
             if (item := input_of(row, declared.table)) is not None and item.table_id in (None, now.table_id)
         }
-        recorded = self.tables.ledger.erasing_versions(declared.table, now.table_id)
+        recorded_versions = self.tables.ledger.erasing_versions(declared.table, now.table_id)
         unrecorded = [
             item
-            for item in _newest_commits(now, read)
-            if item.removed and item.only_deletes and item.version not in recorded
+            for item in _newest_commits(now, read_versions)
+            if item.removed and item.only_deletes and item.version not in recorded_versions
         ]
         return [
             Input(
@@ -315,16 +315,16 @@ class Erasure:
         self._refuse_runs(
             attempts, RowsCameBack, "The rows are erased, and the files that held them are not deleted yet"
         )
-        removed: dict[str, list[str]] = {}
+        removed_files: dict[str, list[str]] = {}
         for item in erased:
-            removed.setdefault(item.table, []).extend(item.removed)
+            removed_files.setdefault(item.table, []).extend(item.removed)
         spared = [
             item.run_id
             for item in attempts.standing()
             if item.outcome == OPEN and not is_dead(item.owner or "")
         ]
         for name, folder in self.tables.folders.items():
-            delete_dead(folder, removed.get(name, ()), began, spared)
+            delete_dead(folder, removed_files.get(name, ()), began, spared)
 
 
 def _newest_commits(now: PinnedSource, read: Iterable[int]) -> list[Commit]:
@@ -349,8 +349,8 @@ def _is_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _is_told_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.Array:
-    told = rows.column("row_json").to_pylist()
-    return pa.array([any(person.is_in_json(text) for person in persons) for text in told], pa.bool_())
+    rows_as_json = rows.column("row_json").to_pylist()
+    return pa.array([any(person.is_in_json(text) for person in persons) for text in rows_as_json], pa.bool_())
 
 
 def _names_any(texts: Sequence[str], rows: pa.Table) -> pa.ChunkedArray:

@@ -112,20 +112,20 @@ class History:
         kept_by_branches = [set(seqs_of(branch.fork.live)) for branch in self.tables.ledger.branches()]
         newest = live[-1].slice_end
         assert newest is not None
-        found = None
+        horizon = None
         for row, mark in zip(live, marks(live, Latenesses(self.tables.attempts, self.pipeline)), strict=True):
             assert row.slice_end is not None
             is_old = row.slice_end <= newest - self.pipeline.keep_history and row.seq != live[-1].seq
             if is_old and mark is not None and all(row.seq in seqs for seqs in kept_by_branches):
-                found = row, to_datetime(mark + 1)
-        return found
+                horizon = row, to_datetime(mark + 1)
+        return horizon
 
     def droppable(self) -> list[Dropped]:
         """What `drop` would take away now."""
-        found = self.horizon()
-        if found is None:
+        horizon = self.horizon()
+        if horizon is None:
             return []
-        row, end = found
+        row, end = horizon
         assert row.slice_end is not None
         ends = pc.field("window_end") <= pa.scalar(end, TIME)
         until = Within("window_end", None, end)

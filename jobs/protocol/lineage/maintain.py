@@ -73,18 +73,18 @@ class Maintenance:
 
     def plan(self) -> list[Upkeep]:
         """What `run` would do now, one entry a table. Changes nothing."""
-        found = []
+        upkeeps = []
         history = History(self.pipeline, self.tables)
         old = {dropped.table: history.rows(dropped) for dropped in history.droppable()}
         for name, table in self._tables():
             dropped, kept = self._split(name)
             fewer = table.compactable() if name not in SNAPSHOT_TABLES else 0
-            found.append(
+            upkeeps.append(
                 _upkeep(
                     name, dropped, kept, old.get(name, 0), compacted=fewer, vacuumed=table.vacuum(is_dry=True)
                 )
             )
-        return found
+        return upkeeps
 
     def run(self) -> list[Upkeep]:
         """Do it, table after table. Killed at any moment it has done a part, and can be run again.
@@ -100,10 +100,10 @@ class Maintenance:
             self.roll_forward.uniqueness.require()
             history = History(self.pipeline, self.tables)
             old = {dropped.table: history.drop(dropped) for dropped in history.droppable()}
-            done = [self._keep_small(name, table, old.get(name, 0)) for name, table in self._tables()]
-            if any(upkeep.compacted for upkeep in done if upkeep.table in UNIQUE_TABLES):
+            upkeeps = [self._keep_small(name, table, old.get(name, 0)) for name, table in self._tables()]
+            if any(upkeep.compacted for upkeep in upkeeps if upkeep.table in UNIQUE_TABLES):
                 self.roll_forward.uniqueness.require()
-            return done
+            return upkeeps
 
     def _keep_small(self, name: str, table: TableUpkeep, old: int) -> Upkeep:
         dropped, kept = self._split(name)
@@ -128,7 +128,9 @@ class Maintenance:
         """
         lineage = self._lineage()
         staged = {
-            one.run_id: unpack(one.ledger_row)[1] for one in lineage.attempts if one.ledger_row is not None
+            attempt.run_id: unpack(attempt.ledger_row)[1]
+            for attempt in lineage.attempts
+            if attempt.ledger_row is not None
         }
         rows = staged | {row.run_id: row for row in lineage.rows}
         for run_id in needed(lineage, self._rule, self.clock()) & set(dropped) & rows.keys():
@@ -163,18 +165,22 @@ class Maintenance:
             return {}, {}
         while True:
             version = self.tables["runs"].open().version()
-            stored = TableUpkeep(self.tables[name]).partitions("run_id")
-            gone = set(droppable(stored, self._lineage(), self._rule, self.clock()))
+            partitions = TableUpkeep(self.tables[name]).partitions("run_id")
+            droppable_runs = set(droppable(partitions, self._lineage(), self._rule, self.clock()))
             if self.tables["runs"].open().version() == version:
-                return {run: held for run, held in stored.items() if run in gone}, {
-                    run: held for run, held in stored.items() if run not in gone
+                return {
+                    run_id: partition for run_id, partition in partitions.items() if run_id in droppable_runs
+                }, {
+                    run_id: partition
+                    for run_id, partition in partitions.items()
+                    if run_id not in droppable_runs
                 }
 
 
 def _upkeep(name: str, dropped: dict[str, Held], kept: dict[str, Held], old: int, **facts: Any) -> Upkeep:
     rows, size = (
-        old + sum(held.rows for held in dropped.values()),
-        sum(held.bytes for held in dropped.values()),
+        old + sum(partition.rows for partition in dropped.values()),
+        sum(partition.bytes for partition in dropped.values()),
     )
     is_kept = len(kept) if name in SNAPSHOT_TABLES else None
     return Upkeep(name, snapshots=len(dropped), rows=rows, bytes=size, kept=is_kept, **facts)

@@ -44,8 +44,8 @@ def find_branch(ledger: LedgerReader, pipeline: str, name: str) -> Branch:
     """
     branch = ledger.branch(name)
     if branch is None:
-        there = ", ".join(found.name for found in ledger.branches()) or "none"
-        raise NoBranch(f"{pipeline}: there is no branch {name}; there is {there}.", branch=name)
+        branch_names = ", ".join(item.name for item in ledger.branches()) or "none"
+        raise NoBranch(f"{pipeline}: there is no branch {name}; there is {branch_names}.", branch=name)
     return branch
 
 
@@ -87,8 +87,8 @@ class Moves:
         self.roll_forward.finish()
         check_branch_name(name)
         ledger, head = self._ledger, self._head()
-        before = ledger.head(name)
-        if before is not None and before.kind != RowKind.DROP:
+        namesake = ledger.head(name)
+        if namesake is not None and namesake.kind != RowKind.DROP:
             raise BranchExists(
                 f"{self.pipeline}: there is a branch {name} already; take another name, or drop it with "
                 "`slackwater branches drop "
@@ -104,7 +104,7 @@ class Moves:
             require_kept(self.tables, self.pipeline, live[-1], live)
         row = fork_row(name, of, owner, ledger.start_of(of), self.version)
         with put_back_around(self.tables, owner):
-            [bound] = ledger.commit(name, None if before is None else before.seq, [row], self.clock)
+            [bound] = ledger.commit(name, None if namesake is None else namesake.seq, [row], self.clock)
         self._log("fork", bound)
         return bound
 

@@ -88,11 +88,11 @@ class TableChecks:
         """Everything that can be compared, table by table."""
         yield from self._told(LEDGER, None, self._uniqueness)
         runs = self._live_runs()
-        whole = self._with_history(runs)
-        yield from self._counts("late_events", whole, "rows_late")
+        complete_runs = self._with_history(runs)
+        yield from self._counts("late_events", complete_runs, "rows_late")
         yield from self._counts("quarantine", runs, "rows_quarantined")
         for row in runs:
-            if row in whole:
+            if row in complete_runs:
                 yield from self._told("panes", row, partial(self._output, row))
             yield from self._told(SNAPSHOT, row, partial(self._snapshot, row))
         yield from self._told(CORRECTIONS, None, self._chains)

@@ -132,10 +132,10 @@ class Verifier:
                 Fact("watermark_out", row.watermark_out, moment(after.watermark)),
                 *(Fact(name, getattr(row, name), outcome.counts[name]) for name in COUNTS),
             )
-            same = all(fact.is_equal for fact in facts)
+            is_equal = all(fact.is_equal for fact in facts)
             tables = (
                 ()
-                if same
+                if is_equal
                 else tuple(
                     _compare(work.tables, row, outcome, scratch, SNAPSHOT_TABLES if is_old else _COMPARED)
                 )
@@ -148,21 +148,21 @@ class Verifier:
         """Refuse a run of which rows were erased, or of the snapshot that it continued: its result would not
         be what is left of it.
         """
-        ledger, left = stored.ledger, stored.ledger.left()
-        if not left.of_runs:
+        ledger, erased_files = stored.ledger, stored.ledger.left()
+        if not erased_files.of_runs:
             return
         parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
         owner = None if parent is None else ledger.snapshot_owner(parent)
-        run_ids = {item.run_id for item in (row, owner) if item is not None} & left.of_runs.keys()
+        run_ids = {item.run_id for item in (row, owner) if item is not None} & erased_files.of_runs.keys()
         by = [
             erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)
         ]
         if by:
-            told = "; ".join(map(erasure_told, by))
+            erasures = "; ".join(map(erasure_told, by))
             raise CannotRepeat(
                 f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state "
                 "before it, were erased: "
-                f"{told}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it with "
+                f"{erasures}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it with "
                 "what the ledger says of that.",
                 seq=row.seq,
             )
@@ -170,18 +170,20 @@ class Verifier:
     def _notes(self, stored: Tables, row: LedgerRow) -> tuple[str, ...]:
         """Refuse a run of other declarations; say what else is not as it was."""
         if row.kind in RUN_KINDS and row.config_hash != config_hash(self.pipeline):
-            before = declaration_of(stored.attempts, row.run_id)
+            recorded_declaration = declaration_of(stored.attempts, row.run_id)
             meaning = [
-                item for item in differences(before or {}, self.pipeline.describe()) if item.kind != "free"
+                item
+                for item in differences(recorded_declaration or {}, self.pipeline.describe())
+                if item.kind != "free"
             ]
-            if before is None or meaning:
-                told = (
+            if recorded_declaration is None or meaning:
+                notes = (
                     "".join(f"\n  {item}" for item in meaning)
-                    if before is not None
+                    if recorded_declaration is not None
                     else " what it was declared as is not recorded"
                 )
                 raise CannotRepeat(
-                    f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{told}\nVerify "
+                    f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{notes}\nVerify "
                     "it with what was declared then.",
                     seq=row.seq,
                 )
@@ -196,20 +198,23 @@ def _compare(
     tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str, names: Sequence[str]
 ) -> Sequence[TableDifference]:
     """Those of the tables `names` of the run whose rows differ, as multisets."""
-    found = []
+    facts = []
     for name in names:
         if name in SNAPSHOT_TABLES:
-            recorded = read_staged(tables, name, snapshot_files(tables, name, row))
+            recorded_rows = read_staged(tables, name, snapshot_files(tables, name, row))
         else:
-            recorded = rows_of_run(tables, name, row.run_id)
+            recorded_rows = rows_of_run(tables, name, row.run_id)
         schema = tables[name].schema
-        written = [file.path for file in outcome.files.get(name, [])]
-        parts = [*outcome.rows.get(name, []), *(_rows_of(f"{scratch}/{name}", path) for path in written)]
+        written_paths = [file.path for file in outcome.files.get(name, [])]
+        parts = [
+            *outcome.rows.get(name, []),
+            *(_rows_of(f"{scratch}/{name}", path) for path in written_paths),
+        ]
         replayed = stack(parts, schema, row.run_id).drop_columns(["run_id"])
-        difference = _difference(name, recorded, replayed)
+        difference = _difference(name, recorded_rows, replayed)
         if difference is not None:
-            found.append(difference)
-    return found
+            facts.append(difference)
+    return facts
 
 
 def _rows_of(folder: str, path: str) -> pa.Table:

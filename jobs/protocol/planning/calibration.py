@@ -57,8 +57,8 @@ class Calibration:
         file = _file(pipeline.name, registry.config_hash(pipeline), engine)
         if not file.exists():
             return None
-        kept = json.loads(file.read_text())
-        return cls(**{**kept, "rows": tuple(kept["rows"]), "seconds": tuple(kept["seconds"])})
+        fields = json.loads(file.read_text())
+        return cls(**{**fields, "rows": tuple(fields["rows"]), "seconds": tuple(fields["seconds"])})
 
 
 def _file(pipeline: str, config_hash: str, engine: str) -> Path:

@@ -195,38 +195,40 @@ class _Planner:
     def restatement(self, from_ms: int, to_ms: int, slice_ms: int | None) -> Plan:
         """Of `slackwater backfill`."""
         assert self.tables is not None
-        wanted = restatement.restate(
+        range_ = restatement.restate(
             self.pipeline.name, self.live, from_ms, to_ms, partial(is_kept, self.tables)
         )
-        self.said += wanted.moved
+        self.said += range_.moved
         start, reached = start_of(self.live[0]), end_of(self.live[-1])
-        whole = slices_of(Restatement(wanted.from_ms, reached, wanted.owner), self.live, slice_ms, start)
+        all_slices = slices_of(Restatement(range_.from_ms, reached, range_.owner), self.live, slice_ms, start)
         return self._plan(
-            slices_of(wanted, self.live, slice_ms, start), len(whole), wanted.owner, restates=True
+            slices_of(range_, self.live, slice_ms, start), len(all_slices), range_.owner, restates=True
         )
 
     def _plan(
         self, slices: Sequence[Slice], at_most: int, owner: LedgerRow | None, *, restates: bool
     ) -> Plan:
         self._refuse_changed_settings(slices, owner)
-        chosen = self._files(slices, owner)
-        arrivals, parts = self._rows(slices, chosen)
-        planned = tuple(
-            self._slice(item, files, arrivals) for item, files in zip(slices, chosen, strict=True)
+        files_of_slices = self._files(slices, owner)
+        arrivals, parts = self._rows(slices, files_of_slices)
+        slice_plans = tuple(
+            self._slice(item, files, arrivals) for item, files in zip(slices, files_of_slices, strict=True)
         )
-        self._warn_of_waste(planned)
+        self._warn_of_waste(slice_plans)
         choice = engines.choose(self.pipeline, self.source.schema)
         parked, published = self._windows(owner, parts)
         self._warn_of_collected(owner, parts, slices[-1].to_ms if restates and slices else None)
         reach = _reach(self.pipeline)
         keys = list(self.pipeline.keys)
         calibration = self._calibration(slices, choice.engine)
-        memory_mb, memory_basis = self._memory(planned, chosen, choice, parked.num_rows, calibration)
+        memory_mb, memory_basis = self._memory(
+            slice_plans, files_of_slices, choice, parked.num_rows, calibration
+        )
         return Plan(
             pipeline=self.pipeline.name,
             restates=restates,
             continues=None if owner is None else owner.seq,
-            slices=planned,
+            slices=slice_plans,
             at_most=at_most,
             engine=choice.engine,
             why=choice.why,
@@ -235,7 +237,7 @@ class _Planner:
             published_touched=touched.count(keys, published, parts, reach),
             stragglers=self._stragglers(),
             prediction=self._prediction(
-                choice.engine, calibration, self._needs_spark(chosen, choice, parked.num_rows)
+                choice.engine, calibration, self._needs_spark(files_of_slices, choice, parked.num_rows)
             ),
             memory_mb=memory_mb,
             memory_basis=memory_basis,
@@ -249,8 +251,8 @@ class _Planner:
         declared = Declared(self.pipeline, registry.config_hash(self.pipeline), self.tables)
         changes = declared.changes(owner, slices[0].from_ms, start_of(self.live[0]) if self.live else None)
         if owner is not None:
-            before = [row for row in self.live if end_of(row) <= end_of(owner)]
-            declared.refuse_rows_left_to_a_restatement(changes, before, self.source)
+            earlier_runs = [row for row in self.live if end_of(row) <= end_of(owner)]
+            declared.refuse_rows_left_to_a_restatement(changes, earlier_runs, self.source)
 
     def _calibration(self, slices: Sequence[Slice], engine: str) -> Calibration | None:
         """Rates measured now, if asked for, else those that are kept."""
@@ -262,10 +264,10 @@ class _Planner:
         self, engine: str, calibration: Calibration | None, needs_spark: bool
     ) -> Prediction | None:
         """From what this pipeline has recorded, if there is any and no calibration was asked for."""
-        found = predict(self._recorded(), engine) if self.calibrate is None else None
-        if found is None and calibration is not None:
-            found = from_calibration(calibration)
-        return found if found is None or needs_spark else replace(found, start=0.0)
+        prediction = predict(self._recorded(), engine) if self.calibrate is None else None
+        if prediction is None and calibration is not None:
+            prediction = from_calibration(calibration)
+        return prediction if prediction is None or needs_spark else replace(prediction, start=0.0)
 
     def _needs_spark(
         self, chosen: Sequence[Sequence[InputFile]], choice: engines.Choice, parked: int
@@ -367,30 +369,33 @@ class _Planner:
         arrivals, parts = [np.zeros(0, np.int64)], []
         for file in {file.path: file for files in chosen for file in files}.values():
             rows = read(self.source.uri, file, self.source.schema, columns)
-            times, missing = in_milliseconds(rows.column(declared.arrival_time))
-            inside = ~missing & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
+            times, is_undated = in_milliseconds(rows.column(declared.arrival_time))
+            inside = ~is_undated & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
             arrivals.append(times[inside])
             parts.append(touched.points(self.pipeline, rows.filter(pa.array(inside))))
         return np.sort(np.concatenate(arrivals)), parts
 
     def _slice(self, item: Slice, files: Sequence[InputFile], arrivals: np.ndarray | None) -> SlicePlan:
         counts = [file.rows for file in files]
-        held = None if None in counts else sum(count for count in counts if count is not None)
+        rows_in_files = None if None in counts else sum(count for count in counts if count is not None)
         rows = None
         if arrivals is not None:
             low, high = np.searchsorted(arrivals, [item.from_ms, item.to_ms])
             rows = int(high - low)
-        return SlicePlan(item, len(files), sum(file.bytes for file in files), held, rows)
+        return SlicePlan(item, len(files), sum(file.bytes for file in files), rows_in_files, rows)
 
     def _warn_of_waste(self, planned: Sequence[SlicePlan]) -> None:
-        used = [item.rows for item in planned]
-        held = [item.rows_in_files for item in planned]
-        if None in used or None in held:
+        rows_of_each = [item.rows for item in planned]
+        file_rows_of_each = [item.rows_in_files for item in planned]
+        if None in rows_of_each or None in file_rows_of_each:
             return
-        total, wanted = sum(count or 0 for count in held), sum(count or 0 for count in used)
-        if total > WASTE * wanted and total:
+        total, rows = (
+            sum(count or 0 for count in file_rows_of_each),
+            sum(count or 0 for count in rows_of_each),
+        )
+        if total > WASTE * rows and total:
             self.said.append(
-                f"it would read {total:,} rows to use {wanted:,}: files hold rows of many slices. Partition "
+                f"it would read {total:,} rows to use {rows:,}: files hold rows of many slices. Partition "
                 "the source by the day of "
                 f"{self.pipeline.source.arrival_time!r}, or sort its rows by it"
             )
@@ -431,11 +436,11 @@ class _Planner:
             none = none.append_column("window_end", pa.nulls(0, pa.timestamp("us", tz="UTC")))
             return none, none
         parked = read_staged(self.tables, "window_state", snapshot_files(self.tables, "window_state", owner))
-        found = pa.concat_tables(part.select([touched.TIME_COLUMN]) for part in parts) if parts else None
+        times = pa.concat_tables(part.select([touched.TIME_COLUMN]) for part in parts) if parts else None
         published = self.tables["published"]
-        if found is None:
+        if times is None:
             return parked, published.schema.empty_table()
-        return parked, touched.windows_between(published, keys, found, _reach(self.pipeline))
+        return parked, touched.windows_between(published, keys, times, _reach(self.pipeline))
 
     def _recorded(self) -> list[LedgerRow]:
         """The newest rows of the ledger, of all branches."""
@@ -450,8 +455,8 @@ class _Planner:
         if other_table_of(self.live, declared.table, self.source.table_id) is not None:
             return None
         live = stretches_of(self.live, declared.table)
-        found = find(self.source, live, declared.arrival_time, folds=self.pipeline.stragglers == "fold")
-        return None if found is None else tuple(found)
+        stragglers = find(self.source, live, declared.arrival_time, folds=self.pipeline.stragglers == "fold")
+        return None if stragglers is None else tuple(stragglers)
 
 
 def _reach(pipeline: Pipeline) -> int:

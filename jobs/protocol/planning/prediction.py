@@ -62,21 +62,21 @@ class Prediction:
 
 def predict(runs: Sequence[LedgerRow], engine: str) -> Prediction | None:
     """From the newest runs of `engine` that have recorded their phases; None where there are none."""
-    recorded = [
+    timed_runs = [
         row for row in runs if row.kind == RowKind.RUN and row.engine == engine and row.phase_seconds
     ][-RUNS:]
-    if not recorded:
+    if not timed_runs:
         return None
     # The first slice of a command waits for Spark to start and to warm up.
-    cold = [row for row in recorded if row.phase_seconds.get("session", 0.0) > _STARTS]
-    warm = [row for row in recorded if row not in cold] or recorded
+    cold = [row for row in timed_runs if row.phase_seconds.get("session", 0.0) > _STARTS]
+    warm = [row for row in timed_runs if row not in cold] or timed_runs
     fixed, per_row = _line([(row.rows_read, _seconds(row)) for row in warm])
     starts = [
         row.phase_seconds["session"] + max(0.0, _seconds(row) - fixed - row.rows_read * per_row)
         for row in cold
     ]
     return Prediction(
-        median(starts) if starts else 0.0, fixed, per_row, tuple(row.seq for row in recorded), engine
+        median(starts) if starts else 0.0, fixed, per_row, tuple(row.seq for row in timed_runs), engine
     )
 
 

@@ -48,11 +48,11 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
     its key. `reach_ms` is the gap of sessions, which an element opens before it merges.
     """
     names = ", ".join(f'"{key}"' for key in keys)
-    same = " AND ".join(f'w."{key}" = p."{key}"' for key in keys)
+    same_key = " AND ".join(f'w."{key}" = p."{key}"' for key in keys)
     low = f"coalesce(window_start - INTERVAL {int(reach_ms)} MILLISECOND, TIMESTAMPTZ '-infinity')"
     touch = f"""
         SELECT w.__number FROM (SELECT *, {low} AS __low, coalesce(window_end, TIMESTAMPTZ 'infinity') AS __high FROM windows) w
-        ASOF JOIN points p ON {same} AND w.__low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
+        ASOF JOIN points p ON {same_key} AND w.__low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
         WHERE p.{TIME_COLUMN} < w.__high
     """
     with connected() as connection:
@@ -66,6 +66,6 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
             connection.register("points", part)
             connection.execute(f"INSERT INTO touched {touch}")
             connection.unregister("points")
-        found = connection.execute("SELECT count(DISTINCT number) FROM touched").fetchone()
-    assert found is not None
-    return int(found[0])
+        count_row = connection.execute("SELECT count(DISTINCT number) FROM touched").fetchone()
+    assert count_row is not None
+    return int(count_row[0])

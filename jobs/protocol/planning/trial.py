@@ -80,7 +80,7 @@ def calibrate(
         longer = trial.long_enough(2 * max(first, trial.until_windows_are_over()))
         rows, seconds = (trial.rows_of(longer // 2), trial.rows_of(longer)), _timed(trial, longer, lines)
     files = pinned.files(from_ms, trial.end_of(longer), pipeline.source.arrival_time, None)
-    found = Calibration(
+    calibration = Calibration(
         pipeline=pipeline.name,
         config_hash=registry.config_hash(pipeline),
         engine=choice.engine,
@@ -90,10 +90,10 @@ def calibrate(
         memory_mb=trial.memory_mb,
         estimated_mb=estimate_mb(pipeline, pinned, files, rows[1], 0, choice.make()),
     )
-    fixed, per_row = found.line
-    found = replace(found, start=round(max(0.0, cold - fixed - first * per_row), 3))
-    found.keep()
-    return found
+    fixed, per_row = calibration.line
+    calibration = replace(calibration, start=round(max(0.0, cold - fixed - first * per_row), 3))
+    calibration.keep()
+    return calibration
 
 
 def _timed(trial: "_Trial", longer: int, lines: Callable[[str], object]) -> tuple[float, float]:
@@ -191,12 +191,12 @@ class _Trial:
 
 def _kept_open(make: Callable[[], Transport]) -> Callable[[], Transport]:
     """One transport for all replays."""
-    made: list[Transport] = []
+    transports: list[Transport] = []
 
     def get() -> Transport:
-        if not made:
-            made.append(make())
-        return made[0]
+        if not transports:
+            transports.append(make())
+        return transports[0]
 
     return get
 
@@ -206,6 +206,6 @@ def _arrivals(pipeline: Pipeline, source: PinnedSource, from_ms: int, to_ms: int
     column = pipeline.source.arrival_time
     parts = [np.zeros(0, np.int64)]
     for file in source.files(from_ms, to_ms, column, None):
-        times, missing = in_milliseconds(read(source.uri, file, source.schema, (column,)).column(column))
-        parts.append(times[~missing & (times >= from_ms) & (times < to_ms)])
+        times, is_undated = in_milliseconds(read(source.uri, file, source.schema, (column,)).column(column))
+        parts.append(times[~is_undated & (times >= from_ms) & (times < to_ms)])
     return np.sort(np.concatenate(parts))

@@ -24,10 +24,10 @@ class Portion(NamedTuple):
     @property
     def where(self) -> pc.Expression:
         """Whether a row lies in it."""
-        held = pc.scalar(True)
+        is_inside = pc.scalar(True)
         if self.least is not None:
-            held = held & (pc.field(KEY_GROUP) >= self.least)
-        return held if self.greatest is None else held & (pc.field(KEY_GROUP) <= self.greatest)
+            is_inside = is_inside & (pc.field(KEY_GROUP) >= self.least)
+        return is_inside if self.greatest is None else is_inside & (pc.field(KEY_GROUP) <= self.greatest)
 
 
 def portions(files: Sequence[pa.Table], most: int) -> list[Portion]:
@@ -48,8 +48,8 @@ def portions(files: Sequence[pa.Table], most: int) -> list[Portion]:
     until = np.cumsum(np.cumsum(rows[:-1]))
     total = until[-1]
     pieces = max(1, int(np.ceil(total / most - 1e-9)))
-    first = np.concatenate([[0.0], until[:-1]]) * pieces / max(total, 1.0)
-    cuts = np.flatnonzero(np.diff(np.floor(first + 1e-9).clip(0, pieces - 1))) + 1
+    piece_of_group = np.concatenate([[0.0], until[:-1]]) * pieces / max(total, 1.0)
+    cuts = np.flatnonzero(np.diff(np.floor(piece_of_group + 1e-9).clip(0, pieces - 1))) + 1
     starts, ends = [None, *cuts.tolist()], [*(cuts - 1).tolist(), None]
     return [Portion(start, end) for start, end in zip(starts, ends, strict=True)]
 

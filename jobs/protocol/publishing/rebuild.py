@@ -139,15 +139,15 @@ class Rebuild:
         with Parts(folder) as parts:
             for portion in portions([files.actions, corrections.actions], self.roll_forward.portion_rows):
                 changes = corrections.read(corrections.schema.names, until & portion.where)
-                standing = files.read(folder.schema.names, portion.where)
-                right = publication.rebuilt(changes, standing, self.roll_forward.names_of(changes))
-                both = _flat(pa.concat_tables([right, standing.cast(right.schema)]))
-                is_same = is_same and right.num_rows == standing.num_rows == len(_first_of_each(both))
+                stored_rows = files.read(folder.schema.names, portion.where)
+                right = publication.rebuilt(changes, stored_rows, self.roll_forward.names_of(changes))
+                all_rows = _flat(pa.concat_tables([right, stored_rows.cast(right.schema)]))
+                is_same = is_same and right.num_rows == stored_rows.num_rows == len(_first_of_each(all_rows))
                 parts.add(right)
-            written = parts.close()
+            files_written = parts.close()
         if is_same:
             return 0
-        folder.commit_files(written, files, table)
+        folder.commit_files(files_written, files, table)
         return 1
 
     def _correct_by_panes(self) -> LedgerRow | None:

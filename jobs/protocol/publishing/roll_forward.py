@@ -114,8 +114,8 @@ class RollForward:
     def pending(self) -> list[LedgerRow]:
         """Rows of main that `published` has not seen yet, oldest first."""
         with self.tables["published"].found() as published:
-            done = rolled_forward_to(published)
-        return [row for row in self.tables.ledger.rows(since=done) if row.branch == MAIN]
+            last_seq = rolled_forward_to(published)
+        return [row for row in self.tables.ledger.rows(since=last_seq) if row.branch == MAIN]
 
     def finish(self) -> list[LedgerRow]:
         """Do what is pending; returns the rows that were rolled forward. Several processes may do this at
@@ -160,9 +160,9 @@ class RollForward:
                 draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
             except CommitConflict:
                 continue
-            with folder.found() as moved:
-                done = rolled_forward_to(moved)
-            if done < row.seq:
+            with folder.found() as committed:
+                last_seq = rolled_forward_to(committed)
+            if last_seq < row.seq:
                 raise AssertionError(f"{folder.uri}: the commit of run {row.seq} left no transaction")
             return draft
 
@@ -171,22 +171,22 @@ class RollForward:
         is_all = True
         with Parts(folder) as corrections, Parts(self.tables["published"]) as published:
             for changes in self._of_run(row) if row.kind in RUN_KINDS else self._of_lineage(row):
-                made = self._corrections(row, changes)
-                corrections.add(made)
-                is_insert = pc.equal(made.column("op"), "insert")
+                rows = self._corrections(row, changes)
+                corrections.add(rows)
+                is_insert = pc.equal(rows.column("op"), "insert")
                 if not pc.all(is_insert, min_count=0).as_py():
-                    made, is_all = made.filter(is_insert), False
-                published.add(self.publication.fresh(made))
-            written, drafted = corrections.close(), published.close()
-        folder.commit_files(written, expected=table, transaction=transaction)
+                    rows, is_all = rows.filter(is_insert), False
+                published.add(self.publication.fresh(rows))
+            files, drafted = corrections.close(), published.close()
+        folder.commit_files(files, expected=table, transaction=transaction)
         return Draft(drafted, is_all)
 
     def _corrections(self, row: LedgerRow, changes: pa.Table) -> pa.Table:
         schema = self.tables["corrections"].schema
-        whole = {"seq": row.seq, "at": row.committed_at}
+        constants = {"seq": row.seq, "at": row.committed_at}
         columns = {
             name: pa.repeat(pa.scalar(value, schema.field(name).type), changes.num_rows)
-            for name, value in whole.items()
+            for name, value in constants.items()
         }
         columns |= {
             "run_id": self._run_ids(row, changes),
@@ -203,10 +203,10 @@ class RollForward:
         """
         if self.publication.identity is not Identity.RUN:
             return repeated(row.run_id, changes.num_rows)
-        before = changes.column(BEFORE)
-        seqs = before.drop_null().unique()
+        seqs_before = changes.column(BEFORE)
+        seqs = seqs_before.drop_null().unique()
         run_ids = pa.array([self.tables.ledger.row(seq).run_id for seq in seqs.to_pylist()], pa.string())
-        return pc.coalesce(run_ids.take(pc.index_in(before, value_set=seqs)), pa.scalar(row.run_id))
+        return pc.coalesce(run_ids.take(pc.index_in(seqs_before, value_set=seqs)), pa.scalar(row.run_id))
 
     def _of_run(self, row: LedgerRow) -> Iterator[pa.Table]:
         """What one run decides, which continues what was live: its own panes. They are the newest of their
@@ -218,12 +218,14 @@ class RollForward:
             rows = panes.read(portion, publication.of_inserts)
             if (
                 publication.identity is not Identity.RUN
-                and (standing := self._standing(rows, portion, dates_of(rows) - {None})).num_rows
+                and (published_rows := self._standing(rows, portion, dates_of(rows) - {None})).num_rows
             ):
-                again = panes.read(portion)
-                again = again.filter(publication.among(again, standing))
-                yield publication.changes(again, again, standing, cause)
-                rows = rows.filter(pc.invert(publication.among(rows, standing)))
+                panes_of_portion = panes.read(portion)
+                panes_of_portion = panes_of_portion.filter(
+                    publication.among(panes_of_portion, published_rows)
+                )
+                yield publication.changes(panes_of_portion, panes_of_portion, published_rows, cause)
+                rows = rows.filter(pc.invert(publication.among(rows, published_rows)))
             yield publication.inserts(rows, cause)
 
     def _of_lineage(self, row: LedgerRow) -> Iterator[pa.Table]:
@@ -271,9 +273,9 @@ class RollForward:
             files = files.within(*_spanned(_least_and_greatest(panes.column("window_start"))))
         scanned = files.scan(folder.schema.names, where, self.portion_rows)
         parts = (part.filter(self.publication.among(part, panes)) for part in scanned)
-        standing = pa.concat_tables([folder.schema.empty_table(), *parts])
-        self.uniqueness.require_once(PUBLISHED, standing)
-        return standing
+        published_rows = pa.concat_tables([folder.schema.empty_table(), *parts])
+        self.uniqueness.require_once(PUBLISHED, published_rows)
+        return published_rows
 
     def _publish(
         self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, draft: Draft | None
@@ -312,9 +314,9 @@ class RollForward:
         with Parts(self.tables["published"]) as parts:
             for portion in portions([spread, touched.actions], self.portion_rows):
                 changes = corrections.read(corrections.schema.names, changing & portion.where)
-                standing = touched.read(touched.schema.names, portion.where)
+                published_rows = touched.read(touched.schema.names, portion.where)
                 self.uniqueness.require_once(CORRECTIONS, changes)
-                parts.add(self.publication.apply(changes, standing, self.names_of(changes)))
+                parts.add(self.publication.apply(changes, published_rows, self.names_of(changes)))
             return touched, parts.close()
 
     def _touched(
@@ -333,15 +335,17 @@ class RollForward:
                 .group_by("day")
                 .aggregate([("start", "min"), ("start", "max")])
             )
-            for found in by_day.to_pylist():
-                bounds.setdefault(found["day"], []).extend(
-                    start for start in (found["start_min"], found["start_max"]) if start is not None
+            for bounds_of_day in by_day.to_pylist():
+                bounds.setdefault(bounds_of_day["day"], []).extend(
+                    start
+                    for start in (bounds_of_day["start_min"], bounds_of_day["start_max"])
+                    if start is not None
                 )
         files = self._published_of(set(bounds), table)
-        kept = [
+        actions_by_day = [
             files_within(_of_day(files.actions, day), *_spanned(starts)) for day, starts in bounds.items()
         ]
-        actions = pa.concat_tables(kept) if kept else files.actions
+        actions = pa.concat_tables(actions_by_day) if actions_by_day else files.actions
         spread = pa.table(
             {
                 "num_records": [count],
@@ -355,16 +359,16 @@ class RollForward:
         """(run_id, seq) of the ledger rows that corrections name, where that tells rows apart."""
         if self.publication.identity is not Identity.RUN:
             return _names({})
-        found = (
+        rows = (
             self.tables.ledger.by_run_id(run_id)
             for run_id in corrections.column("run_id").unique().to_pylist()
         )
-        return _names({row.run_id: row.seq for row in found if row is not None})
+        return _names({row.run_id: row.seq for row in rows if row is not None})
 
     def _published_of(self, days: set[date | None], table: DeltaTable | None = None) -> StoredFiles:
         """The files of `days`."""
-        known = sorted(day for day in days if day is not None)
-        bounds = [] if None in days or not known else [Within("window_date", known[0], known[-1])]
+        dates = sorted(day for day in days if day is not None)
+        bounds = [] if None in days or not dates else [Within("window_date", dates[0], dates[-1])]
         files = self.tables["published"].files(*bounds, table=table)
         column = "partition.window_date"
         if not files.actions.num_rows:

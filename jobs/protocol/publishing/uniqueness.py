@@ -136,9 +136,9 @@ class Uniqueness:
         if not surplus:
             return
         pipeline = self.tables[LEDGER].uri.rstrip("/").rsplit("/", 2)[-2]
-        counted = ", ".join(f"{name} {count:,}" for name, count in surplus.items())
+        counts = ", ".join(f"{name} {count:,}" for name, count in surplus.items())
         raise DoubledRows(
-            f"{pipeline}: tables hold rows more than once (rows too many: {counted}), as two upkeeps at the "
+            f"{pipeline}: tables hold rows more than once (rows too many: {counts}), as two upkeeps at the "
             "same moment left them before "
             "upkeep took a claim, or an OPTIMIZE of somebody else's beside it. Nothing was changed now. "
             f"`slackwater publish {pipeline} "
@@ -154,8 +154,8 @@ def _alike(actions: pa.Table) -> Iterator[list[int]]:
     names = ["num_records", *partition, *(name for name in bounds if name in actions.column_names)]
     if actions.num_rows < 2 or len(names) == 1 + len(partition):
         return
-    counted = actions.select(names).group_by(names, use_threads=False).aggregate([([], "count_all")])
-    if pc.max(counted.column("count_all")).as_py() == 1:
+    counts = actions.select(names).group_by(names, use_threads=False).aggregate([([], "count_all")])
+    if pc.max(counts.column("count_all")).as_py() == 1:
         return
     positions: dict[Sequence[Any], list[int]] = {}
     for number, values in enumerate(zip(*(actions.column(name).to_pylist() for name in names), strict=True)):

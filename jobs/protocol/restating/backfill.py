@@ -157,21 +157,21 @@ class _Restating:
         self.publisher.roll_forward.finish()
         main = self._main()
         live = self.ledger.live_runs(main)
-        wanted = restatement.restate(
+        range_ = restatement.restate(
             self.name, live, self.request.from_ms, self.request.to_ms, partial(is_kept, self.tables)
         )
-        for sentence in wanted.moved:
+        for sentence in range_.moved:
             self.asked.say(f"{sentence}.")
-        origin = Origin(self.prepared, main, wanted, self.request.slice_ms)
-        finished = origin.published()
-        if finished is not None:  # it died between its publication and its last word
-            self._branches.conclude(finished)
+        origin = Origin(self.prepared, main, range_, self.request.slice_ms)
+        publication = origin.published()
+        if publication is not None:  # it died between its publication and its last word
+            self._branches.conclude(publication)
             self._say_what_changed(main)
             return main
         require_history(
             self.name,
             self.tables,
-            () if wanted.owner is None else seqs_of(up_to(main.live, wanted.owner.seq)),
+            () if range_.owner is None else seqs_of(up_to(main.live, range_.owner.seq)),
         )
         branch = origin.resumable() or self._fork(origin)
         if branch.own:
@@ -179,7 +179,7 @@ class _Restating:
                 f"goes on with the branch {branch.name} behind its {len(branch.own)} finished slices."
             )
         try:
-            return self._until_published(wanted, branch)
+            return self._until_published(range_, branch)
         except (PermanentError, UsageError):
             self._drop_if_empty(branch.name)
             raise
@@ -192,17 +192,17 @@ class _Restating:
                 name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock
             )
 
-    def _until_published(self, wanted: Restatement, branch: Branch) -> LedgerRow | None:
+    def _until_published(self, range_: Restatement, branch: Branch) -> LedgerRow | None:
         parent = self.prepared.parent(branch.name)
         for _ in range(LOSSES):
             main = self._main()
             _refuse_other_past(self.name, branch, main)
-            advanced = self._advance(wanted, branch.name, parent, self.ledger.live_runs(main))
+            advanced = self._advance(range_, branch.name, parent, self.ledger.live_runs(main))
             parent = advanced.parent
             if not self.request.publish:
                 self._leave(branch.name, parent, advanced)
                 return None
-            row = self._publish(main, branch.name, wanted, advanced)
+            row = self._publish(main, branch.name, range_, advanced)
             if row is not None:
                 return row
             self.asked.say(f"main has moved meanwhile; the branch {branch.name} catches up.")
@@ -227,23 +227,23 @@ class _Restating:
         Declared(self.pipeline, self.runner.config_hash, self.tables).changes(
             origin.wanted.owner, origin.wanted.from_ms, start_ms
         )
-        name, taken = origin.free_name()
+        name, dropped_seq = origin.free_name()
         row = fork_row(
             name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version
         )
         with put_back_around(self.tables, origin.wanted.owner):
-            self.ledger.commit(name, taken, [row], self.runner.clock)
+            self.ledger.commit(name, dropped_seq, [row], self.runner.clock)
         self.asked.say(f"restates {origin.wanted} on the branch {name}.")
         branch = self.ledger.branch(name)
         assert branch is not None
         return branch
 
     def _advance(
-        self, wanted: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]
+        self, range_: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]
     ) -> _Advanced:
         """Replay slice after slice, until main's runs behind the branch may stay, or there are none."""
         assert parent.row is not None and parent.start_ms is not None
-        again = branches.ReadAgain(
+        rows_read_again = branches.ReadAgain(
             self.pipeline,
             self.runner.warehouse,
             live,
@@ -251,43 +251,43 @@ class _Restating:
             OverridesReader(self.tables["overrides"]).rows(),
         )
         while True:
-            at_ms = wanted.from_ms if parent.end_ms is None else parent.end_ms
-            own = self._own(wanted, parent)
-            if own and at_ms >= wanted.to_ms:
+            at_ms = range_.from_ms if parent.end_ms is None else parent.end_ms
+            branch_runs = self._own(range_, parent)
+            if branch_runs and at_ms >= range_.to_ms:
                 if at_ms >= end_of(live[-1]):
                     return _Advanced(parent, ())
                 later = behind(live, at_ms)
-                if self._has_converged(own, restatement.at(live, at_ms), later, again):
+                if self._has_converged(branch_runs, restatement.at(live, at_ms), later, rows_read_again):
                     return _Advanced(parent, later)
                 if not self.request.publish:
                     return _Advanced(parent, (), is_done=False)
-            slice_ = next_slice(wanted, live, at_ms, self.request.slice_ms, parent.start_ms)
+            slice_ = next_slice(range_, live, at_ms, self.request.slice_ms, parent.start_ms)
             assert slice_ is not None
-            self._tell(wanted, live, slice_, parent.start_ms)
+            self._tell(range_, live, slice_, parent.start_ms)
             row = self._replay(name, parent, slice_)
             parent = replace(parent, row=row, owner=row)
 
-    def _own(self, wanted: Restatement, parent: Parent) -> list[LedgerRow]:
+    def _own(self, range_: Restatement, parent: Parent) -> list[LedgerRow]:
         """The branch's own runs."""
         assert parent.row is not None
-        before = 0 if wanted.owner is None else seqs_of(parent.row.live).index(wanted.owner.seq) + 1
-        return self.ledger.live_runs(parent.row)[before:]
+        runs_before_fork = 0 if range_.owner is None else seqs_of(parent.row.live).index(range_.owner.seq) + 1
+        return self.ledger.live_runs(parent.row)[runs_before_fork:]
 
     def _has_converged(
         self,
-        own: Sequence[LedgerRow],
-        there: LedgerRow | None,
+        branch_runs: Sequence[LedgerRow],
+        run_at_boundary: LedgerRow | None,
         later: Sequence[LedgerRow],
-        again: "branches.ReadAgain",
+        rows_read_again: "branches.ReadAgain",
     ) -> bool:
-        if there is None:
+        if run_at_boundary is None:
             return False
-        boundary = end_of(there)
+        boundary = end_of(run_at_boundary)
         reason = convergence.why_not(
-            own,
-            there,
+            branch_runs,
+            run_at_boundary,
             later,
-            again.before(boundary, own[-1]),
+            rows_read_again.before(boundary, branch_runs[-1]),
             whatever_the_code=self.request.whatever_the_code,
         )
         if reason is None and self.request.whatever_the_code:
@@ -298,14 +298,14 @@ class _Restating:
         self.asked.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
         return reason is None
 
-    def _tell(self, wanted: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int) -> None:
-        whole = restatement.slices_of(
-            replace(wanted, from_ms=slice_.from_ms, to_ms=end_of(live[-1])),
+    def _tell(self, range_: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int) -> None:
+        remaining_slices = restatement.slices_of(
+            replace(range_, from_ms=slice_.from_ms, to_ms=end_of(live[-1])),
             live,
             self.request.slice_ms,
             start_ms,
         )
-        self.asked.progress(self.done, self.done + len(whole), str(slice_))
+        self.asked.progress(self.done, self.done + len(remaining_slices), str(slice_))
 
     def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
         staged = self.prepared.stage(parent, slice_)
@@ -319,15 +319,15 @@ class _Restating:
 
     def _leave(self, name: str, parent: Parent, advanced: _Advanced) -> None:
         assert parent.end_ms is not None
-        said = "it may be published" if advanced.is_done else "it has not met main again"
+        status = "it may be published" if advanced.is_done else "it has not met main again"
         self.asked.say(
-            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {said}. Go on and publish it "
+            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {status}. Go on and publish it "
             "with the same "
             f"command without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
         )
 
     def _publish(
-        self, main: LedgerRow, name: str, wanted: Restatement, advanced: _Advanced
+        self, main: LedgerRow, name: str, range_: Restatement, advanced: _Advanced
     ) -> LedgerRow | None:
         """Make the branch live, if main is still what it was. Returns None where it has moved."""
         branch = self.ledger.branch(name)
@@ -337,8 +337,8 @@ class _Restating:
                 branch=name,
             )
         try:
-            own, notes = self._own(wanted, advanced.parent), self._notes(bool(advanced.later))
-            row = self._branches.publish(main, branch, own, advanced.later, notes)
+            branch_runs, notes = self._own(range_, advanced.parent), self._notes(bool(advanced.later))
+            row = self._branches.publish(main, branch, branch_runs, advanced.later, notes)
         except LostRaceError:
             return None
         self._say_what_changed(row)

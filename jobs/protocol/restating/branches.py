@@ -86,44 +86,55 @@ class Origin:
 
     def _may_go_on(self, branch: Branch) -> bool:
         runner, ledger = self.prepared.runner, self.prepared.tables.ledger
-        before = seqs_of(branch.fork.live)
-        if in_common(branch.fork.live, self.main.live) < len(before) or set(branch.own) & set(
+        seqs_before_fork = seqs_of(branch.fork.live)
+        if in_common(branch.fork.live, self.main.live) < len(seqs_before_fork) or set(branch.own) & set(
             seqs_of(self.main.live)
         ):
             return False
-        if (before[-1] if before else None) != (None if self.wanted.owner is None else self.wanted.owner.seq):
-            return False
-        own = ledger.live_runs(branch.head)[len(before) :]
-        if not all(
-            row.config_hash == runner.config_hash and runner.code.recognises(row.code_hash) for row in own
+        if (seqs_before_fork[-1] if seqs_before_fork else None) != (
+            None if self.wanted.owner is None else self.wanted.owner.seq
         ):
             return False
-        return not own or (self._has_kept_its_source(own) and not self._was_redriven_since(own))
+        branch_runs = ledger.live_runs(branch.head)[len(seqs_before_fork) :]
+        if not all(
+            row.config_hash == runner.config_hash and runner.code.recognises(row.code_hash)
+            for row in branch_runs
+        ):
+            return False
+        return not branch_runs or (
+            self._has_kept_its_source(branch_runs) and not self._was_redriven_since(branch_runs)
+        )
 
-    def _was_redriven_since(self, own: Sequence[LedgerRow]) -> bool:
+    def _was_redriven_since(self, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether rows have been redriven that the branch would take in if it were run now."""
-        since = OverridesReader(self.prepared.tables["overrides"]).rows()[honoured_by(own[-1]) :]
-        return any(to_ms(moved.arrival_time) < end_of(own[-1]) for moved in since)
+        since = OverridesReader(self.prepared.tables["overrides"]).rows()[honoured_by(branch_runs[-1]) :]
+        return any(to_ms(override.arrival_time) < end_of(branch_runs[-1]) for override in since)
 
-    def _has_kept_its_source(self, own: Sequence[LedgerRow]) -> bool:
+    def _has_kept_its_source(self, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether the branch would read today what it has read: no row gone, and none come for a range that
         it has finished.
         """
         runner = self.prepared.runner
         pipeline, declared = runner.pipeline, runner.pipeline.source
-        uri, version = runner.warehouse.source(declared.table), version_of(own[-1], declared.table)
+        uri, version = runner.warehouse.source(declared.table), version_of(branch_runs[-1], declared.table)
         now = without_erased(pin(declared, uri), declared.table, self.prepared.tables.ledger)
-        if other_table_of(own, declared.table, now.table_id) is not None:
+        if other_table_of(branch_runs, declared.table, now.table_id) is not None:
             return False
         try:
-            now.check_kept(pin(declared, uri, version), end_of(own[-1]), declared.arrival_time)
+            now.check_kept(pin(declared, uri, version), end_of(branch_runs[-1]), declared.arrival_time)
         except (SourceRewritten, VersionGone):
             return False
-        if pipeline.stragglers == "fold" and end_of(own[-1]) < self.wanted.to_ms:
+        if pipeline.stragglers == "fold" and end_of(branch_runs[-1]) < self.wanted.to_ms:
             return True  # the next slice folds them in
         folds = pipeline.stragglers == "fold"
         return (
-            find(now, stretches_of(own, declared.table), declared.arrival_time, folds=folds, since=version)
+            find(
+                now,
+                stretches_of(branch_runs, declared.table),
+                declared.arrival_time,
+                folds=folds,
+                since=version,
+            )
             == []
         )
 
@@ -152,18 +163,18 @@ class ReadAgain:
         """
 
         table = self.pipeline.source.table
-        read = input_of(tip, table)
+        input_of_branch = input_of(tip, table)
 
         def reads_again(row: LedgerRow) -> str | None:
             if (
-                read is not None
-                and read.table_id is not None
-                and other_table_of([row], table, read.table_id) is not None
+                input_of_branch is not None
+                and input_of_branch.table_id is not None
+                and other_table_of([row], table, input_of_branch.table_id) is not None
             ):
                 return f"run {row.seq} has read another table as {table}, which this one has replaced"
             if any(
-                to_ms(moved.true_arrival) >= boundary_ms
-                for moved in self.overrides[honoured_by(row) : honoured_by(tip)]
+                to_ms(override.true_arrival) >= boundary_ms
+                for override in self.overrides[honoured_by(row) : honoured_by(tip)]
             ):
                 return f"run {row.seq} does not know of rows that were redriven since"
             if row.seq not in self._earliest:
@@ -183,22 +194,26 @@ class ReadAgain:
             return None
         place = next(number for number, item in enumerate(self.live) if item.seq == row.seq)
         table = self.pipeline.source.table
-        own, earlier = (input_of(item, table) for item in (row, self.live[place - 1]))
-        assert own is not None and earlier is not None
+        input_of_run, input_before = (input_of(item, table) for item in (row, self.live[place - 1]))
+        assert input_of_run is not None and input_before is not None
         declared, uri = self.pipeline.source, self.warehouse.source(table)
         try:
-            source, before = (pin(declared, uri, item.version, item.table_id) for item in (own, earlier))
+            source, before = (
+                pin(declared, uri, item.version, item.table_id) for item in (input_of_run, input_before)
+            )
             return self._earliest_in(source, before, start_of(row))
         except (VersionGone, SourceReplaced, FileNotFoundError):
             return self.start_ms
 
     def _earliest_in(self, source: PinnedSource, before: PinnedSource, from_ms: int) -> int | None:
         arrival = self.pipeline.source.arrival_time
-        found = [file for file in source.files(from_ms, from_ms, arrival, before) if file.may_hold_unread]
-        if found and (source.why_not_direct is not None or not source.is_certain_since(before)):
+        unread_files = [
+            file for file in source.files(from_ms, from_ms, arrival, before) if file.may_hold_unread
+        ]
+        if unread_files and (source.why_not_direct is not None or not source.is_certain_since(before)):
             return self.start_ms
         earliest: list[int] = []
-        for file in found:
+        for file in unread_files:
             times, without = arrivals(source, file, arrival)
             earlier = times[(times >= self.start_ms) & (times < from_ms)]
             earliest += [self.start_ms] if without else earlier.tolist()
@@ -208,10 +223,10 @@ class ReadAgain:
 def changed_by(tables: Tables, seq: int) -> str:
     """One sentence on what a ledger row has changed in `published`."""
     rows = tables["corrections"].read(["op", "window_start"], pc.field("seq") == seq)
-    counted = Counter(rows.column("op").to_pylist())
-    if not counted:
+    counts = Counter(rows.column("op").to_pylist())
+    if not counts:
         return "nothing in `published` has changed."
     days = {None if start is None else start.date() for start in rows.column("window_start").to_pylist()}
     verbs = {"insert": "inserted", "update": "updated", "withdraw": "withdrawn"}
-    parts = ", ".join(f"{counted[op]:,} rows {verb}" for op, verb in verbs.items() if counted[op])
+    parts = ", ".join(f"{counts[op]:,} rows {verb}" for op, verb in verbs.items() if counts[op])
     return f"{parts} in `published`, on {len(days)} day{'' if len(days) == 1 else 's'}."

@@ -143,8 +143,8 @@ class BranchPublisher:
                 f"--branch {name} --to TIME` does.",
                 branch=name,
             )
-        own = [row for row in self.ledger.live_runs(branch.head) if row.seq in branch.own]
-        if all(row.is_live_in(main) for row in own):
+        branch_runs = [row for row in self.ledger.live_runs(branch.head) if row.seq in branch.own]
+        if all(row.is_live_in(main) for row in branch_runs):
             self.conclude(branch)
             return None
         if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
@@ -154,8 +154,10 @@ class BranchPublisher:
                 f"Fork again; `slackwater branches drop {self.pipeline} {name}` ends it.",
                 branch=name,
             )
-        Declared(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(own[-1])
-        return self.publish(main, branch, own, self._later(main, branch, own, pipeline, warehouse))
+        Declared(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(branch_runs[-1])
+        return self.publish(
+            main, branch, branch_runs, self._later(main, branch, branch_runs, pipeline, warehouse)
+        )
 
     def _later(
         self,
@@ -170,12 +172,16 @@ class BranchPublisher:
         later = behind(live, boundary)
         if not later and end_of(live[-1]) <= boundary:
             return []
-        there = at(live, boundary)
+        run_at_boundary = at(live, boundary)
         reason: str | None = "no slice of main ends there"
-        if there is not None:
+        if run_at_boundary is not None:
             redriven = OverridesReader(self.tables["overrides"]).rows()
-            again = ReadAgain(pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), redriven)
-            reason = convergence.why_not(own, there, later, again.before(boundary, own[-1]))
+            rows_read_again = ReadAgain(
+                pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), redriven
+            )
+            reason = convergence.why_not(
+                own, run_at_boundary, later, rows_read_again.before(boundary, own[-1])
+            )
         if reason is None:
             return later
         refuse_closed(self.pipeline, live[-1])

@@ -90,12 +90,14 @@ class Redrive:
         arrivals, notes = self._arrivals(tables, live, [closing[number] for number in moves])
         overrides = self._overrides([rows[number] for number in moves], late.schema, arrivals, reason)
         writer = OverridesWriter(tables["overrides"])
-        new = overrides if is_dry else writer.add(overrides, self.clock)
+        new_overrides = overrides if is_dry else writer.add(overrides, self.clock)
         log.info("redrive", extra={"pipeline": self.pipeline.name})
         to_restate = (
             self._to_restate(tables, live, rows, dict(zip(moves, arrivals, strict=True))) if rows else None
         )
-        return Redriven(tuple(overrides), len(new), len(rows) - len(moves), to_restate, tuple(notes))
+        return Redriven(
+            tuple(overrides), len(new_overrides), len(rows) - len(moves), to_restate, tuple(notes)
+        )
 
     def _live(self, tables: Tables) -> list[LedgerRow]:
         head = tables.ledger.head()
@@ -109,11 +111,11 @@ class Redrive:
         the lateness of its run. Rows that keep their arrival are taken from before the collection of their
         windows on."""
         marks = LiveMarks.of(tables, live, self.pipeline)
-        first = min(
+        earliest_ms = min(
             marks.restated_from(moved.get(number, to_ms(row["arrival_time"])), _first_last_instant(row))
             for number, row in enumerate(rows)
         )
-        return to_datetime(first), to_datetime(max(to_ms(row["arrival_time"]) for row in rows) + 1)
+        return to_datetime(earliest_ms), to_datetime(max(to_ms(row["arrival_time"]) for row in rows) + 1)
 
     def _overrides(
         self, rows: Sequence[dict[str, Any]], schema: pa.Schema, arrivals: Sequence[int], reason: str
@@ -126,7 +128,7 @@ class Redrive:
             [to_ms(row["event_time"]) for row in rows],
         )
         now = self.clock()
-        made = [
+        overrides = [
             Override(
                 row_hash=row_hash,
                 arrival_time=to_datetime(new),
@@ -136,7 +138,7 @@ class Redrive:
             )
             for row_hash, old, new in zip(hashes, true, arrivals, strict=True)
         ]
-        return list({row.row_hash: row for row in made}.values())
+        return list({row.row_hash: row for row in overrides}.values())
 
     def _arrivals(
         self, tables: Tables, live: Sequence[LedgerRow], closing: Sequence[int]
@@ -150,17 +152,17 @@ class Redrive:
         by_run: dict[int, set[int]] = {}
         for watermark in closing:
             by_run.setdefault(_reached_in(live, watermark), set()).add(watermark)
-        found: dict[int, int] = {}
+        arrivals: dict[int, int] = {}
         notes: list[str] = []
         for place, watermarks in by_run.items():
-            wanted = sorted(watermarks)
+            sorted_watermarks = sorted(watermarks)
             try:
-                starts = self._tick_starts(tables, live[place], wanted)
+                starts = self._tick_starts(tables, live[place], sorted_watermarks)
             except (CannotRepeat, SnapshotGone) as error:
                 notes.append(f"{error.message} Its rows are moved to the start of its slice.")
-                starts = [_start_of(live[place])] * len(wanted)
-            found.update(zip(wanted, (max(start, start_ms) for start in starts), strict=True))
-        return [found[watermark] for watermark in closing], notes
+                starts = [_start_of(live[place])] * len(sorted_watermarks)
+            arrivals.update(zip(sorted_watermarks, (max(start, start_ms) for start in starts), strict=True))
+        return [arrivals[watermark] for watermark in closing], notes
 
     def _tick_starts(self, tables: Tables, row: LedgerRow, watermarks: list[int]) -> list[int]:
         if self.pipeline.watermarks.kind == "punctuated":  # there are no ticks

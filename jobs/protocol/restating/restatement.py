@@ -104,7 +104,7 @@ def _fork_point(
 def _moved(
     from_ms: int, to_ms: int, first: int, last: int, start: int, reached: int, lost: LedgerRow | None
 ) -> list[str]:
-    said = []
+    sentences = []
     if first != from_ms:
         why = (
             "where the lineage begins"
@@ -113,13 +113,13 @@ def _moved(
         )
         if lost is not None:
             why = f"the last boundary with a snapshot; that of run {lost.seq} was removed by retention"
-        said.append(f"from {iso(from_ms)} moved to {iso(first)}, {why}")
+        sentences.append(f"from {iso(from_ms)} moved to {iso(first)}, {why}")
     if last != to_ms:
-        said.append(
+        sentences.append(
             f"to {iso(to_ms)} moved to {iso(last)}, "
             f"{'where the lineage ends' if last == reached else 'the next boundary of a slice'}"
         )
-    return said
+    return sentences
 
 
 def next_slice(
@@ -144,10 +144,10 @@ def slices_of(
     slices: list[Slice] = []
     at_ms = restatement.from_ms
     while at_ms < restatement.to_ms:
-        found = next_slice(restatement, main, at_ms, length_ms, start_ms)
-        assert found is not None
-        slices.append(found)
-        at_ms = found.to_ms
+        slice_ = next_slice(restatement, main, at_ms, length_ms, start_ms)
+        assert slice_ is not None
+        slices.append(slice_)
+        at_ms = slice_.to_ms
     return slices
 
 

@@ -108,8 +108,8 @@ def late_by_mark(late: pa.Table | pads.Dataset, lateness_ms: int) -> tuple[int, 
         FROM (SELECT {last} AS last, epoch_ms(arrival_time) AS arrival, epoch_ms(watermark) AS watermark FROM late)
         WHERE last + {lateness_ms} > watermark
     """
-    [found] = query(sql, late=late).to_pylist()
-    return (found["rows"], found["last"], found["arrival"]) if found["rows"] else None
+    [bounds] = query(sql, late=late).to_pylist()
+    return (bounds["rows"], bounds["last"], bounds["arrival"]) if bounds["rows"] else None
 
 
 def earliest_fired(outcome: Outcome) -> int | None:

@@ -101,13 +101,13 @@ class Declared:
         live_stretches = [stretch for _, stretch in runs]
         source = pin(self.pipeline.source, newest.uri, max(stretch.version for stretch in live_stretches))
         source = without_erased(source, self.pipeline.source.table, self.tables.ledger)
-        waiting = find(source, live_stretches, self.pipeline.source.arrival_time, folds=folds)
-        if waiting == []:
+        stragglers = find(source, live_stretches, self.pipeline.source.arrival_time, folds=folds)
+        if stragglers == []:
             return
         name = self.pipeline.name
         raise SettingsChanged(
             f"{name}: stragglers: restate → fold, but a run folds in only what appears from now on, and "
-            f"{told(name, waiting)}, or declare "
+            f"{told(name, stragglers)}, or declare "
             "stragglers='restate' again.",
             pipeline=name,
             differences=[],

@@ -81,14 +81,16 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
     A setting that an earlier release did not know counts as its default.
     """
-    whole = {**_defaults(), **before}
-    found = [Difference(path, old, new, _kind(path)) for path, old, new in _differing("", whole, after)]
-    if _replacing(whole) != _replacing(after):
-        found = [
+    complete_settings = {**_defaults(), **before}
+    changed_settings = [
+        Difference(path, old, new, _kind(path)) for path, old, new in _differing("", complete_settings, after)
+    ]
+    if _replacing(complete_settings) != _replacing(after):
+        changed_settings = [
             replace(item, kind="lasting") if item.path.split(".")[0] in _TELLING_ROWS_APART else item
-            for item in found
+            for item in changed_settings
         ]
-    return [item for item in found if not _is_bound(item)]
+    return [item for item in changed_settings if not _is_bound(item)]
 
 
 def _replacing(description: Mapping[str, Any]) -> str:
@@ -128,8 +130,8 @@ def check_settings(
             pipeline=pipeline.name,
             differences=[],
         )
-    found = differences(before, pipeline.describe())
-    refused = [item for item in found if item.kind in ("refused", "lasting")]
+    changed_settings = differences(before, pipeline.describe())
+    refused = [item for item in changed_settings if item.kind in ("refused", "lasting")]
     if refused:
         raise SettingsChanged(
             f"{pipeline.name}: these settings can't change while what run {seq} has parked is carried on:"
@@ -137,7 +139,7 @@ def check_settings(
             pipeline=pipeline.name,
             differences=refused,
         )
-    ticks = [item for item in found if item.kind == "at a tick boundary"]
+    ticks = [item for item in changed_settings if item.kind == "at a tick boundary"]
     if any(not interval or from_ms % interval for item in ticks for interval in (item.before, item.after)):
         raise SettingsChanged(
             f"{pipeline.name}: the watermark interval can change only where a tick of both lengths ends, and "
@@ -148,7 +150,7 @@ def check_settings(
             pipeline=pipeline.name,
             differences=ticks,
         )
-    return [item for item in found if item.kind != "free"]
+    return [item for item in changed_settings if item.kind != "free"]
 
 
 def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
@@ -211,15 +213,15 @@ def _listed(found: list[Difference]) -> str:
 
 
 def _defaults() -> dict[str, Any]:
-    made = {
+    defaults = {
         item.name: item.default_factory()
         for item in fields(Pipeline)
         if item.init and item.default_factory is not MISSING
     }
-    given = {
+    required = {
         item.name: item.default for item in fields(Pipeline) if item.init and item.default is not MISSING
     }
-    return {name: plain(value) for name, value in {**made, **given}.items()}
+    return {name: plain(value) for name, value in {**defaults, **required}.items()}
 
 
 def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -239,8 +241,8 @@ def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, A
 
 
 def _kind(path: str) -> Kind:
-    known = [prefix for prefix in RULES if path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))]
-    return RULES[max(known, key=len)] if known else "refused"
+    prefixes = [prefix for prefix in RULES if path == prefix or path.startswith((f"{prefix}.", f"{prefix}["))]
+    return RULES[max(prefixes, key=len)] if prefixes else "refused"
 
 
 def _is_bound(item: Difference) -> bool:

@@ -46,15 +46,15 @@ class KeptTicks:
         self._made: tuple[SliceScan, Judge, Sequence[pa.Table]] | None = None
 
     def __call__(self, transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
-        known = _read(self._folder, scan, judge) if self._attempt.attempt > 1 else None
-        if known is not None:
+        ticks = _read(self._folder, scan, judge) if self._attempt.attempt > 1 else None
+        if ticks is not None:
             facts = {
                 "pipeline": judge.pipeline.name,
                 "run_id": self._attempt.run_id,
                 "attempt": self._attempt.attempt,
             }
             log.info("ticks are known from an earlier try", extra=facts)
-            return [known]
+            return [ticks]
         parts = tick_maxima(transport, scan, judge)
         self._made = scan, judge, parts
         return parts

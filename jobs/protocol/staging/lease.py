@@ -39,11 +39,11 @@ def renewed(
     attempts: AttemptsWriter, attempt: Attempt, clock: Callable[[], datetime], every: timedelta = LEASE / 3
 ) -> Iterator[None]:
     """Renew the lease of `attempt` while the block runs."""
-    ended = threading.Event()
+    has_ended = threading.Event()
 
     def renew() -> None:
         pause = every
-        while not ended.wait(pause.total_seconds()):
+        while not has_ended.wait(pause.total_seconds()):
             now = clock()
             try:
                 attempts.record(attempt, now, expires_at=now + LEASE)
@@ -57,7 +57,7 @@ def renewed(
     try:
         yield
     finally:
-        ended.set()
+        has_ended.set()
         thread.join()
 
 
@@ -69,7 +69,7 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
         LeaseHeld: another one is at work; with who.
     """
     now = clock()
-    wanted = Attempt(
+    attempt = Attempt(
         run_id=f"{UPKEEP}-{uuid.uuid4().hex[:16]}",
         parent_seq=None,
         slice_start=now,
@@ -77,7 +77,7 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
         step=UPKEEP,
         at=now,
     )
-    claimed = attempts.claim(wanted, clock, rivals=lambda holder: holder.is_upkeep)
+    claimed = attempts.claim(attempt, clock, rivals=lambda holder: holder.is_upkeep)
     if claimed is None:
         holders = [holder for holder in attempts.holders(clock()) if holder.is_upkeep]
         who = (

@@ -55,10 +55,10 @@ def _other_unit(newest_ms: int, clock_ms: int) -> list[Check]:
         return []
     for factor in _UNITS:
         if _ALIKE[0] <= newest_ms * factor / clock_ms <= _ALIKE[1]:
-            newest, meant = (EPOCH + timedelta(milliseconds=ms) for ms in (newest_ms, newest_ms * factor))
+            newest, intended = (EPOCH + timedelta(milliseconds=ms) for ms in (newest_ms, newest_ms * factor))
             observed = (
                 f"the newest event time is {newest:%Y-%m-%dT%H:%M:%SZ}, and {factor:,} times that is "
-                f"{meant:%Y-%m-%dT%H:%M:%SZ}, near the "
+                f"{intended:%Y-%m-%dT%H:%M:%SZ}, near the "
                 "arrivals: the source seems to have read seconds or milliseconds as a smaller unit"
             )
             return [warning("event times are in their column's unit", observed)]

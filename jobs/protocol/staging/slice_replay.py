@@ -151,16 +151,16 @@ def _input_of(pipeline: Pipeline, inputs: Iterable[Input]) -> Input | None:
     tables = {item.table: item for item in inputs}
     if not tables:
         return None
-    wanted = pipeline.source.table
-    if wanted not in tables:
-        read = next(iter(tables))
+    table = pipeline.source.table
+    if table not in tables:
+        read_table = next(iter(tables))
         raise SourceChanged(
-            f"{pipeline.name}: the run before read {read}, the pipeline now declares {wanted}. A lineage "
+            f"{pipeline.name}: the run before read {read_table}, the pipeline now declares {table}. A lineage "
             "keeps its source: undo the "
             "change, or give the pipeline another name (it then starts a lineage of its own).",
-            table=wanted,
+            table=table,
         )
-    return tables[wanted]
+    return tables[table]
 
 
 @dataclass(frozen=True)
@@ -196,13 +196,13 @@ class SliceReplay:
             self.slice.from_ms,
             self.slice.to_ms,
         )
-        moved = Overrides(
+        overrides = Overrides(
             tuple(
                 Moved(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time))
                 for row in pins.overrides
             )
         )
-        also = moved.true_arrivals(from_ms, to_ms)
+        also = overrides.true_arrivals(from_ms, to_ms)
         files = tuple(pins.source.files(from_ms, to_ms, arrival, pins.before, pins.restated, also))
         columns = tuple(pins.source.schema.names)
         return SliceScan(
@@ -215,7 +215,7 @@ class SliceReplay:
             self.start_ms,
             pins.before,
             pins.restated,
-            moved,
+            overrides,
             rows_at_once=rows_at_once(state_memory_mb()),
         )
 
@@ -228,12 +228,12 @@ class SliceReplay:
         if self.owner is None:
             return Progress.none()
         require_as_recorded(self.tables, self.pipeline.name, self.owner, self.state)
-        parked = Progress.from_table(
+        progress = Progress.from_table(
             read_staged(self.tables, "source_progress", self.state["source_progress"])
         )
         if self.creates_windows_again:
-            return replace(parked, collected=None)
-        return replace(parked, collected=mark_of(self.tables, self.pipeline, self.owner, parked))
+            return replace(progress, collected=None)
+        return replace(progress, collected=mark_of(self.tables, self.pipeline, self.owner, progress))
 
     def transport(
         self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None

@@ -107,7 +107,7 @@ def _refuse_too_many(pipeline: str, lineage: Lineage, to_ms: int, length_ms: int
 
 def _why_not(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
     reached = lineage.reached_ms
-    run = f"slackwater run {pipeline}"
+    command = f"slackwater run {pipeline}"
     if lineage.end_ms is None:
         later = (
             f" --from {iso(reached)} --to {iso(to_ms)}"
@@ -116,25 +116,25 @@ def _why_not(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
         )
         return (
             f"{pipeline} has no runs yet and its lineage begins at {iso(reached)}, not at {iso(from_ms)}. "
-            f"Run `{run}{later}`, or begin "
+            f"Run `{command}{later}`, or begin "
             f"elsewhere with --start."
         )
     if from_ms > reached:
         return (
             f"{pipeline}: the lineage ends at {iso(reached)}; {iso(from_ms)} would leave a gap. Catch up "
-            f"with `{run} --to {iso(to_ms)}`."
+            f"with `{command} --to {iso(to_ms)}`."
         )
     if to_ms <= reached:
         return (
             f"{pipeline}: the lineage begins at {iso(lineage.start_ms)}; nothing before that can be run "
             "here. One that begins earlier "
-            f"needs a warehouse of its own: `{run} --start {iso(from_ms)} --to {iso(to_ms)} --warehouse "
+            f"needs a warehouse of its own: `{command} --start {iso(from_ms)} --to {iso(to_ms)} --warehouse "
             "ANOTHER`."
         )
     return (
         f"{pipeline}: [{iso(from_ms)}, {iso(to_ms)}) overlaps what the lineage has, which ends at "
         f"{iso(reached)}. Continue it with "
-        f"`{run} --from {iso(reached)} --to {iso(to_ms)}`."
+        f"`{command} --from {iso(reached)} --to {iso(to_ms)}`."
     )
 
 

@@ -71,12 +71,12 @@ def restated_since(
 
 def stretches_of(runs: Iterable[LedgerRow], table: str) -> list[Stretch]:
     """At which version of the source `table` each of `runs` has read its slice."""
-    found = []
+    stretches = []
     for row in runs:
         version = version_of(row, table)
         if version is not None and row.slice_start is not None and row.slice_end is not None:
-            found.append(Stretch(to_ms(row.slice_start), to_ms(row.slice_end), version))
-    return found
+            stretches.append(Stretch(to_ms(row.slice_start), to_ms(row.slice_end), version))
+    return stretches
 
 
 @dataclass(frozen=True)
@@ -121,27 +121,27 @@ def find(
         for place in range(len(live))
     ]
     oldest = min(read_at) if since is None else since
-    added = source.added_since(replace(source, version=oldest), read_at)
-    if added is None or source.why_not_direct is not None:
+    added_files = source.added_since(replace(source, version=oldest), read_at)
+    if added_files is None or source.why_not_direct is not None:
         return [] if source.version == oldest else None
     start_ms, end_ms = live[0].from_ms, live[-1].to_ms
     starts, versions = np.array([item.from_ms for item in live], np.int64), np.array(read_at, np.int64)
-    counted: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for file in source.files(end_ms, end_ms, arrival, replace(source, version=oldest)):
         if not file.may_hold_unread:
             continue
         times, _ = arrivals(source, file, arrival)
         places = np.searchsorted(starts, times[(times >= start_ms) & (times < end_ms)], side="right") - 1
-        counted.update(places[versions[places] < added[file.path]].tolist())
+        counts.update(places[versions[places] < added_files[file.path]].tolist())
     return [
-        Stragglers(Slice(live[place].from_ms, live[place].to_ms), counted[place]) for place in sorted(counted)
+        Stragglers(Slice(live[place].from_ms, live[place].to_ms), counts[place]) for place in sorted(counts)
     ]
 
 
 def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64s, int]:
     """The arrivals in a file, in milliseconds, floored; and how many rows have none."""
-    times, missing = in_milliseconds(read(source.uri, file, source.schema, (arrival,)).column(arrival))
-    return times[~missing], int(missing.sum())
+    times, is_undated = in_milliseconds(read(source.uri, file, source.schema, (arrival,)).column(arrival))
+    return times[~is_undated], int(is_undated.sum())
 
 
 def told(pipeline: str, found: Sequence[Stragglers] | None) -> str:
@@ -170,7 +170,9 @@ def to_be_restated(
         return []
     table = pipeline.source.table
     live = stretches_of(ledger.live_runs(head), table)
-    found = find(scan.source, live, scan.arrival, folds=False, since=version_of(owner, table))
+    stragglers = find(scan.source, live, scan.arrival, folds=False, since=version_of(owner, table))
     return (
-        [] if found == [] else [validation.warning("no rows are to be restated", told(pipeline.name, found))]
+        []
+        if stragglers == []
+        else [validation.warning("no rows are to be restated", told(pipeline.name, stragglers))]
     )

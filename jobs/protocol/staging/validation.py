@@ -67,7 +67,7 @@ def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.Data
     """
     for item in expectations:
         kind = types[item.column]
-        wanted, fits = next(
+        type_name, fits = next(
             (family[1:] for family in _COMPARED if family[0](kind)),
             ("nothing to compare with", lambda value: False),
         )
@@ -75,7 +75,7 @@ def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.Data
             if value is not None and not fits(value):
                 raise PipelineError(
                     f"expect {item.title}",
-                    f"column {item.column!r} is {kind}, which takes {wanted}, not {value!r}",
+                    f"column {item.column!r} is {kind}, which takes {type_name}, not {value!r}",
                 )
 
 
@@ -121,19 +121,30 @@ def check_conservation(counts: dict[str, int]) -> Check:
     """Rows read = filtered + accepted + late + unassigned + quarantined, to the row."""
     parts = ("rows_filtered", "rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined")
     total = sum(counts[part] for part in parts)
-    read = counts["rows_read"]
-    observed = f"{read} read, {total} accounted for: " + ", ".join(
+    rows_read = counts["rows_read"]
+    observed = f"{rows_read} read, {total} accounted for: " + ", ".join(
         f"{counts[part]} {part.removeprefix('rows_')}" for part in parts
     )
-    return Check("rows are conserved", None, "reject", read == total, observed, abs(read - total), read, None)
+    return Check(
+        "rows are conserved",
+        None,
+        "reject",
+        rows_read == total,
+        observed,
+        abs(rows_read - total),
+        rows_read,
+        None,
+    )
 
 
 def check_assignments(counts: dict[str, int], assignments: dict[str, int]) -> Check:
     """Elements of windows open before + assignments made = missed + elements of windows open now + of windows
     cleaned up: whatever a window has taken is parked, or was there to be fired until the window was
     collected."""
-    there = assignments["assignments_before"] + assignments["assignments_made"]
-    gone = counts["assignments_missed"] + assignments["assignments_open"] + assignments["assignments_cleaned"]
+    assignments_in = assignments["assignments_before"] + assignments["assignments_made"]
+    assignments_out = (
+        counts["assignments_missed"] + assignments["assignments_open"] + assignments["assignments_cleaned"]
+    )
     observed = (
         f"{assignments['assignments_before']} before, {assignments['assignments_made']} made, "
         f"{counts['assignments_missed']} missed, "
@@ -141,7 +152,14 @@ def check_assignments(counts: dict[str, int], assignments: dict[str, int]) -> Ch
         f"{counts['elements_never_fired']} were never in a firing"
     )
     return Check(
-        "assignments are conserved", None, "reject", there == gone, observed, abs(there - gone), there, None
+        "assignments are conserved",
+        None,
+        "reject",
+        assignments_in == assignments_out,
+        observed,
+        abs(assignments_in - assignments_out),
+        assignments_in,
+        None,
     )
 
 
@@ -164,8 +182,8 @@ def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
     """Windows open before + opened = absorbed by merges + cleaned up + open now: no window appears or
     vanishes unaccounted for.
     """
-    there = open_before + counts["windows_opened"]
-    gone = counts["windows_merged"] + counts["windows_cleaned"] + counts["windows_open"]
+    windows_in = open_before + counts["windows_opened"]
+    windows_out = counts["windows_merged"] + counts["windows_cleaned"] + counts["windows_open"]
     parts = ", ".join(
         f"{counts[f'windows_{part}']} {part}" for part in ("opened", "merged", "cleaned", "open")
     )
@@ -173,10 +191,10 @@ def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
         "windows are conserved",
         None,
         "reject",
-        there == gone,
+        windows_in == windows_out,
         f"{open_before} before, {parts}",
-        abs(there - gone),
-        there,
+        abs(windows_in - windows_out),
+        windows_in,
         None,
     )
 
@@ -206,9 +224,9 @@ def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset
         column = f'"{item.column}"'
         broken, values = _broken(item, column, kind)
         checked = "count(*)" if item.kind == "not_null" else f"count({column})"
-        shown = column if any(is_plain(kind) for is_plain in _PLAIN) else f"{column}::VARCHAR"
+        value = column if any(is_plain(kind) for is_plain in _PLAIN) else f"{column}::VARCHAR"
         sample = (
-            f"min_by({shown}, {column}, {_SAMPLES}) FILTER (WHERE {broken})"
+            f"min_by({value}, {column}, {_SAMPLES}) FILTER (WHERE {broken})"
             if item.kind != "not_null"
             else "NULL"
         )
@@ -280,9 +298,9 @@ def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
     )
     outcome = batch.get_batch({"dataframe": frame}).validate(suite)
     judged = {
-        str(kept.kwargs["column"]): bool(result.success)
+        str(configuration.kwargs["column"]): bool(result.success)
         for result in outcome.results
-        if (kept := result.expectation_config)
+        if (configuration := result.expectation_config)
     }
     return [judged[f"unexpected_{number}"] for number in range(expectations)]
 

@@ -14,10 +14,12 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import load
 
 DOC = """\
-Replays a range of `{name}` that was run before: after rows were corrected or came late, or after the pipeline was changed.
+Replays a range of `{name}` that was run before: after rows were corrected or came late, or after the pipeline
+was changed.
 
-It starts from the snapshot before the range, on a branch; goes on behind it until it meets what is live again; and publishes the whole
-range in `{published}` at once. Until then readers see what they saw before. The scheduled runs of `{name}` may go on meanwhile.
+It starts from the snapshot before the range, on a branch; goes on behind it until it meets what is live
+again; and publishes the whole range in `{published}` at once. Until then readers see what they saw before.
+The scheduled runs of `{name}` may go on meanwhile.
 
 - **What would it cost?** `slackwater backfill {name} --from … --to … --dry-run`
 - **Clear** the task `restate` at any time: it goes on at the last finished slice.

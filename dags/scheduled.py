@@ -19,8 +19,10 @@ DOC = """\
 Replays what has arrived up to the end of the data interval, validates it and publishes it to `{published}`.
 
 - **Un-pause** it and it runs once an interval. A missed interval needs nothing: the next run makes up for it.
-- **Fill a range** of intervals: `airflow backfill create --dag-id {name} --from-date … --to-date … --max-active-runs 1`.
-- **By hand**: trigger it with the parameter `to`; without it the run is refused, because a run by hand has no interval.
+- **Fill a range** of intervals: `airflow backfill create --dag-id {name} --from-date … --to-date …
+  --max-active-runs 1`.
+- **By hand**: trigger it with the parameter `to`; without it the run is refused, because a run by hand has no
+  interval.
 - **Clear** any task at any time: what is published already stays as it is.
 """
 TO = Param(

@@ -92,7 +92,8 @@ _NEWEST = """
     FROM panes GROUP BY key, window_start, window_end HAVING arg_max(kind, firing) <> 'withdrawn'"""
 _WINDOWS = f"""
     SELECT key, window_start, n__count AS n, total__sum AS total FROM parked
-    UNION ALL SELECT key, window_start, n, total FROM ({_NEWEST}) newest ANTI JOIN parked USING (key, window_start, window_end)"""
+    UNION ALL SELECT key, window_start, n, total FROM ({_NEWEST}) newest
+        ANTI JOIN parked USING (key, window_start, window_end)"""
 _ACCOUNTED = f"SELECT key, epoch_us(window_start) AS window_start_us, n, total FROM ({_WINDOWS})"
 _ACCOUNTED_SESSIONS = f"""
     SELECT key, n, total FROM ({_WINDOWS}) UNION ALL SELECT key, 1, value FROM late WHERE len(windows) > 0"""
@@ -104,7 +105,8 @@ def _on_time(workload: Workload) -> str:
     has reached the window's end and the allowed lateness."""
     judged = f"""(
         SELECT source.*, before_us FROM source JOIN (
-            SELECT tick, max(max(epoch_us(event_time))) OVER (ORDER BY tick ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_us
+            SELECT tick, max(max(epoch_us(event_time))) OVER (
+                ORDER BY tick ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_us
             FROM (SELECT *, epoch_ms(arrival_time) // {TICK_MS} AS tick FROM source) GROUP BY tick
         ) ticks ON epoch_ms(arrival_time) // {TICK_MS} = tick)"""
     stays_us = (workload.size_ms - 1 + workload.lateness_ms) * 1000
@@ -136,7 +138,8 @@ def _check_flink(case: Case, found: int, connection: Any) -> str:
     except NoRuns:
         return f"{found:,} panes, not compared: the project's own run was measured earlier"
     first, late = connection.execute("""
-        SELECT (SELECT count(*) FROM panes WHERE kind NOT IN ('withdrawn', 'late')) + (SELECT count(*) FROM parked WHERE firings = 0),
+        SELECT (SELECT count(*) FROM panes WHERE kind NOT IN ('withdrawn', 'late'))
+            + (SELECT count(*) FROM parked WHERE firings = 0),
             (SELECT count(*) FROM panes WHERE kind = 'late')""").fetchone()
     expected = first + late
     if abs(found - expected) > _FLINK_TOLERANCE * max(expected, 50) + _FLINK_LATE_TOLERANCE * late:
@@ -156,7 +159,8 @@ def _check_stream(case: Case, connection: Any) -> str:
     prefix = query(case.workload, f"(SELECT * FROM source ORDER BY row LIMIT {ROWS})")
     found = f"read_parquet('{case.folder}/transform_with_state/out/*.parquet')"
     totals = f"""
-        SELECT count(*), sum(expected.n), coalesce(sum(found.n), 0), coalesce(bool_or(found.n > expected.n), false)
+        SELECT count(*), sum(expected.n), coalesce(sum(found.n), 0),
+            coalesce(bool_or(found.n > expected.n), false)
         FROM ({prefix}) expected LEFT JOIN {found} found USING (key, window_start_us)"""
     windows, expected, seen, has_more = connection.execute(totals).fetchone()
     if has_more or expected - seen > _STREAM_TOLERANCE * expected:

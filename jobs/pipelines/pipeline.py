@@ -40,11 +40,12 @@ COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # slackwater.jobs.tables.schemas).
 # fmt: off
 TABLE_COLUMNS = frozenset({
-    "arrival_time", "at", "cause", "cause_arrival", "cleanup_time", "contents", "domain", "elements", "event_time", "firing",
-    "firings", "first_arrival", "key_group", "kind", "last_arrival", "last_fired_at", "late_by_ms", "map_key", "namespace_end",
-    "namespace_start", "new", "next_firing", "old", "op", "ordinal", "purpose", "revision", "run_id", "run_seq", "seq", "service",
-    "state_name", "state_window_end", "state_window_start", "tick_end", "time", "timestamp", "trigger_state", "user_state",
-    "value_json", "watermark", "window_date", "window_end", "window_start", "windows",
+    "arrival_time", "at", "cause", "cause_arrival", "cleanup_time", "contents", "domain", "elements",
+    "event_time", "firing", "firings", "first_arrival", "key_group", "kind", "last_arrival",
+    "last_fired_at", "late_by_ms", "map_key", "namespace_end", "namespace_start", "new", "next_firing",
+    "old", "op", "ordinal", "purpose", "revision", "run_id", "run_seq", "seq", "service", "state_name",
+    "state_window_end", "state_window_start", "tick_end", "time", "timestamp", "trigger_state",
+    "user_state", "value_json", "watermark", "window_date", "window_end", "window_start", "windows",
 })
 # fmt: on
 # Beyond this a declared duration is a slip of the unit, and no time plus it could be stored.

@@ -33,9 +33,9 @@ VARIABLE = "SLACKWATER_PIPELINES"
 
 # Code hashes that a version before the front door recorded of our examples, which were reformatted since.
 _FORMER_CODE = {
-    "slackwater.jobs.examples.departures": "7adf5145804e4c37f3dfcbc9d1d0b0ff4d653fe9a0e155e6bfb76c6c3b52a57c",
-    "slackwater.jobs.examples.nexmark": "bd47ad2577e5fe7e86f163d1d8efe0e44490890025199991315a74d589d9be0e",
-    "slackwater.jobs.examples.turnarounds": "455cefc2045611b64f5583693b073e1e69023af6572d787820c57cef934d0d7c",
+    "departures": "7adf5145804e4c37f3dfcbc9d1d0b0ff4d653fe9a0e155e6bfb76c6c3b52a57c",
+    "nexmark": "bd47ad2577e5fe7e86f163d1d8efe0e44490890025199991315a74d589d9be0e",
+    "turnarounds": "455cefc2045611b64f5583693b073e1e69023af6572d787820c57cef934d0d7c",
 }
 
 # The modules that this process has loaded for its user, by name: what executors don't have.
@@ -101,7 +101,8 @@ class Registry(Mapping[str, Pipeline]):
 
     def code(self, name: str) -> PipelineCode:
         """What the pipeline's code is recognised by: its sources and our version."""
-        former = _FORMER_CODE.get(self._modules[self[name].name].__name__)
+        module = self._modules[self[name].name].__name__
+        former = _FORMER_CODE.get(module.rpartition(".")[2]) if module in EXAMPLES else None
         return PipelineCode.of(self._files(name), product_version(), () if former is None else (former,))
 
     def _files(self, name: str) -> dict[str, Path]:
@@ -257,7 +258,7 @@ def _former_import(error: BaseException) -> PipelinesFileError | None:
             return PipelinesFileError(
                 f"{file}: {error}. Slackwater is imported by one name now; write\n"
                 + "".join(f"    {line}\n" for line in lines)
-                + "in place of the imports of jobs and windowing. Aggregates are agg.count(), agg.max() and so on.",
+                + "in place of the imports of jobs and windowing. Aggregates are agg.count(), agg.max(), …",
                 path=str(file),
             )
     return None

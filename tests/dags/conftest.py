@@ -19,13 +19,16 @@ from datetime import timedelta
 from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
 
 careful = Pipeline(
-    name="careful", source=DeltaSource("sources/orders", event_time="ordered_at", arrival_time="seen_at", order_by="row"),
+    name="careful",
+    source=DeltaSource("sources/orders", event_time="ordered_at", arrival_time="seen_at", order_by="row"),
     watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(hours=1)), key_by="shop",
     window=TumblingEventTimeWindows.of(timedelta(hours=1)), select={"orders": agg.count()},
-    start="2020-02-29T06:00:00+00:00", schedule="30 6 * * *", settle=timedelta(hours=2), approve_warnings=True,
+    start="2020-02-29T06:00:00+00:00", schedule="30 6 * * *", settle=timedelta(hours=2),
+    approve_warnings=True,
 )
 unscheduled = Pipeline(
-    name="unscheduled", source=careful.source, watermarks=careful.watermarks, key_by="shop", window=careful.window,
+    name="unscheduled", source=careful.source, watermarks=careful.watermarks, key_by="shop",
+    window=careful.window,
     select={"orders": agg.count()}, start="2020-01-01", schedule=None,
 )
 """

@@ -106,8 +106,13 @@ def test_a_callback_may_register_again_on_the_way() -> None:
     assert moments == [10, 20, 30]
 
 
-@pytest.mark.parametrize("schedule, expected", [("schedule_at_fixed_rate", [(70, 100), (90, 100), (110, 110)]),
-                                                ("schedule_with_fixed_delay", [(70, 100), (120, 120)])])  # fmt: skip
+@pytest.mark.parametrize(
+    "schedule, expected",
+    [
+        ("schedule_at_fixed_rate", [(70, 100), (90, 100), (110, 110)]),
+        ("schedule_with_fixed_delay", [(70, 100), (120, 120)]),
+    ],
+)
 def test_a_replay_task_that_should_have_begun_in_the_past_catches_up_by_rate_and_not_by_delay(
     schedule: str, expected: list[tuple[int, int]]
 ) -> None:

@@ -53,8 +53,8 @@ _REMEMBERED_WINDOWS = 4096
 class WindowOperator:
     """Windows of the keys of one range of key groups (Flink: WindowOperator). Made by `window_operator`.
 
-    Callers set keys' order themselves: elements in order of arrival, `process_watermark` and the clock in
-    between. After an exception the operator is of no more use, unless the error says `undone`.
+    Callers feed elements in arrival order and interleave `process_watermark` and clock advances themselves.
+    After an exception the operator is of no more use, unless the error says `undone`.
 
     Beyond Flink: windows of event time whose last instant is at or before `collected` (None: there are none)
     were collected by an operator that may have allowed less lateness, and are late whatever the watermark
@@ -134,9 +134,7 @@ class WindowOperator:
         return self._timers.current_watermark
 
     def process_watermark(self, timestamp: int) -> None:
-        """Advance event time: fires and collects what is due. The caller forwards the watermark
-        afterwards.
-        """
+        """Advance event time: fires and collects what is due. The caller then forwards the watermark."""
         self.time_services.advance_watermark(timestamp)
 
     def initialize_watermark(self, timestamp: int) -> None:
@@ -493,9 +491,7 @@ class WindowOperator:
 
     @property
     def _must_ask(self) -> bool:
-        """Whether the trigger must hear of every element, also of one that it has promised not to care
-        about.
-        """
+        """Whether the trigger must hear of every element, also where it has promised not to care."""
         return not self._trigger.arms_once or self._timers.has_gone_back
 
     def _persist(self, key: Any, sessions: MergingWindowSet) -> None:

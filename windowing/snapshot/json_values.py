@@ -46,7 +46,8 @@ class JsonValues:
     | `$bytes` | base64 |
     | `$tuple`, `$set`, `$frozenset` | items; those of a set in the order of their texts |
     | `$dict` | [key, value] pairs in order, of a dict whose keys are not all plain text or begin with `$` |
-    | `$decimal`, `$date`, `$time`, `$datetime`, `$timedelta` | text; ISO 8601, or [that, named zone or null, fold]; microseconds |
+    | `$decimal`, `$timedelta` | text; microseconds |
+    | `$date`, `$time`, `$datetime` | ISO 8601, or [that, named zone or null, fold] |
     | `$window` | [start, end], or "global" |
     | `$timestamped` | [element, timestamp] as an evictor keeps them |
     | `$record` | [name of a declared named tuple, its fields] |

@@ -144,7 +144,8 @@ class WatermarkStrategy:
         }
 
     def __repr__(self) -> str:
-        return f"WatermarkStrategy({', '.join(f'{name}={value!r}' for name, value in self.describe().items() if value is not None)})"
+        arguments = (f"{name}={value!r}" for name, value in self.describe().items() if value is not None)
+        return f"WatermarkStrategy({', '.join(arguments)})"
 
 
 def _name_of(function: WatermarkFunction) -> str:

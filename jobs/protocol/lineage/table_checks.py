@@ -36,11 +36,13 @@ _READABLE = ("attempts", "validations", "overrides")
 _UNREADABLE = "can't be read"
 _BROKEN = """
     SELECT count(*) AS count FROM (
-        SELECT op, revision, old, lag(op) OVER rows_before AS op_before, lag(revision) OVER rows_before AS revision_before,
+        SELECT op, revision, old, lag(op) OVER rows_before AS op_before,
+            lag(revision) OVER rows_before AS revision_before,
             lag(new) OVER rows_before AS new_before
         FROM corrections WINDOW rows_before AS (PARTITION BY {identity} ORDER BY seq, op DESC)
     ) WHERE CASE op WHEN 'insert' THEN op_before IN ('insert', 'update') OR revision <> 1
-        ELSE op_before IS NULL OR op_before = 'withdraw' OR revision <> revision_before + 1 OR old IS DISTINCT FROM new_before END
+        ELSE op_before IS NULL OR op_before = 'withdraw' OR revision <> revision_before + 1
+            OR old IS DISTINCT FROM new_before END
 """
 
 

@@ -162,7 +162,8 @@ class Verifier:
             raise CannotRepeat(
                 f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state "
                 "before it, were erased: "
-                f"{erasures}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it with "
+                f"{erasures}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it "
+                "with "
                 "what the ledger says of that.",
                 seq=row.seq,
             )

@@ -51,7 +51,8 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
     same_key = " AND ".join(f'w."{key}" = p."{key}"' for key in keys)
     low = f"coalesce(window_start - INTERVAL {int(reach_ms)} MILLISECOND, TIMESTAMPTZ '-infinity')"
     touch = f"""
-        SELECT w.__number FROM (SELECT *, {low} AS __low, coalesce(window_end, TIMESTAMPTZ 'infinity') AS __high FROM windows) w
+        SELECT w.__number FROM (
+            SELECT *, {low} AS __low, coalesce(window_end, TIMESTAMPTZ 'infinity') AS __high FROM windows) w
         ASOF JOIN points p ON {same_key} AND w.__low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
         WHERE p.{TIME_COLUMN} < w.__high
     """

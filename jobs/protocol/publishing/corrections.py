@@ -285,11 +285,13 @@ class Publication:
             ),
             new AS (SELECT * FROM newest WHERE kind <> 'withdrawn'),
             latest AS (SELECT {_list([*window, _SLOT])}, max(kind) AS __kind, max(firing) AS __firing,
-                bool_or(cause_arrival IS NOT NULL AND watermark >= window_end - INTERVAL 1 MILLISECOND) AS __late,
+                bool_or(cause_arrival IS NOT NULL
+                    AND watermark >= window_end - INTERVAL 1 MILLISECOND) AS __late,
                 coalesce(max(elements) > 0, false) AS __has_elements
                 FROM newest GROUP BY ALL),
             old AS (
-                SELECT before.*, latest.* EXCLUDE ({_list([*window, _SLOT])}) FROM (SELECT *, {slot} AS {_SLOT} FROM published) before
+                SELECT before.*, latest.* EXCLUDE ({_list([*window, _SLOT])})
+                    FROM (SELECT *, {slot} AS {_SLOT} FROM published) before
                 SEMI JOIN touched ON {_same([*window, _SLOT], "before", "touched")}
                 LEFT JOIN latest ON {_same([*window, _SLOT], "before", "latest")}
             )
@@ -297,7 +299,8 @@ class Publication:
                 coalesce(new.kind, old.__kind, old.kind) AS kind,
                 coalesce(new.firing, old.__firing, old.firing) AS firing,
                 coalesce(old.revision, 0) + 1 AS revision,
-                CASE WHEN new.kind IS NULL THEN 'withdraw' WHEN old.kind IS NULL THEN 'insert' ELSE 'update' END AS op,
+                CASE WHEN new.kind IS NULL THEN 'withdraw' WHEN old.kind IS NULL THEN 'insert' ELSE 'update'
+                    END AS op,
                 {_cause(cause, _FIRED_AS)} AS cause,
                 CASE WHEN old.kind IS NOT NULL THEN {_struct(results, "old")} END AS old,
                 CASE WHEN new.kind IS NOT NULL THEN {_struct(results, "new")} END AS new,
@@ -317,11 +320,13 @@ class Publication:
         return f"""
             WITH touched AS (SELECT DISTINCT {_list(element)} FROM moved),
             wanted AS (
-                SELECT standing.*, row_number() OVER (PARTITION BY {_list(equal)} ORDER BY {RUN}, ordinal) AS {_COPY}
+                SELECT standing.*,
+                    row_number() OVER (PARTITION BY {_list(equal)} ORDER BY {RUN}, ordinal) AS {_COPY}
                 FROM log standing SEMI JOIN touched ON {_same(element, "standing", "touched")}
             ),
             there AS (
-                SELECT before.*, row_number() OVER (PARTITION BY {_list(equal)} ORDER BY run_seq, ordinal) AS {_COPY}
+                SELECT before.*,
+                    row_number() OVER (PARTITION BY {_list(equal)} ORDER BY run_seq, ordinal) AS {_COPY}
                 FROM published before SEMI JOIN touched ON {_same(element, "before", "touched")}
             ),
             added AS (SELECT * FROM wanted ANTI JOIN there ON {_same([*equal, _COPY], "wanted", "there")}),
@@ -332,12 +337,14 @@ class Publication:
             ),
             gone AS (SELECT * FROM there ANTI JOIN wanted ON {_same([*equal, _COPY], "there", "wanted")})
             SELECT key_group, {_list(window)},
-                CASE WHEN bool_or(__of_several) OVER (PARTITION BY {_list(element)}) THEN __number ELSE ordinal END AS ordinal,
+                CASE WHEN bool_or(__of_several) OVER (PARTITION BY {_list(element)}) THEN __number
+                    ELSE ordinal END AS ordinal,
                 timestamp, kind, firing, 1 AS revision, 'insert' AS op, {_cause(cause, "kind")} AS cause,
                 NULL AS old, {_struct(results, "numbered")} AS new, NULL AS {BEFORE}
             FROM numbered
             UNION ALL BY NAME
-            SELECT key_group, {_list([*window, "ordinal", "timestamp", "kind", "firing"])}, revision + 1 AS revision, 'withdraw' AS op,
+            SELECT key_group, {_list([*window, "ordinal", "timestamp", "kind", "firing"])},
+                revision + 1 AS revision, 'withdraw' AS op,
                 {_cause(cause, "kind")} AS cause, {_struct(results, "gone")} AS old, run_seq AS {BEFORE}
             FROM gone
             ORDER BY {_list([*element, "op", "ordinal"])}

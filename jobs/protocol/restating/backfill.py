@@ -321,7 +321,8 @@ class _Restating:
         assert parent.end_ms is not None
         status = "it may be published" if advanced.is_done else "it has not met main again"
         self.asked.say(
-            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {status}. Go on and publish it "
+            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {status}. Go on and "
+            "publish it "
             "with the same "
             f"command without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
         )

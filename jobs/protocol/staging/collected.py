@@ -105,7 +105,8 @@ def late_by_mark(late: pa.Table | pads.Dataset, lateness_ms: int) -> tuple[int, 
     last = """epoch_ms(list_max(list_transform(windows, lambda missed: missed."end"))) - 1"""
     sql = f"""
         SELECT count(*) AS rows, min(last) AS last, max(arrival) AS arrival
-        FROM (SELECT {last} AS last, epoch_ms(arrival_time) AS arrival, epoch_ms(watermark) AS watermark FROM late)
+        FROM (SELECT {last} AS last, epoch_ms(arrival_time) AS arrival, epoch_ms(watermark) AS watermark
+            FROM late)
         WHERE last + {lateness_ms} > watermark
     """
     [bounds] = query(sql, late=late).to_pylist()

@@ -259,5 +259,6 @@ def _shown(value: Any) -> str:
     if _is_duration(value):
         return str(timedelta(microseconds=value["microseconds"]))
     if isinstance(value, Mapping) and "class" in value:
-        return f"{value['class']}({', '.join(f'{name}={_shown(item)}' for name, item in value.items() if name != 'class')})"
+        arguments = (f"{name}={_shown(item)}" for name, item in value.items() if name != "class")
+        return f"{value['class']}({', '.join(arguments)})"
     return f"[{', '.join(map(_shown, value))}]" if isinstance(value, list) else str(value)

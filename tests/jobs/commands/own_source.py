@@ -22,7 +22,8 @@ SCHEMA = pa.schema([("e", TIME), ("a", TIME), ("k", pa.string()), ("x", pa.int64
 FILE = """
 from datetime import timedelta
 
-from slackwater import DeltaSource, EventTimeSessionWindows, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg, expect
+from slackwater import DeltaSource, EventTimeSessionWindows, Pipeline, TumblingEventTimeWindows
+from slackwater import WatermarkStrategy, agg, expect
 
 HOUR = timedelta(hours=1)
 declared = dict(

@@ -118,7 +118,9 @@ from dataclasses import replace
 from slackwater.jobs.examples.departures import departures
 from slackwater import DeltaSource, TumblingProcessingTimeWindows, WatermarkStrategy, agg
 
-source = DeltaSource("sources/departures", event_time="arrival_time", arrival_time="arrival_time", order_by="row")
+source = DeltaSource(
+    "sources/departures", event_time="arrival_time", arrival_time="arrival_time", order_by="row"
+)
 ingested = replace(
     departures,
     name="ingested",

@@ -67,8 +67,10 @@ def in_range(warehouse: Path, low: str, high: str) -> int:
 
 def touched(warehouse: Path, windows: pa.Table, low: str, high: str) -> int:
     return counted(
-        f"""SELECT count(*) FROM (SELECT DISTINCT origin, window_start, window_end FROM w) w WHERE EXISTS (SELECT 1 FROM s
-        WHERE s.origin = w.origin AND arrival_time >= '{low} 00:00:00+00' AND arrival_time < '{high} 00:00:00+00'
+        f"""SELECT count(*) FROM (SELECT DISTINCT origin, window_start, window_end FROM w) w
+            WHERE EXISTS (SELECT 1 FROM s
+        WHERE s.origin = w.origin AND arrival_time >= '{low} 00:00:00+00'
+            AND arrival_time < '{high} 00:00:00+00'
         AND event_time >= window_start AND event_time < window_end)""",
         s=source(warehouse),
         w=windows,

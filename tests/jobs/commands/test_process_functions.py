@@ -27,7 +27,10 @@ def add(a, b):
 
 
 class Carriers(KeyedProcessFunction):
-    states = (ReducingStateDescriptor("taken_off", add, sql_type="long"), ValueStateDescriptor("hour", sql_type="long"))
+    states = (
+        ReducingStateDescriptor("taken_off", add, sql_type="long"),
+        ValueStateDescriptor("hour", sql_type="long"),
+    )
 
     def open(self, runtime_context):
         self.taken_off = runtime_context.get_reducing_state(self.states[0])

@@ -28,7 +28,8 @@ from dataclasses import replace
 
 from slackwater.jobs.examples.departures import departures
 
-mine = replace(departures, name="mine", expect=[], **{{{settings}}}, source=replace(departures.source, **{{{source}}}))
+source = replace(departures.source, **{{{source}}})
+mine = replace(departures, name="mine", expect=[], **{{{settings}}}, source=source)
 """
 
 

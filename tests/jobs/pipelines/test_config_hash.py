@@ -196,7 +196,8 @@ def test_it_is_sha256_over_canonical_json() -> None:
 USERS_FILE = """
 from dataclasses import dataclass
 from datetime import timedelta
-from slackwater import DeltaSource, EventTimeTrigger, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg, expect
+from slackwater import DeltaSource, EventTimeTrigger, Pipeline, TumblingEventTimeWindows
+from slackwater import WatermarkStrategy, agg, expect
 
 def mark(element, timestamp):
     return timestamp
@@ -206,8 +207,10 @@ class MyTrigger(EventTimeTrigger):
     names: frozenset = frozenset({"a", "b", "c", "d", "e"})
 
 mine = Pipeline(
-    name="mine", source=DeltaSource("t", event_time="e", arrival_time="a"), watermarks=WatermarkStrategy.punctuated(mark), key_by="k",
-    window=TumblingEventTimeWindows.of(timedelta(hours=1)), trigger=MyTrigger(), select={"n": agg.count()}, start="2013-01-01",
+    name="mine", source=DeltaSource("t", event_time="e", arrival_time="a"),
+    watermarks=WatermarkStrategy.punctuated(mark), key_by="k",
+    window=TumblingEventTimeWindows.of(timedelta(hours=1)), trigger=MyTrigger(),
+    select={"n": agg.count()}, start="2013-01-01",
 )
 """
 

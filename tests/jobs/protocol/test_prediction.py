@@ -32,7 +32,8 @@ def test_seconds_that_lie_on_a_line_are_predicted_exactly_and_the_first_slice_pa
     assert found.of_command([1_000_000, 0]) == pytest.approx(9.0 + 2.5 + 0.5)
     assert (
         found.basis
-        == "recorded seconds and rows of 3 runs, 1 to 3, engine operator: 0.50 s a slice, 2.0 µs a row, 9.0 s to start Spark"
+        == "recorded seconds and rows of 3 runs, 1 to 3, engine operator: 0.50 s a slice, 2.0 µs a row, "
+        "9.0 s to start Spark"
     )
 
 

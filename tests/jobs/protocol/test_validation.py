@@ -32,6 +32,7 @@ from slackwater.jobs.protocol.staging.validation import (
 ROOT = Path(__file__).resolve().parents[3]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 NEW_YEAR = datetime(2013, 1, 1, tzinfo=UTC)
+ZEROS = "0" * 29
 SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
@@ -100,8 +101,8 @@ JUDGED: list[tuple[Expectation, bool, int, int, str, list[Any] | None]] = [
     (expect.between("mean", min=0), False, 1, 3, "-inf … nan", ["-inf"]),
     (expect.between("mean", max=1), False, 1, 3, "-inf … nan", ["nan"]),  # NaN is greater than every number
     (expect.in_set("mean", [0.5]), False, 2, 3, "-inf … nan", ["-inf", "nan"]),
-    (expect.between("price", Decimal("-1.5"), 10**9), True, 0, 3, f"-1.5{'0' * 29} … 1.5{'0' * 29}", None),
-    (expect.between("price", Decimal("-1.4")), False, 1, 3, f"-1.5{'0' * 29} … 1.5{'0' * 29}", [f"-1.5{'0' * 29}"]),
+    (expect.between("price", Decimal("-1.5"), 10**9), True, 0, 3, f"-1.5{ZEROS} … 1.5{ZEROS}", None),
+    (expect.between("price", Decimal("-1.4")), False, 1, 3, f"-1.5{ZEROS} … 1.5{ZEROS}", [f"-1.5{ZEROS}"]),
     (expect.between("day", date(2013, 1, 1)), False, 1, 3, "2012-12-31 … 2013-01-02", ["2012-12-31"]),
     (expect.between("last", NEW_YEAR), False, 1, 3, "2012-12-31 23:00:00+00 … 2013-01-01 "
                                                     "04:00:00+00", ["2012-12-31 23:00:00+00"]),

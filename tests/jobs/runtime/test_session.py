@@ -34,7 +34,8 @@ spark = session("round trip", *sys.argv[2:])
 spark.range(0, 1000, 1, 2).write.format("delta").save(sys.argv[1])
 rows = spark.read.format("delta").load(sys.argv[1]).count()
 origins = spark.range(0, 1, 1, 1).mapInArrow(where, "jobs string, windowing string").first()
-print(json.dumps({"rows": rows, "master": spark.sparkContext.master, "jobs": origins.jobs, "windowing": origins.windowing,
+print(json.dumps({"rows": rows, "master": spark.sparkContext.master, "jobs": origins.jobs,
+                  "windowing": origins.windowing,
                   "partitions": spark.conf.get("spark.databricks.delta.snapshotPartitions"),
                   "zone": spark.conf.get("spark.sql.session.timeZone")}))
 spark.stop()
@@ -118,9 +119,8 @@ def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_u
         .first()
     )
     assert (found.python, found.jobs) == (sys.executable, jobs.__file__)
-    assert (
-        found.heap
-        == f"{SETTINGS['spark.executorEnv.MALLOC_TRIM_THRESHOLD_']} {SETTINGS['spark.executorEnv.GLIBC_TUNABLES']}"
+    assert found.heap == " ".join(
+        SETTINGS[f"spark.executorEnv.{name}"] for name in ("MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
     )
     assert found.pool == SETTINGS["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"]
 

@@ -80,7 +80,9 @@ def test_versions_are_compared_before_a_pickle_of_other_versions_is_loaded(
 
 def test_the_archive_that_is_shipped_has_the_version_of_its_files(tmp_path: Path) -> None:
     archive = package_zip(tmp_path)
-    program = """import sys; from slackwater import jobs; from slackwater.jobs.runtime.versions import versions
+    program = """import sys
+from slackwater import jobs
+from slackwater.jobs.runtime.versions import versions
 print(jobs.__file__, versions()["slackwater"], "numpy" in sys.modules)"""
     assert (
         printed_by(program, archive)

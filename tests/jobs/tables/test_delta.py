@@ -340,8 +340,11 @@ class TestFilesThatWereWrittenBeforehand:
         moments = [datetime(2013, 1, 1, tzinfo=UTC) + timedelta(microseconds=n) for n in (1, 999_999)]
         folder = Folder(str(tmp_path / "t"), pa.schema([("x", pa.timestamp("us", tz="UTC"))]))
         folder.ensure()
-        folder.commit_files([write_file(folder.uri, f"{n}.parquet", pa.table({"x": pa.array([moment], folder.schema.field("x").type)}), {})
-                             for n, moment in enumerate(moments)])  # fmt: skip
+        kind = folder.schema.field("x").type
+        tables = [pa.table({"x": pa.array([moment], kind)}) for moment in moments]
+        folder.commit_files(
+            [write_file(folder.uri, f"{n}.parquet", rows, {}) for n, rows in enumerate(tables)]
+        )
         for moment in moments:
             assert folder.read(where=pc.field("x") == moment).num_rows == 1
         actions = pa.table(folder.open().get_add_actions(flatten=True))

@@ -38,15 +38,20 @@ SHAPE = Shape(
 # other columns, V typed state.
 DOCUMENTED = {
     "runs": """
-        seq run_id kind branch parent_seq live slice_start slice_end attempt engine watermark_in watermark_out inputs config_hash code_hash
-        format_version rows_read rows_filtered rows_accepted rows_late rows_unassigned rows_quarantined rows_folded assignments_missed
-        elements_never_fired windows_opened windows_fired windows_refired windows_merged windows_cleaned windows_open timers_pending
+        seq run_id kind branch parent_seq live slice_start slice_end attempt engine watermark_in
+        watermark_out inputs config_hash code_hash
+        format_version rows_read rows_filtered rows_accepted rows_late rows_unassigned rows_quarantined
+        rows_folded assignments_missed
+        elements_never_fired windows_opened windows_fired windows_refired windows_merged windows_cleaned
+        windows_open timers_pending
         verdict state_hash output_hash files started_at committed_at phase_seconds version
         table_versions erased""",
     "attempts": """
-        run_id parent_seq slice_start slice_end attempt owner claimed_at expires_at outcome verdict ledger_row exit_code step error at""",
+        run_id parent_seq slice_start slice_end attempt owner claimed_at expires_at outcome verdict
+        ledger_row exit_code step error at""",
     "window_state": """
-        run_id key_group K window_start window_end state_window_start state_window_end elements firings last_fired_at next_firing
+        run_id key_group K window_start window_end state_window_start state_window_end elements firings
+        last_fired_at next_firing
         cleanup_time first_arrival last_arrival P contents trigger_state user_state""",
     "keyed_state": "run_id key_group K state_name namespace_start namespace_end map_key V value_json",
     "timers": "run_id key_group K window_start window_end service domain time purpose",
@@ -59,7 +64,8 @@ DOCUMENTED = {
     "published": "K window_start window_end R kind firing ordinal timestamp revision run_seq key_group "
     "window_date",
     "corrections": """
-        seq run_id key_group K window_start window_end ordinal timestamp kind firing revision op cause old new at""",
+        seq run_id key_group K window_start window_end ordinal timestamp kind firing revision op cause old
+        new at""",
     "validations": "run_id expectation column_name severity passed observed unexpected checked sample_json",
     "overrides": "row_hash arrival_time reason at true_arrival",
 }

@@ -27,7 +27,7 @@ from slackwater.jobs.engines.transport.task_errors import (
 )
 from slackwater.jobs.errors import RetryableError, SlackwaterError
 from slackwater.jobs.pipelines import DeltaSource
-from slackwater.jobs.tables import delta
+from slackwater.jobs.tables import delta, written_files
 from slackwater.jobs.tables.delta import Folder
 from slackwater.jobs.tables.errors import (
     CredentialsExpired,
@@ -44,7 +44,8 @@ from slackwater.windowing.errors import UserCodeError
 SCHEMA = pa.schema([("n", pa.int64())])
 # As delta-rs 1.6 says it of an S3 that answers so.
 STATUS = """Kernel error -> Generic S3 error
-          \x1b[31m↳\x1b[0m Error performing GET http://127.0.0.1:40679/b/t/_last_checkpoint in 109.8ms, after 10 retries, max_retries
+          \x1b[31m↳\x1b[0m Error performing GET http://127.0.0.1:40679/b/t/_last_checkpoint in 109.8ms, \
+after 10 retries, max_retries
            \x1b[31m↳\x1b[0m 10, retry_timeout
             \x1b[31m↳\x1b[0m 180s  - Server returned non-2xx status code
              \x1b[31m↳\x1b[0m {}
@@ -178,7 +179,7 @@ class TestWhatMayPassIsTriedAgain:
     def test_when_a_file_is_written(
         self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
     ) -> None:
-        with failing(delta, "write_sealed", error), pytest.raises(kind, match=told):
+        with failing(written_files, "write_sealed", error), pytest.raises(kind, match=told):
             folder.append(pa.table({"n": [2]}))
 
     def test_when_a_source_is_pinned(

@@ -6,11 +6,11 @@ Bytes only; who stores them is another file's business.
 | what | bytes |
 |---|---|
 | key group | 2, unsigned |
-| key | as Flink's serializer of its type writes it (slackwater.windowing.key_types); none is the beginning of another |
-| namespace | 00 for none; 01, start and end (8 each) for a TimeWindow; 02 for the GlobalWindow; 03 and a plain value for a user's window |
-| row of state | key group, key, namespace; then 4 bytes of chunk number (list state) or a plain value (map state) |
-| row of a timer | key group, timestamp (8, sign bit flipped), key, window as Flink writes it: none, 16 bytes, or 00 for the GlobalWindow |
-| … of a user's window | what its `serialize` gives, then a plain value padded to 17 bytes, then that one's length in 4 |
+| key | as Flink's serializer of its type writes it (`key_types`); none is the beginning of another |
+| namespace | 00: none; 01, start, end (8 each): a TimeWindow; 02: GlobalWindow; 03, a plain value: a user's |
+| row of state | key group, key, namespace; then 4 bytes of chunk number (list) or a plain value (map) |
+| row of a timer | key group, timestamp (8, sign bit flipped), key, window: none, 16 bytes, or 00 (Global) |
+| … of a user's window | what its `serialize` gives, a plain value padded to 17 bytes, its length in 4 |
 
 So a key group's rows stand together, its timers by timestamp, serialized key and window, which is the order
 in which Flink fires them. A window of the user's is a plain value when it is a named tuple; any other needs

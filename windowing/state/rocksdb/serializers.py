@@ -16,7 +16,7 @@ Numbers are big-endian.
 | 08, 09 | tuple, list | number of items, each item |
 | 0a | dict | number of entries, each key and value, in order |
 | 0b | date | 4 bytes: proleptic Gregorian ordinal |
-| 0c | datetime | the local time as 8 bytes of microseconds since year 1, 1 byte of fold, the zone: None, seconds from UTC or a name |
+| 0c | datetime | 8 bytes: local microseconds since year 1; 1: fold; zone: None, seconds from UTC or a name |
 | 0d | Decimal | its text as a str value |
 | 0e | TimeWindow | start and end, 8 bytes each |
 | 0f | GlobalWindow | |

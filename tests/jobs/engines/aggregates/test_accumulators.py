@@ -146,8 +146,19 @@ def test_an_aggregate_is_its_brute_force_for_any_split(
             assert alike(emitted(accumulator, state), expected)
 
 
-TOTALLED = [(agg.count("x"), "text"), (agg.count("x"), "long"), (agg.sum("x"), "byte"), (agg.sum("x"), "long"), (agg.mean("x"), "byte"), (agg.min("x"), "byte"),
-            (agg.max("x"), "long"), (agg.max("x"), "double"), (agg.min("x"), "time"), (agg.sum("x"), "double"), (agg.variance("x"), "long")]  # fmt: skip
+TOTALLED = [
+    (agg.count("x"), "text"),
+    (agg.count("x"), "long"),
+    (agg.sum("x"), "byte"),
+    (agg.sum("x"), "long"),
+    (agg.mean("x"), "byte"),
+    (agg.min("x"), "byte"),
+    (agg.max("x"), "long"),
+    (agg.max("x"), "double"),
+    (agg.min("x"), "time"),
+    (agg.sum("x"), "double"),
+    (agg.variance("x"), "long"),
+]
 
 
 @settings(max_examples=150)

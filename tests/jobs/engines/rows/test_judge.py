@@ -267,7 +267,8 @@ class TestQuarantine:
             part=[1, 1, None, 1, 1, 1],
         )
         assert [(row["reason_code"], row["column_name"]) for row in self.told(batch)] == [
-            ("null_event_time", "e"), ("null_key", "k"), ("null_key", "part"), ("ahead_of_arrival", "e"), ("time_out_of_range", "e"),
+            ("null_event_time", "e"), ("null_key", "k"), ("null_key", "part"), ("ahead_of_arrival", "e"),
+            ("time_out_of_range", "e"),
             ("null_arrival", "a"),
         ]  # fmt: skip
         assert [row["reason"] for row in self.told(batch)][
@@ -326,8 +327,10 @@ class TestQuarantine:
         )
         [text] = as_json(rows)
         assert json.loads(text, parse_constant=pytest.fail) == {
-            "time": "2013-01-01 05:00:00.000000Z", "local": "2013-01-01 05:00:00.000000", "far": "10000-01-01 00:00:00.000000Z",
-            "day": "2013-01-01", "x": "inf", "price": "1.50", "blob": "01", "nested": [{"t": "2013-01-01 05:00:00.000000Z", "x": "nan"}],
+            "time": "2013-01-01 05:00:00.000000Z", "local": "2013-01-01 05:00:00.000000",
+            "far": "10000-01-01 00:00:00.000000Z",
+            "day": "2013-01-01", "x": "inf", "price": "1.50", "blob": "01",
+            "nested": [{"t": "2013-01-01 05:00:00.000000Z", "x": "nan"}],
             "map": [["a", "2013-01-02"]], "text": 'a "b"\n', "none": None,
         }  # fmt: skip
         assert as_json(rows.slice(0, 0)) == []

@@ -104,8 +104,10 @@ def test_neither_tasks_nor_cuts_nor_the_table_show(rows: list[Any], tasks: list[
         spread, cut, 120, Progress.from_table(stored.take(pa.array(range(stored.num_rows))[::-1]))
     )
     assert second == whole
-    joined = [*zip(first_timeline.tick_ends.tolist(), first_timeline.watermarks.tolist(), strict=True),
-              *zip(second_timeline.tick_ends.tolist(), second_timeline.watermarks.tolist(), strict=True)]  # fmt: skip
+    joined = [
+        *zip(first_timeline.tick_ends.tolist(), first_timeline.watermarks.tolist(), strict=True),
+        *zip(second_timeline.tick_ends.tolist(), second_timeline.watermarks.tolist(), strict=True),
+    ]
     assert joined == list(
         zip(whole_timeline.tick_ends.tolist(), whole_timeline.watermarks.tolist(), strict=True)
     )

@@ -279,7 +279,7 @@ class FixedMerge:
             np.concatenate([part.keys for part in lives]),
             np.concatenate([part.windows for part in lives]),
         )
-        found = _find(keys, windows, late.keys[starts], late.windows[starts])
+        found = positions_among(keys, windows, late.keys[starts], late.windows[starts])
         known = np.flatnonzero(found >= 0)
         held = Lives.pick(lives, found[known])
         bases = np.full(len(starts), -1)
@@ -386,21 +386,26 @@ def _by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
     return function(np.arange(first, last + 1))[windows - first]
 
 
-def _find(of_keys: Longs, of_windows: Longs, keys: Longs, windows: Longs) -> Longs:
+def positions_among(of_keys: Longs, of_windows: Longs, keys: Longs, windows: Longs) -> Longs:
     """Where each (key, window), which are sorted and distinct, stands among windows of some keys; -1 for
     nowhere.
     """
-    found = np.full(len(keys), -1)
+    positions = np.full(len(keys), -1)
     if not len(keys) or not len(of_keys):
-        return found
-    is_wanted = np.zeros(max(int(keys[-1]), int(of_keys.max())) + 1, np.bool_)
-    is_wanted[keys] = True
-    candidates = np.flatnonzero(is_wanted[of_keys])
-    there_windows = of_windows[candidates]
-    low, high = (int(bound(np.append(there_windows, windows))) for bound in (np.min, np.max))
+        return positions
+    is_asked = np.zeros(max(int(keys[-1]), int(of_keys.max())) + 1, np.bool_)
+    is_asked[keys] = True
+    candidates = np.flatnonzero(is_asked[of_keys])
+    candidate_windows = of_windows[candidates]
+    low, high = (int(bound(np.append(candidate_windows, windows))) for bound in (np.min, np.max))
     width = high - low + 1
-    wanted, there = keys * width + (windows - low), of_keys[candidates] * width + (there_windows - low)
-    at = np.minimum(np.searchsorted(wanted, there), len(wanted) - 1)
-    rows = np.flatnonzero(wanted[at] == there)
-    found[at[rows]] = candidates[rows]
-    return found
+    if (int(keys[-1]) + 1) * width >= 1 << 62:  # windows so far apart are numbered in their order
+        ranks = np.unique(np.append(candidate_windows, windows), return_inverse=True)[1]
+        candidate_windows, windows = ranks[: len(candidates)], ranks[len(candidates) :]
+        low, width = 0, len(ranks)
+    asked = keys * width + (windows - low)
+    stored = of_keys[candidates] * width + (candidate_windows - low)
+    at = np.minimum(np.searchsorted(asked, stored), len(asked) - 1)
+    rows = np.flatnonzero(asked[at] == stored)
+    positions[at[rows]] = candidates[rows]
+    return positions

@@ -74,10 +74,10 @@ def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
     """Seconds by the clock and of CPU, and megabytes beside them, over what grows."""
     from matplotlib.ticker import EngFormatter, NullLocator, PercentFormatter
 
-    found = sorted(
+    rows_by_amount = sorted(
         (row["rows"] if name == "rows" else float(row["workload"].split("-")[2]), row) for row in rows
     )
-    grown = [amount for amount, _ in found]
+    grown = [amount for amount, _ in rows_by_amount]
     memory = axis.twinx()
     for side, column, style, colour, text in (
         (axis, "wall_s", "o-", "tab:blue", "s by the clock"),
@@ -85,7 +85,7 @@ def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
         (memory, "peak_mb", "s--", "tab:gray", "MB, all processes"),
         (memory, "task_mb", "x--", "tab:green", "MB, largest task"),
     ):
-        known = [(amount, row[column]) for amount, row in found if row.get(column)]
+        known = [(amount, row[column]) for amount, row in rows_by_amount if row.get(column)]
         axis.plot(
             [], [], style, color=colour, label=text
         )  # for the legend, which is one for both sides and all that grows

@@ -66,14 +66,14 @@ class Results:
             of_case = [other for other in rows if other["workload"] == row["workload"]]
             same = {other["contender"]: other for other in of_case if other["rows"] == row["rows"]}
             anchor, flink = same.get(ANCHOR, {}), same.get("flink", {})
-            whole = (
+            full_recompute = (
                 next((other for other in of_case if other["contender"] == OWN), {})
                 if row["contender"] == PART
                 else {}
             )
             row["wall_ratio"] = _ratio(row["wall_s"], anchor.get("wall_s"))
             row["committed_ratio"] = _ratio(row["committed_s"], anchor.get("wall_s"))
-            row["part_ratio"] = _ratio(row["committed_s"], whole.get("committed_s"))
+            row["part_ratio"] = _ratio(row["committed_s"], full_recompute.get("committed_s"))
             row["per_cpu_ratio"] = _ratio(flink.get("cpu_s"), row["cpu_s"])
             row["committed_per_cpu_ratio"] = _ratio(flink.get("cpu_s"), row["committed_cpu_s"])
         return rows

@@ -23,7 +23,7 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
 
     compared = Comparison.of(left, right, warehouse)
     rows = compared.differences()
-    shown = [
+    table_rows = [
         {
             **row,
             **row["key"],
@@ -35,7 +35,9 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
     window = ["timestamp"] if any(row["timestamp"] is not None for row in rows) else []
     columns = [*compared.keys, "window_start", "window_end", *window, "__there", *compared.results]
     empty = f"{left} and {right} have published the same"
-    options.show(rows if output == "json" else shown, columns, output, empty=empty, title=f"{left} | {right}")
+    options.show(
+        rows if output == "json" else table_rows, columns, output, empty=empty, title=f"{left} | {right}"
+    )
 
 
 def _both(row: dict[str, Any], name: str) -> str:

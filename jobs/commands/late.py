@@ -44,7 +44,7 @@ def list_late(
         {**_beside_seq(row), "seq": seq}
         for row, seq in zip(late.rows.to_pylist(), late.seqs.to_pylist(), strict=True)
     ]
-    shown = [
+    table_rows = [
         {**row, "late_by_minutes": row["late_by_ms"] / 60_000, "missed": _windows(row["windows"])}
         for row in rows
     ]
@@ -58,7 +58,7 @@ def list_late(
         "missed",
     ]
     options.show(
-        rows if output == "json" else shown, columns, output, empty=f"{pipeline}: no row was too late"
+        rows if output == "json" else table_rows, columns, output, empty=f"{pipeline}: no row was too late"
     )
 
 

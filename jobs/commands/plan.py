@@ -64,17 +64,17 @@ def show(
     """Print the plan; `backfill --dry-run` prints it too."""
     from slackwater.jobs.protocol.planning.plan import as_rows, plan
 
-    found = plan(
+    forecast = plan(
         pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, _measuring(pipeline) if calibrate else None
     )
-    rows = as_rows(found)
+    rows = as_rows(forecast)
     if output == "json":
-        options.show([{**_facts(found), "slices": rows}], [], output, empty="")
+        options.show([{**_facts(forecast), "slices": rows}], [], output, empty="")
         return
     options.show(
         rows, COLUMNS, output, empty=f"{pipeline}: nothing to do; the lineage covers everything up to there."
     )
-    for line in _lines(found):
+    for line in _lines(forecast):
         click.echo(line)
 
 
@@ -87,26 +87,30 @@ def _measuring(pipeline: str) -> Any:
     return partial(calibrate, transport=transport, lines=partial(click.echo, err=True))
 
 
-def _facts(found: "Plan") -> dict[str, Any]:
+def _facts(forecast: "Plan") -> dict[str, Any]:
     prediction = (
-        None if found.prediction is None else {**asdict(found.prediction), "basis": found.prediction.basis}
+        None
+        if forecast.prediction is None
+        else {**asdict(forecast.prediction), "basis": forecast.prediction.basis}
     )
     return {
-        "pipeline": found.pipeline,
-        "command": "backfill" if found.restates else "run",
-        "continues": found.continues,
-        "slices_at_most": found.at_most,
-        "engine": found.engine,
-        "why": found.why,
-        "windows_parked": found.parked,
-        "windows_parked_touched": found.parked_touched,
-        "windows_published_touched": found.published_touched,
-        "stragglers": None if found.stragglers is None else [_straggler(item) for item in found.stragglers],
-        "seconds": found.seconds,
+        "pipeline": forecast.pipeline,
+        "command": "backfill" if forecast.restates else "run",
+        "continues": forecast.continues,
+        "slices_at_most": forecast.at_most,
+        "engine": forecast.engine,
+        "why": forecast.why,
+        "windows_parked": forecast.parked,
+        "windows_parked_touched": forecast.parked_touched,
+        "windows_published_touched": forecast.published_touched,
+        "stragglers": None
+        if forecast.stragglers is None
+        else [_straggler(item) for item in forecast.stragglers],
+        "seconds": forecast.seconds,
         "prediction": prediction,
-        "memory_mb": found.memory_mb,
-        "memory_basis": found.memory_basis,
-        "said": list(found.said),
+        "memory_mb": forecast.memory_mb,
+        "memory_basis": forecast.memory_basis,
+        "said": list(forecast.said),
     }
 
 
@@ -116,42 +120,42 @@ def _straggler(item: Any) -> dict[str, Any]:
     return {"from": iso(item.slice.from_ms), "to": iso(item.slice.to_ms), "rows": item.rows}
 
 
-def _lines(found: "Plan") -> list[str]:
+def _lines(forecast: "Plan") -> list[str]:
     begins = (
         "begins the lineage"
-        if found.continues is None
-        else f"continues the snapshot of run {found.continues}"
+        if forecast.continues is None
+        else f"continues the snapshot of run {forecast.continues}"
     )
-    slices = len(found.slices)
+    slices = len(forecast.slices)
     count = f"{slices} slice{'' if slices == 1 else 's'}" + (
-        f", at most {found.at_most}" if found.restates else ""
+        f", at most {forecast.at_most}" if forecast.restates else ""
     )
     lines = [
-        f"{'restates' if found.restates else 'runs'} {count}; {begins}",
-        f"engine: {found.engine}, {found.why}",
-        f"windows: {found.parked_touched:,} of {found.parked:,} parked and {found.published_touched:,} "
-        "published ones are touched",
-        f"stragglers: {_stragglers(found)}",
+        f"{'restates' if forecast.restates else 'runs'} {count}; {begins}",
+        f"engine: {forecast.engine}, {forecast.why}",
+        f"windows: {forecast.parked_touched:,} of {forecast.parked:,} parked and "
+        f"{forecast.published_touched:,} published ones are touched",
+        f"stragglers: {_stragglers(forecast)}",
     ]
-    if found.prediction is None:
+    if forecast.prediction is None:
         lines.append(
             "seconds: not predicted, no run of this engine is recorded; --calibrate measures some rows"
         )
-    elif found.seconds is None:
+    elif forecast.seconds is None:
         lines.append("seconds: not predicted, the rows are not known")
     else:
-        lines.append(f"seconds: {found.seconds:.1f}, from {found.prediction.basis}")
-    lines.append(f"memory: {found.memory_mb:,} MB in the largest task; {found.memory_basis}")
-    return [*lines, *(f"warning: {sentence}" for sentence in found.said)]
+        lines.append(f"seconds: {forecast.seconds:.1f}, from {forecast.prediction.basis}")
+    lines.append(f"memory: {forecast.memory_mb:,} MB in the largest task; {forecast.memory_basis}")
+    return [*lines, *(f"warning: {sentence}" for sentence in forecast.said)]
 
 
-def _stragglers(found: "Plan") -> str:
-    if found.stragglers is None:
+def _stragglers(forecast: "Plan") -> str:
+    if forecast.stragglers is None:
         return "not known; the source's log does not say which rows are new"
-    if not found.stragglers:
+    if not forecast.stragglers:
         return "none"
-    where = ", ".join(f"{item.rows:,} in {item.slice}" for item in found.stragglers)
+    where = ", ".join(f"{item.rows:,} in {item.slice}" for item in forecast.stragglers)
     return (
-        f"{sum(item.rows for item in found.stragglers):,} rows appeared after the slice of their arrival "
+        f"{sum(item.rows for item in forecast.stragglers):,} rows appeared after the slice of their arrival "
         f"was run: {where}"
     )

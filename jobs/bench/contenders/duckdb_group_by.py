@@ -23,19 +23,19 @@ def query(workload: Workload, rows: str, kept: str = "true") -> str:
             "PRECEDING) AS session"
         )
         grouped = f"{numbered} FROM ({marked})"
-        found = (
+        statement = (
             "SELECT key, min(us) AS window_start_us, count(*) AS n, sum(value)::bigint AS total FROM "
             f"({grouped}) GROUP BY key, session"
         )
     else:
         panes = size // slide
         start = f"us - us % {slide}" + (f" - unnest(range(0, {panes})) * {slide}" if panes > 1 else "")
-        found = (
+        statement = (
             "SELECT key, window_start_us, count(*) AS n, sum(value)::bigint AS total FROM (SELECT *, "
             f"{start} AS window_start_us "
             f"FROM timed) WHERE {kept} GROUP BY key, window_start_us"
         )
-    return f"WITH timed AS (SELECT *, epoch_us(event_time) AS us FROM {rows}) {found}"
+    return f"WITH timed AS (SELECT *, epoch_us(event_time) AS us FROM {rows}) {statement}"
 
 
 class DuckDb:
@@ -49,6 +49,8 @@ class DuckDb:
         (case.folder / "duckdb").mkdir()
 
     def run(self, case: Case) -> dict[str, Any]:
-        found = query(case.workload, f"read_parquet({case.files()!r})")
-        self._connection.execute(f"COPY ({found}) TO '{case.folder}/duckdb/part-0.parquet' (FORMAT parquet)")
+        statement = query(case.workload, f"read_parquet({case.files()!r})")
+        self._connection.execute(
+            f"COPY ({statement}) TO '{case.folder}/duckdb/part-0.parquet' (FORMAT parquet)"
+        )
         return {"rows": case.facts["rows"]}

@@ -116,7 +116,7 @@ def run(work: Callable[[], Any]) -> int:
         click.echo("interrupted; nothing that was not committed counts", err=True)
         return 1
     except DamagedFile as error:
-        from slackwater.jobs.tables.damaged_tables import explained
+        from slackwater.jobs.tables.inspection.damaged_tables import explained
 
         click.echo(f"slackwater: {explained(error)}", err=True)
         return error.exit_code

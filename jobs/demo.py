@@ -18,7 +18,7 @@ from slackwater.jobs.commands.options import Time, show
 from slackwater.jobs.examples import find_example
 from slackwater.jobs.protocol.lineage.catch_up import Request
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.tables.inspection import Inspection
+from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.warehouse import Warehouse
 from slackwater.windowing.times import to_datetime
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.jobs.bench.workloads import TICK_MS, Workload, parts_of
-from slackwater.jobs.tables.delta import Folder
-from slackwater.jobs.tables.written_files import write_file
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.written_files import write_file
 
 FILES = 8
 

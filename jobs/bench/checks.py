@@ -17,7 +17,7 @@ from slackwater.jobs.bench.contenders.transform_with_state import ROWS
 from slackwater.jobs.bench.workloads import BOUND_MS, TICK_MS, Workload
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.tables.errors import NoRuns
-from slackwater.jobs.tables.inspection import Inspection
+from slackwater.jobs.tables.inspection.inspection import Inspection
 
 _FLINK_TOLERANCE = 0.02  # two live sources judge lateness by their own pace,
 _FLINK_LATE_TOLERANCE = (

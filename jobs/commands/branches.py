@@ -34,7 +34,7 @@ def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, o
     """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken
     it.
     """
-    from slackwater.jobs.tables.inspection import Inspection
+    from slackwater.jobs.tables.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     rows = [_facts(*found) for found in inspection.branch_runs()]

@@ -35,7 +35,7 @@ def list_late(
     pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str
 ) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
-    from slackwater.jobs.tables.inspection import Inspection
+    from slackwater.jobs.tables.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
@@ -75,8 +75,8 @@ def report(
     restated.
     """
     from slackwater.jobs.protocol.staging.collected import LiveMarks
-    from slackwater.jobs.tables.inspection import Inspection
-    from slackwater.jobs.tables.lateness import report as saved_by
+    from slackwater.jobs.tables.inspection.inspection import Inspection
+    from slackwater.jobs.tables.inspection.lateness import report as saved_by
     from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
 
     inspection = Inspection.of(pipeline, warehouse)
@@ -131,7 +131,7 @@ def redrive(
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.staging.slices import iso
-    from slackwater.jobs.tables.inspection import Inspection
+    from slackwater.jobs.tables.inspection.inspection import Inspection
     from slackwater.windowing.times import to_ms
 
     options.log_to_stderr(log_format)

@@ -27,8 +27,8 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.shapes import shape_of
+from slackwater.jobs.tables.run_files.staging import stack
 from slackwater.jobs.tables.schemas import TIME, table_schemas
-from slackwater.jobs.tables.staging import stack
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,

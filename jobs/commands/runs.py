@@ -41,7 +41,7 @@ def command(
     Under "live" a run has the branch in which it counts now (none: it was replaced), and any other row the
     runs that it made live.
     """
-    from slackwater.jobs.tables.inspection import Inspection
+    from slackwater.jobs.tables.inspection.inspection import Inspection
 
     tables = Inspection.of(pipeline, warehouse)
     if seq is not None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.examples import LoadedRange
 from slackwater.jobs.examples.errors import BadRange, SourceBusy, SourceDiffers
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.warehouse import Warehouse
 

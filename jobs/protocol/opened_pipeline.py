@@ -38,7 +38,7 @@ from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.staged import Staged
 from slackwater.jobs.runtime.settings import tasks_here
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 Lines = Callable[[str], object]

@@ -28,7 +28,7 @@ INPUT = pa.struct(
     ]
 )
 # What an erasure takes out of a table, or of one run's rows of it; see
-# `slackwater.jobs.tables.erasures.Erased`.
+# `slackwater.jobs.tables.ledger.erasures.Erased`.
 ERASED = pa.struct(
     [
         pa.field("table", TEXT),

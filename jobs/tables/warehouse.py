@@ -12,12 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from slackwater.jobs.tables import schemas
-from slackwater.jobs.tables.attempts import AttemptsReader
-from slackwater.jobs.tables.delta import Folder, beside
+from slackwater.jobs.tables.delta.folder import Folder, beside
+from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_older
+from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.jobs.tables.errors import NoRuns, RunAtWork, ShapeChanged
-from slackwater.jobs.tables.ledger import LedgerReader, LedgerWriter, refuse_newer
-from slackwater.jobs.tables.log_files import refuse_lost_rows, refuse_older
-from slackwater.jobs.tables.migration import is_partitioned_otherwise, repartition
+from slackwater.jobs.tables.ledger.attempts import AttemptsReader
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.rows import refuse_newer
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"

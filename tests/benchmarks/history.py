@@ -30,7 +30,7 @@ from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
 from slackwater.jobs.protocol.staging.run import Runner
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Warehouse
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 

@@ -33,9 +33,9 @@ from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.jobs.protocol.staging.shapes import shape_of
+from slackwater.jobs.tables.delta.written_files import write_file
+from slackwater.jobs.tables.run_files.staging import stack
 from slackwater.jobs.tables.schemas import table_schemas
-from slackwater.jobs.tables.staging import stack
-from slackwater.jobs.tables.written_files import write_file
 from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
 from slackwater.windowing.times import to_datetime
 from tests.benchmarks.state_backends import ROOT, peak_mb

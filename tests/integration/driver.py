@@ -21,9 +21,9 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import Prepared, Runner
-from slackwater.jobs.tables.attempts import AttemptsWriter
-from slackwater.jobs.tables.delta import Folder
-from slackwater.jobs.tables.ledger import LedgerWriter
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
 
 # Moment -> the function around which it lies, whether it comes after it, and for which table.
 MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {

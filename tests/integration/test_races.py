@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.owners import owner_of, this_process
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.owners import owner_of, this_process
 from slackwater.jobs.tables.warehouse import Warehouse
 from tests.integration.command import Done, driver, here, start_driver
 from tests.integration.driver import Plan

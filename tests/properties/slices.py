@@ -28,9 +28,9 @@ from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.protocol.lineage.close import final_timeline
 from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.protocol.staging.validation import check_assignments
+from slackwater.jobs.tables.delta.written_files import write_file
+from slackwater.jobs.tables.run_files.staging import stack
 from slackwater.jobs.tables.schemas import side_table, table_schemas
-from slackwater.jobs.tables.staging import stack
-from slackwater.jobs.tables.written_files import write_file
 from slackwater.windowing import (
     EventTimeSessionWindows,
     EventTimeTrigger,

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.pipelines import agg
-from slackwater.jobs.tables.overrides import OverridesReader
-from slackwater.jobs.tables.staging import read_staged
+from slackwater.jobs.tables.ledger.overrides import OverridesReader
+from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.windowing import (
     EventTimeSessionWindows,
     EventTimeTrigger,

@@ -13,8 +13,8 @@ import pyarrow as pa
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.schemas import Shape
-from slackwater.jobs.tables.written_files import WrittenFile
 from slackwater.windowing.columnar.timeline import Timeline
 from slackwater.windowing.snapshot import ContentHash
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.jobs.engines.replaying.replay import Replay
-from slackwater.jobs.tables.parquet import damaged, opened
-from slackwater.jobs.tables.written_files import filesystem
+from slackwater.jobs.tables.delta.parquet import damaged, opened
+from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.windowing.key_groups import KeyGroupRange
 
 _KEY_GROUP = "key_group"

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
 from slackwater.jobs.engines.transport.process_memory import peak_kb
+from slackwater.jobs.tables.delta.written_files import WrittenFile, of_type
+from slackwater.jobs.tables.run_files.staging import write_staged
 from slackwater.jobs.tables.schemas import COUNTS, table_schemas
-from slackwater.jobs.tables.staging import write_staged
-from slackwater.jobs.tables.written_files import WrittenFile, of_type
 from slackwater.windowing.snapshot import ContentHash
 
 # What becomes of the (element, window) assignments of accepted rows: parked before the slice; made in it,

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
-from slackwater.jobs.tables.parquet import opened
+from slackwater.jobs.tables.delta.parquet import opened
+from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.storage_errors import reads
-from slackwater.jobs.tables.written_files import filesystem
 
 
 @dataclass(frozen=True)

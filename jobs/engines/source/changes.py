@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from slackwater.jobs.tables.log_files import commit_path, empty_commit
+from slackwater.jobs.tables.delta.log_files import commit_path, empty_commit
+from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.storage_errors import reads
-from slackwater.jobs.tables.written_files import filesystem
 
 # Newer than any version: nobody has read a file of which the log does not say when its rows came.
 UNKNOWN = 2**63 - 1

@@ -25,7 +25,7 @@ from slackwater.jobs.engines.source.files import (
     fraction_between,
 )
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.tables.reading import actions_of
+from slackwater.jobs.tables.delta.stored_files import actions_of
 from slackwater.windowing.times import to_datetime
 
 
@@ -44,7 +44,7 @@ class PinnedSource:
         why_not_direct: None when tasks may read the files themselves, else the reason.
         table_id: the table's own; another one that is made in its place has another.
         erasing: versions that have deleted rows which count as never written; see
-            `slackwater.jobs.tables.ledger.ERASE`.
+            `slackwater.jobs.tables.ledger.row_kinds.RowKind.ERASE`.
     """
 
     uri: str
@@ -64,8 +64,8 @@ class PinnedSource:
 
     @cached_property
     def actions(self) -> pa.Table:
-        """Its files as of `slackwater.jobs.tables.reading.actions_of`, in path order. Tasks, which know their
-        files, are not sent them.
+        """Its files as of `slackwater.jobs.tables.delta.stored_files.actions_of`, in path order. Tasks, which
+        know their files, are not sent them.
         """
         return actions_of(DeltaTable(self.uri, version=self.version)).sort_by("path")
 

@@ -10,11 +10,11 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.errors import PermanentError, UsageError
 from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.tables.delta.log_files import check_commits, damage
+from slackwater.jobs.tables.delta.stored_files import actions_of
+from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
-from slackwater.jobs.tables.log_files import check_commits, damage
-from slackwater.jobs.tables.reading import actions_of
 from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
-from slackwater.jobs.tables.written_files import filesystem
 
 
 class EmptySource(UsageError):

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from slackwater.jobs.engines.source.batches import SourceBatch, read
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
-from slackwater.jobs.tables.parquet import opened
-from slackwater.jobs.tables.written_files import filesystem
+from slackwater.jobs.tables.delta.parquet import opened
+from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.windowing.times import floored
 
 ROWS_AT_ONCE = (

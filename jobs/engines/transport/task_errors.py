@@ -9,7 +9,7 @@ import re
 
 from slackwater.jobs.errors import PermanentError, RetryableError, SlackwaterError
 from slackwater.jobs.tables import errors as table_errors
-from slackwater.jobs.tables.parquet import damaged_as_told
+from slackwater.jobs.tables.delta.parquet import damaged_as_told
 from slackwater.jobs.tables.storage_errors import is_failure
 
 

@@ -27,9 +27,10 @@ from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slice_replay import restate_all
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, start_of
 from slackwater.jobs.protocol.staging.stragglers import input_of, other_table_of
-from slackwater.jobs.tables.ledger import MAIN, Input, LedgerRow, LedgerWriter
-from slackwater.jobs.tables.lineage import adopt_row
-from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.ledger.lineage_rows import adopt_row
+from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.ledger.rows import MAIN, Input, LedgerRow
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_ms

@@ -21,7 +21,7 @@ from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import Prepared, Runner
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
 from slackwater.jobs.protocol.staging.staged import Parent, Staged
-from slackwater.jobs.tables.ledger import MAIN, LedgerRow
+from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.windowing.times import duration_ms
 
 

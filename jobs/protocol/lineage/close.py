@@ -19,10 +19,10 @@ from slackwater.jobs.protocol.staging.run import Prepared, StageOfSlice
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
 from slackwater.jobs.protocol.staging.staged import Staged
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.overrides import OverridesReader
-from slackwater.jobs.tables.row_kinds import RowKind
-from slackwater.jobs.tables.snapshots import put_back
+from slackwater.jobs.tables.ledger.overrides import OverridesReader
+from slackwater.jobs.tables.ledger.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import put_back
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     GlobalWindows,

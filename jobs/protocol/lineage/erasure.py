@@ -31,14 +31,14 @@ from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.stragglers import input_of
-from slackwater.jobs.tables.attempts import OPEN, AttemptsWriter
-from slackwater.jobs.tables.erasures import Erased
 from slackwater.jobs.tables.errors import RunAtWork
-from slackwater.jobs.tables.ledger import MAIN, Input, LedgerRow
-from slackwater.jobs.tables.lineage import erase_row
+from slackwater.jobs.tables.ledger.attempts import OPEN, AttemptsWriter
+from slackwater.jobs.tables.ledger.erasures import Erased
+from slackwater.jobs.tables.ledger.lineage_rows import erase_row
+from slackwater.jobs.tables.ledger.owners import is_dead
+from slackwater.jobs.tables.ledger.rows import MAIN, Input, LedgerRow
 from slackwater.jobs.tables.named_keys import NotAKey, values_of_key
-from slackwater.jobs.tables.owners import is_dead
-from slackwater.jobs.tables.rewriting import Selection, delete_dead
+from slackwater.jobs.tables.run_files.rewriting import Selection, delete_dead
 from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 

@@ -24,12 +24,12 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging.collected import Latenesses, collects, marks
 from slackwater.jobs.protocol.staging.lease import only_upkeep
-from slackwater.jobs.tables.attempts import AttemptsWriter
-from slackwater.jobs.tables.ledger import MAIN, LedgerRow
-from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.delta.upkeep import TableUpkeep
+from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
+from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.jobs.tables.ledger.spans import seqs_of
 from slackwater.jobs.tables.schemas import TIME
-from slackwater.jobs.tables.spans import seqs_of
-from slackwater.jobs.tables.upkeep import TableUpkeep
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.times import to_datetime
 

@@ -1,8 +1,8 @@
 """Keeps a pipeline's tables small: drops snapshots that nothing needs and old history, compacts small files,
 deletes dead ones, and checkpoints logs.
 
-Touches nothing that the lineage needs: `slackwater.jobs.tables.retention` decides, and is asked again where
-the ledger has moved meanwhile.
+Touches nothing that the lineage needs: `slackwater.jobs.tables.run_files.retention` decides, and is asked
+again where the ledger has moved meanwhile.
 """
 
 import logging
@@ -18,13 +18,13 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.publishing.uniqueness import UNIQUE_TABLES
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.protocol.staging.run import wall_clock
-from slackwater.jobs.tables.attempts import AttemptsWriter
+from slackwater.jobs.tables.delta.upkeep import Held, TableUpkeep
 from slackwater.jobs.tables.errors import CommitConflict
-from slackwater.jobs.tables.retention import Lineage, Rule, droppable, needed
+from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
+from slackwater.jobs.tables.run_files.retention import Lineage, Rule, droppable, needed
+from slackwater.jobs.tables.run_files.snapshots import put_back
+from slackwater.jobs.tables.run_files.staging import unpack
 from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES, STAGED_TABLES
-from slackwater.jobs.tables.snapshots import put_back
-from slackwater.jobs.tables.staging import unpack
-from slackwater.jobs.tables.upkeep import Held, TableUpkeep
 from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")

@@ -14,11 +14,13 @@ from slackwater.jobs.protocol.lineage.history import while_history_stays
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.run import wall_clock
-from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerReader, LedgerRow, LedgerWriter
-from slackwater.jobs.tables.lineage import check_branch_name, drop_row, fork_row, restore_row
-from slackwater.jobs.tables.row_kinds import RowKind
-from slackwater.jobs.tables.snapshots import nearest_kept, put_back_around, require_kept
-from slackwater.jobs.tables.spans import seqs_of
+from slackwater.jobs.tables.ledger.lineage_rows import check_branch_name, drop_row, fork_row, restore_row
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
+from slackwater.jobs.tables.ledger.spans import seqs_of
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
+from slackwater.jobs.tables.run_files.snapshots import nearest_kept, put_back_around, require_kept
 from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")

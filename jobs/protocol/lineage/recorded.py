@@ -14,11 +14,11 @@ from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
 from slackwater.jobs.protocol.staging.stragglers import restated_since
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.overrides import OverridesReader
-from slackwater.jobs.tables.row_kinds import RUN_KINDS, RowKind
+from slackwater.jobs.tables.ledger.overrides import OverridesReader
+from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import absent_files, is_kept, require_kept, snapshot_files
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
-from slackwater.jobs.tables.snapshots import absent_files, is_kept, require_kept, snapshot_files
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_ms
 

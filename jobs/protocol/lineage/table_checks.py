@@ -20,13 +20,13 @@ from slackwater.jobs.protocol.publishing.portions import portions
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward, rolled_forward_to
 from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from slackwater.jobs.protocol.staging.slices import end_of
-from slackwater.jobs.tables.damaged_tables import explained
+from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.errors import DamagedFile
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.lineage import rebuild_row
-from slackwater.jobs.tables.reading import Within
+from slackwater.jobs.tables.inspection.damaged_tables import explained
+from slackwater.jobs.tables.ledger.lineage_rows import rebuild_row
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import is_kept, snapshot_files, stored_hash, ways_on
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES, side_table
-from slackwater.jobs.tables.snapshots import is_kept, snapshot_files, stored_hash, ways_on
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.snapshot import ContentHash
@@ -176,17 +176,17 @@ class TableChecks:
         """Rows of each live run against a count of the ledger. Of the table the run ids alone are read."""
 
         def check() -> list[TableFact]:
-            folder, found, left = self.tables[table], dict[str, int](), self.tables.ledger.left()
+            folder, counts, remainders = self.tables[table], dict[str, int](), self.tables.ledger.remainders()
             for rows in folder.files().scan(["run_id"], None, self.roll_forward.portion_rows):
                 for value in rows.column("run_id").value_counts().to_pylist():
-                    found[value["values"]] = found.get(value["values"], 0) + value["counts"]
+                    counts[value["values"]] = counts.get(value["values"], 0) + value["counts"]
             stored = (
-                (row, getattr(row, count) - left.rows(row.run_id, table), found.get(row.run_id, 0))
+                (row, getattr(row, count) - remainders.rows(row.run_id, table), counts.get(row.run_id, 0))
                 for row in runs
             )
             return [
-                TableFact(table, row.seq, count, known, there, self._step(row, known == there))
-                for row, known, there in stored
+                TableFact(table, row.seq, count, recorded, present, self._step(row, recorded == present))
+                for row, recorded, present in stored
             ]
 
         return self._told(table, None, check)
@@ -196,8 +196,8 @@ class TableChecks:
         for name in ("panes", *map(side_table, self.sides)):
             folder = self.tables[name]
             names = [column for column in folder.schema.names if column != "run_id"]
-            files, own = folder.files(Within.only("run_id", row.run_id)), pc.field("run_id") == row.run_id
-            for rows in files.scan(names, own, self.roll_forward.portion_rows):
+            files = folder.files(Within.only("run_id", row.run_id))
+            for rows in files.scan(names, pc.field("run_id") == row.run_id, self.roll_forward.portion_rows):
                 total.add(name, rows, without=())
         return [self._compared("panes", row, "output_hash", row.output_hash, str(total))]
 

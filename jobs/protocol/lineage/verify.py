@@ -24,15 +24,15 @@ from slackwater.jobs.protocol.lineage.recorded import CannotRepeat, recorded_sli
 from slackwater.jobs.protocol.staging.evolution import differences
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.runtime.settings import tasks_here
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.parquet import opened
-from slackwater.jobs.tables.row_kinds import RUN_KINDS
+from slackwater.jobs.tables.delta.parquet import opened
+from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import snapshot_files
+from slackwater.jobs.tables.run_files.staging import declaration_of, read_staged, rows_of_run, stack
 from slackwater.jobs.tables.schemas import COUNTS, SNAPSHOT_TABLES
-from slackwater.jobs.tables.snapshots import snapshot_files
 from slackwater.jobs.tables.sql import query
-from slackwater.jobs.tables.staging import declaration_of, read_staged, rows_of_run, stack
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
-from slackwater.jobs.tables.written_files import filesystem
 
 _COMPARED = ("panes", *SNAPSHOT_TABLES)
 
@@ -148,12 +148,12 @@ class Verifier:
         """Refuse a run of which rows were erased, or of the snapshot that it continued: its result would not
         be what is left of it.
         """
-        ledger, erased_files = stored.ledger, stored.ledger.left()
-        if not erased_files.of_runs:
+        ledger, remainders = stored.ledger, stored.ledger.remainders()
+        if not remainders.of_runs:
             return
         parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
         owner = None if parent is None else ledger.snapshot_owner(parent)
-        run_ids = {item.run_id for item in (row, owner) if item is not None} & erased_files.of_runs.keys()
+        run_ids = {item.run_id for item in (row, owner) if item is not None} & remainders.of_runs.keys()
         by = [
             erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)
         ]
@@ -161,10 +161,8 @@ class Verifier:
             erasures = "; ".join(map(erasure_told, by))
             raise CannotRepeat(
                 f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state "
-                "before it, were erased: "
-                f"{erasures}. `slackwater verify {self.pipeline.name} --tables` compares what is left of it "
-                "with "
-                "what the ledger says of that.",
+                f"before it, were erased: {erasures}. `slackwater verify {self.pipeline.name} --tables` "
+                "compares what is left of it with what the ledger says of that.",
                 seq=row.seq,
             )
 

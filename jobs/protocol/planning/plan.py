@@ -53,9 +53,9 @@ from slackwater.jobs.protocol.staging.stragglers import (
 )
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.errors import NoRuns
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.snapshots import is_kept, snapshot_files
-from slackwater.jobs.tables.staging import read_staged
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import is_kept, snapshot_files
+from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import duration_ms
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from slackwater.jobs.protocol.planning.calibration import Calibration
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 RUNS = 30
 _STARTS = 0.5

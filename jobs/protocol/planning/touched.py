@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.jobs.tables.sql import connected
 

@@ -13,11 +13,11 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import kept_ticks, validation
 from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.run import wall_clock
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.errors import SnapshotGone
-from slackwater.jobs.tables.ledger import MAIN, LedgerRow
-from slackwater.jobs.tables.snapshots import put_back
-from slackwater.jobs.tables.staging import unpack
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import put_back
+from slackwater.jobs.tables.run_files.staging import unpack
 from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")

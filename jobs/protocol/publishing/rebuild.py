@@ -19,11 +19,11 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward, rolled
 from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.protocol.staging.run import wall_clock
-from slackwater.jobs.tables.attempts import AttemptsWriter
+from slackwater.jobs.tables.delta.parts import Parts
 from slackwater.jobs.tables.errors import CommitConflict
-from slackwater.jobs.tables.ledger import MAIN, LedgerRow
-from slackwater.jobs.tables.lineage import rebuild_row
-from slackwater.jobs.tables.parts import Parts
+from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
+from slackwater.jobs.tables.ledger.lineage_rows import rebuild_row
+from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")

@@ -37,18 +37,18 @@ from slackwater.jobs.protocol.publishing.corrections import (
 )
 from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, Portion, portions
 from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, PUBLISHED, Uniqueness
-from slackwater.jobs.tables.delta import Folder
-from slackwater.jobs.tables.erasures import Erased
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.parts import Parts
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within, files_within
+from slackwater.jobs.tables.delta.written_files import WrittenFile, of_type
 from slackwater.jobs.tables.errors import CommitConflict
-from slackwater.jobs.tables.ledger import MAIN, LedgerRow
-from slackwater.jobs.tables.lineage import cause_of, is_rebuild
-from slackwater.jobs.tables.parts import Parts
-from slackwater.jobs.tables.reading import StoredFiles, Within, files_within
-from slackwater.jobs.tables.rewriting import put_all_in_place, put_in_place
-from slackwater.jobs.tables.row_kinds import RUN_KINDS, RowKind
+from slackwater.jobs.tables.ledger.erasures import Erased
+from slackwater.jobs.tables.ledger.lineage_rows import cause_of, is_rebuild
+from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
+from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.jobs.tables.run_files.rewriting import put_all_in_place, put_in_place
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables
-from slackwater.jobs.tables.written_files import WrittenFile, of_type
 
 # Texts of corrections that are few: as dictionaries they are read and written faster, and take less memory.
 _REPEATING = ("run_id", "kind", "op", "cause")

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
 from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, portions
-from slackwater.jobs.tables.reading import StoredFiles
+from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.warehouse import Tables
 
 LEDGER, CORRECTIONS, PUBLISHED = UNIQUE_TABLES = ("runs", "corrections", "published")

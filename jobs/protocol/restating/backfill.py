@@ -27,11 +27,11 @@ from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import Prepared, Runner
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso
 from slackwater.jobs.protocol.staging.staged import Parent, Staged
-from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow
-from slackwater.jobs.tables.lineage import drop_row, fork_row
-from slackwater.jobs.tables.overrides import OverridesReader
-from slackwater.jobs.tables.snapshots import is_kept, put_back_around
-from slackwater.jobs.tables.spans import in_common, seqs_of, up_to
+from slackwater.jobs.tables.ledger.lineage_rows import drop_row, fork_row
+from slackwater.jobs.tables.ledger.overrides import OverridesReader
+from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
+from slackwater.jobs.tables.ledger.spans import in_common, seqs_of, up_to
+from slackwater.jobs.tables.run_files.snapshots import is_kept, put_back_around
 from slackwater.windowing.times import to_ms
 
 LOSSES = 3
@@ -174,9 +174,9 @@ class _Restating:
             () if range_.owner is None else seqs_of(up_to(main.live, range_.owner.seq)),
         )
         branch = origin.resumable() or self._fork(origin)
-        if branch.own:
+        if branch.own_seqs:
             self.asked.say(
-                f"goes on with the branch {branch.name} behind its {len(branch.own)} finished slices."
+                f"goes on with the branch {branch.name} behind its {len(branch.own_seqs)} finished slices."
             )
         try:
             return self._until_published(range_, branch)
@@ -187,7 +187,7 @@ class _Restating:
     def _drop_if_empty(self, name: str) -> None:
         """End a branch on which nothing could be run: nobody can go on with it."""
         branch = self.ledger.branch(name)
-        if branch is not None and not branch.own:
+        if branch is not None and not branch.own_seqs:
             self.ledger.commit(
                 name, branch.head.seq, [drop_row(branch, self.runner.version)], self.runner.clock
             )

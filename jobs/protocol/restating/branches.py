@@ -26,10 +26,10 @@ from slackwater.jobs.protocol.staging.stragglers import (
     version_of,
     without_erased,
 )
-from slackwater.jobs.tables.ledger import Branch, LedgerRow
-from slackwater.jobs.tables.overrides import Override, OverridesReader, honoured_by
-from slackwater.jobs.tables.row_kinds import RowKind
-from slackwater.jobs.tables.spans import in_common, seqs_of
+from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.ledger.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.rows import Branch, LedgerRow
+from slackwater.jobs.tables.ledger.spans import in_common, seqs_of
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
 
@@ -76,7 +76,8 @@ class Origin:
             return None
         live = set(seqs_of(self.main.live))
         return next(
-            (branch for branch in self._branches() if branch.own and live.issuperset(branch.own)), None
+            (branch for branch in self._branches() if branch.own_seqs and live.issuperset(branch.own_seqs)),
+            None,
         )
 
     def resumable(self) -> Branch | None:
@@ -87,7 +88,7 @@ class Origin:
     def _may_go_on(self, branch: Branch) -> bool:
         runner, ledger = self.prepared.runner, self.prepared.tables.ledger
         seqs_before_fork = seqs_of(branch.fork.live)
-        if in_common(branch.fork.live, self.main.live) < len(seqs_before_fork) or set(branch.own) & set(
+        if in_common(branch.fork.live, self.main.live) < len(seqs_before_fork) or set(branch.own_seqs) & set(
             seqs_of(self.main.live)
         ):
             return False

@@ -18,7 +18,7 @@ Otherwise the branch replays main's next slice as well, and the question is aske
 
 from collections.abc import Callable, Sequence
 
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 DIFFERENT_STATE = "the open windows differ"
 OTHER_CODE = "main's later runs were made by other code or settings"

@@ -24,11 +24,12 @@ from slackwater.jobs.protocol.staging.closed import refuse_closed
 from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slices import end_of, iso
-from slackwater.jobs.tables.ledger import MAIN, Branch, LedgerRow, LedgerWriter
-from slackwater.jobs.tables.lineage import drop_row, publish_row
-from slackwater.jobs.tables.overrides import OverridesReader, honoured_by
-from slackwater.jobs.tables.snapshots import put_back_around
-from slackwater.jobs.tables.spans import in_common, seqs_of
+from slackwater.jobs.tables.ledger.lineage_rows import drop_row, publish_row
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_by
+from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
+from slackwater.jobs.tables.ledger.spans import in_common, seqs_of
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
+from slackwater.jobs.tables.run_files.snapshots import put_back_around
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_ms
 
@@ -137,13 +138,13 @@ class BranchPublisher:
         """
         self.roll_forward.finish()
         branch, main = find_branch(self.ledger, self.pipeline, name), self.ledger.head()
-        if not branch.own or main is None:
+        if not branch.own_seqs or main is None:
             raise NothingOnBranch(
                 f"{self.pipeline}: the branch {name} has run nothing; `slackwater run {self.pipeline} "
                 f"--branch {name} --to TIME` does.",
                 branch=name,
             )
-        branch_runs = [row for row in self.ledger.live_runs(branch.head) if row.seq in branch.own]
+        branch_runs = [row for row in self.ledger.live_runs(branch.head) if row.seq in branch.own_seqs]
         if all(row.is_live_in(main) for row in branch_runs):
             self.conclude(branch)
             return None

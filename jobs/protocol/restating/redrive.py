@@ -23,8 +23,8 @@ from slackwater.jobs.protocol.staging.collected import LiveMarks
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.errors import SnapshotGone
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.overrides import Override, OverridesWriter
+from slackwater.jobs.tables.ledger.overrides import Override, OverridesWriter
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
 

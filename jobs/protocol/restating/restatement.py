@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol.staging.closed import refuse_closed
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso, start_of
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 
 class NothingToRestate(UsageError):

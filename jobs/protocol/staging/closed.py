@@ -1,8 +1,8 @@
 """The refusal of every run behind a final watermark. Knows one ledger row: the one that owns the snapshot."""
 
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 
 class LineageClosed(UsageError):

@@ -23,10 +23,10 @@ from slackwater.jobs.engines.rows.progress import Progress, collected_by
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.staging.slices import end_of, iso, start_of
-from slackwater.jobs.tables.attempts import AttemptsReader
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.attempts import AttemptsReader
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.staging import declaration_of
 from slackwater.jobs.tables.sql import query
-from slackwater.jobs.tables.staging import declaration_of
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.columnar.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows

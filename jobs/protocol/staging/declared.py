@@ -19,9 +19,9 @@ from slackwater.jobs.protocol.staging.evolution import (
     check_settings,
 )
 from slackwater.jobs.protocol.staging.stragglers import find, stretches_of, told, without_erased
-from slackwater.jobs.tables.attempts import AttemptsReader
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.staging import declaration_of
+from slackwater.jobs.tables.ledger.attempts import AttemptsReader
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.staging import declaration_of
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.times import to_ms
 

@@ -21,10 +21,10 @@ from slackwater.jobs.engines.rows.progress import one_a_tick, tick_maxima
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines.registry import product_version
-from slackwater.jobs.tables.attempts import Attempt
+from slackwater.jobs.tables.delta.written_files import encoding, filesystem
+from slackwater.jobs.tables.ledger.attempts import Attempt
 from slackwater.jobs.tables.storage_errors import reason
 from slackwater.jobs.tables.warehouse import Tables
-from slackwater.jobs.tables.written_files import encoding, filesystem
 
 log = logging.getLogger("slackwater")
 

@@ -13,7 +13,7 @@ one lease at most:
 A lease is advisory: it saves two processes from doing the same work, and protects no table. Two runs that
 both believe they hold it meet at the ledger's compare-and-swap, where one loses and changes nothing.
 
-How a claim is stored and which holders are dead is the business of `slackwater.jobs.tables.attempts`.
+How a claim is stored and which holders are dead is the business of `slackwater.jobs.tables.ledger.attempts`.
 """
 
 import logging
@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from slackwater.jobs.errors import LostRaceError, SlackwaterError
-from slackwater.jobs.tables.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
 
 log = logging.getLogger("slackwater")
 

@@ -37,14 +37,15 @@ from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay, way
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, iso
 from slackwater.jobs.protocol.staging.staged import Parent, Staged
 from slackwater.jobs.protocol.staging.stragglers import restated_since, to_be_restated
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.delta import beside
-from slackwater.jobs.tables.ledger import MAIN, LedgerReader, LedgerRow
-from slackwater.jobs.tables.overrides import OverridesReader, honoured_before
-from slackwater.jobs.tables.row_kinds import RowKind
+from slackwater.jobs.tables.delta.folder import beside
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_before
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import put_back
+from slackwater.jobs.tables.run_files.staging import pack, stack, staged, write_staged
 from slackwater.jobs.tables.schemas import Shape, staged_tables
-from slackwater.jobs.tables.snapshots import put_back
-from slackwater.jobs.tables.staging import pack, stack, staged, write_staged
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
 

@@ -24,12 +24,13 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging.collected import mark_of
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.stragglers import without_erased
-from slackwater.jobs.tables.ledger import Input, LedgerReader, LedgerRow
-from slackwater.jobs.tables.overrides import INPUT as OVERRIDES
-from slackwater.jobs.tables.overrides import Override, honoured, honoured_by
+from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
+from slackwater.jobs.tables.ledger.overrides import Override, honoured, honoured_by
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import require_as_recorded
+from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.jobs.tables.schemas import Shape, staged_tables
-from slackwater.jobs.tables.snapshots import require_as_recorded
-from slackwater.jobs.tables.staging import read_staged
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.columnar.timeline import Timeline
 from slackwater.windowing.times import to_datetime

@@ -6,7 +6,7 @@ Knows the lineage only by its start and its end; what it refuses, it refuses wit
 from dataclasses import dataclass
 
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_datetime, to_ms
 
 

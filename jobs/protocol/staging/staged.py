@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from slackwater.jobs.engines.source.coverage import Stretch
 from slackwater.jobs.protocol.staging import validation
-from slackwater.jobs.tables.attempts import Attempt
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.attempts import Attempt
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms
 
 

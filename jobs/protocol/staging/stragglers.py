@@ -20,7 +20,8 @@ from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.slices import Slice, iso
-from slackwater.jobs.tables.ledger import Input, LedgerReader, LedgerRow
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.windowing.times import to_ms
 
 Int64s = npt.NDArray[np.int64]

@@ -35,7 +35,7 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.tables.inspection import Inspection
+from slackwater.jobs.tables.inspection.inspection import Inspection
 from tests.integration.command import slackwater
 from tests.integration.conftest import great_expectations as great_expectations
 

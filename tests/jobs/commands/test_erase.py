@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.warehouse import Warehouse
 from tests.jobs.commands.own_source import Own, every_hour, moment
 

@@ -20,7 +20,7 @@ from deltalake import DeltaTable, Transaction
 from slackwater.jobs.examples.departures import departures
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.lineage.history import HORIZON
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.windowing import TumblingProcessingTimeWindows
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.ledger import LedgerWriter
-from slackwater.jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.tables.delta.upkeep import TableUpkeep
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.warehouse import Warehouse
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model, assert_corrections_make_published

@@ -27,7 +27,7 @@ from slackwater.jobs.examples.errors import (
 from slackwater.jobs.examples.flights import load_departures, read_flights
 from slackwater.jobs.pipelines.registry import EXAMPLES as registered
 from slackwater.jobs.pipelines.registry import load
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import CommitConflict, WarehouseNotWritable
 from tests.model.flights import all_flights
 from tests.model.flights import flights as model_flights

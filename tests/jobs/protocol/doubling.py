@@ -4,7 +4,7 @@ of it.
 
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta.folder import Folder
 
 
 def double(folder: Folder) -> int:

@@ -22,8 +22,9 @@ from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage import catch_up
 from slackwater.jobs.protocol.restating import backfill
 from slackwater.jobs.protocol.staging.run import Runner
-from slackwater.jobs.tables.delta import Folder
-from slackwater.jobs.tables.ledger import LedgerReader, LedgerRow
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.schemas import partitioned_by
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy

@@ -10,15 +10,16 @@ import pyarrow as pa
 
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.tables.ledger import MAIN, LedgerWriter
-from slackwater.jobs.tables.lineage import fork_row, publish_row, restore_row
+from slackwater.jobs.tables.ledger.lineage_rows import fork_row, publish_row, restore_row
+from slackwater.jobs.tables.ledger.rows import MAIN
+from slackwater.jobs.tables.ledger.spans import seqs_of
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.schemas import Shape
-from slackwater.jobs.tables.spans import seqs_of
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.protocol.lineages import GROUPS, HOUR, KEYS, LATE_EVENING, RESULTS, Row
 from tests.jobs.protocol.published_model import PaneRow
 from tests.jobs.protocol.tables_of_panes import pane_values
-from tests.jobs.tables.ledger_rows import clock, day, run_row
+from tests.jobs.tables.ledger.ledger_rows import clock, day, run_row
 
 SHAPE = Shape(keys=KEYS, results=RESULTS, parts=(), source=())
 

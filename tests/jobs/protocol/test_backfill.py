@@ -21,8 +21,8 @@ from slackwater.jobs.protocol.restating import backfill
 from slackwater.jobs.protocol.restating.backfill import MainMoved
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.protocol.staging.run import Runner, wall_clock
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.ledger import LedgerWriter
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.protocol.restating import DAILY, Event, World, every_hour, moment, ms, multiset, perfect
 

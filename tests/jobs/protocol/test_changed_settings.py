@@ -15,7 +15,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
 from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.evolution import SettingsChanged
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, multiset, perfect
 

@@ -25,9 +25,9 @@ from slackwater.jobs.protocol.staging import collected
 from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.protocol.staging.shapes import checked_source
-from slackwater.jobs.tables.inspection import Inspection
-from slackwater.jobs.tables.ledger import LedgerRow
-from slackwater.jobs.tables.staging import read_staged
+from slackwater.jobs.tables.inspection.inspection import Inspection
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
 from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import to_ms

@@ -5,8 +5,8 @@ it.
 import pytest
 
 from slackwater.jobs.protocol.restating import convergence
-from slackwater.jobs.tables.ledger import LedgerRow
-from tests.jobs.tables.ledger_rows import run_row
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from tests.jobs.tables.ledger.ledger_rows import run_row
 
 MADE = {"config_hash": "config", "code_hash": "code"}
 

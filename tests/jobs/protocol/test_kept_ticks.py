@@ -39,10 +39,10 @@ from slackwater.jobs.protocol.staging import kept_ticks, validation
 from slackwater.jobs.protocol.staging.kept_ticks import FILE, KeptTicks
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.protocol.staging.run import Runner, StageOfSlice
-from slackwater.jobs.tables.attempts import Attempt
-from slackwater.jobs.tables.delta import Folder
-from slackwater.jobs.tables.inspection import Inspection
-from slackwater.jobs.tables.overrides import honoured_by
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.inspection.inspection import Inspection
+from slackwater.jobs.tables.ledger.attempts import Attempt
+from slackwater.jobs.tables.ledger.overrides import honoured_by
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 from tests.jobs.protocol.restating import DAILY, HOUR, START, TIME, Event, World, every_hour, ms

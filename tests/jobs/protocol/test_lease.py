@@ -12,11 +12,11 @@ import pytest
 
 from slackwater.jobs.protocol.staging.lease import LeaseHeld, only_upkeep, renewed
 from slackwater.jobs.tables import schemas
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import WarehouseNotWritable
-from slackwater.jobs.tables.owners import this_process
-from tests.jobs.tables.ledger_rows import clock, day
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.owners import this_process
+from tests.jobs.tables.ledger.ledger_rows import clock, day
 
 
 @pytest.fixture

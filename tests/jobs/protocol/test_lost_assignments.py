@@ -13,7 +13,7 @@ from slackwater.jobs.engines.columnar.fixed_lives import Pieces
 from slackwater.jobs.engines.columnar.fixed_merge import FixedMerge
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
-from slackwater.jobs.tables.inspection import Inspection
+from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.windowing.runtime.window_log import WindowLog
 from tests.jobs.protocol.restating import DAILY, World, every_hour
 

@@ -13,10 +13,10 @@ from deltalake import DeltaTable
 from slackwater.jobs.examples.departures import departures
 from slackwater.jobs.protocol.lineage.maintain import Maintenance
 from slackwater.jobs.protocol.staging.lease import LeaseHeld
-from slackwater.jobs.tables.parts import Parts
+from slackwater.jobs.tables.delta.parts import Parts
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward
 from tests.jobs.racing import race
-from tests.jobs.tables.ledger_rows import day
+from tests.jobs.tables.ledger.ledger_rows import day
 
 RUNS = 12
 

@@ -19,9 +19,9 @@ from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.protocol.outcome import report_to
 from slackwater.jobs.protocol.staging.run import Runner, wall_clock
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.warehouse import Warehouse
-from tests.jobs.tables.ledger_rows import day
+from tests.jobs.tables.ledger.ledger_rows import day
 
 # Great Expectations imports modules of Python's that are on their way out.
 pytestmark = pytest.mark.filterwarnings("ignore:module 'sre_:DeprecationWarning")

@@ -13,8 +13,8 @@ from slackwater.jobs.examples.departures import departures
 from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from slackwater.jobs.protocol.planning.prediction import RUNS, from_calibration, predict
-from slackwater.jobs.tables.ledger import LedgerRow
-from tests.jobs.tables.ledger_rows import run_row
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from tests.jobs.tables.ledger.ledger_rows import run_row
 
 
 def run(seq: int, rows: int, seconds: float, session: float = 0.0, engine: str = "operator") -> LedgerRow:

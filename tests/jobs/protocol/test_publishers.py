@@ -11,12 +11,12 @@ from slackwater.jobs.errors import LostRaceError
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.staging import pack
 from slackwater.jobs.tables.schemas import Shape
-from slackwater.jobs.tables.staging import pack
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
-from tests.jobs.tables.ledger_rows import day, run_row
+from tests.jobs.tables.ledger.ledger_rows import day, run_row
 
 SHAPE = Shape((("k", pa.string()),), (("n", pa.int64()),), (), ())
 

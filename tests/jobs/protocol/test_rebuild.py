@@ -16,11 +16,11 @@ from slackwater.jobs.protocol.publishing.corrections import Identity
 from slackwater.jobs.protocol.publishing.rebuild import NotACopy, Rebuild, Rebuilt
 from slackwater.jobs.protocol.publishing.roll_forward import APPLICATION, RollForward
 from slackwater.jobs.protocol.publishing.uniqueness import UNIQUE_TABLES, DoubledRows
-from slackwater.jobs.tables.upkeep import TableUpkeep
+from slackwater.jobs.tables.delta.upkeep import TableUpkeep
 from tests.jobs.protocol.doubling import double
 from tests.jobs.protocol.lineages import HOUR, histories
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, write
-from tests.jobs.tables.ledger_rows import clock, day
+from tests.jobs.tables.ledger.ledger_rows import clock, day
 
 
 def rebuild(rolling: RollForward) -> Rebuilt:

@@ -18,8 +18,8 @@ from slackwater.jobs.engines.replaying.replay import Engine
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.redrive import Redrive, Redriven
-from slackwater.jobs.tables.inspection import Inspection
-from slackwater.jobs.tables.overrides import OverridesReader, honoured_by
+from slackwater.jobs.tables.inspection.inspection import Inspection
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_by
 from tests.jobs.protocol.restating import HOUR, Event, World, every_hour, moment, multiset
 
 MS = timedelta(milliseconds=1)

@@ -18,9 +18,9 @@ from slackwater.jobs.protocol.restating.restatement import (
 )
 from slackwater.jobs.protocol.staging.closed import LineageClosed
 from slackwater.jobs.protocol.staging.slices import Slice
-from slackwater.jobs.tables.ledger import LedgerRow
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms
-from tests.jobs.tables.ledger_rows import day, run_row
+from tests.jobs.tables.ledger.ledger_rows import day, run_row
 
 HOUR = 3_600_000
 START = to_ms(day(0))

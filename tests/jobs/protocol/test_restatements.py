@@ -12,7 +12,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from tests.jobs.protocol.lineages import History
 from tests.jobs.protocol.published_model import PaneRow
 from tests.jobs.protocol.rolling import pane, roll_forward, write
-from tests.jobs.tables.ledger_rows import day
+from tests.jobs.tables.ledger.ledger_rows import day
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.tables.ledger import LedgerWriter
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables
 from tests.jobs.open_files import FEWEST, with_few_open_files
@@ -33,7 +33,7 @@ from tests.jobs.protocol.published_model import (
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, write
 from tests.jobs.protocol.tables_of_panes import corrections_of, fold, in_any_order, published_of
 from tests.jobs.racing import race
-from tests.jobs.tables.ledger_rows import clock, day, run_row
+from tests.jobs.tables.ledger.ledger_rows import clock, day, run_row
 
 
 def found_published(tables: Tables) -> list[Published]:

@@ -27,8 +27,9 @@ from slackwater.jobs.engines.transport.task_errors import (
 )
 from slackwater.jobs.errors import RetryableError, SlackwaterError
 from slackwater.jobs.pipelines import DeltaSource
-from slackwater.jobs.tables import delta, written_files
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta import folder as delta
+from slackwater.jobs.tables.delta import written_files
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import (
     CredentialsExpired,
     NotADeltaTable,

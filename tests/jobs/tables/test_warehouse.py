@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import Transaction
 
-from slackwater.jobs.tables.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import (
     LogDamaged,
     NewerFormat,
@@ -19,11 +18,14 @@ from slackwater.jobs.tables.errors import (
     ShapeChanged,
     WarehouseNotWritable,
 )
-from slackwater.jobs.tables.ledger import LedgerReader, LedgerRow, LedgerWriter
+from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.ledger.writer import LedgerWriter
+from slackwater.jobs.tables.run_files.staging import read_staged, write_staged
 from slackwater.jobs.tables.schemas import ADDED_COLUMNS, PARTITIONED_BY, Shape, table_columns
-from slackwater.jobs.tables.staging import read_staged, write_staged
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
-from tests.jobs.tables.ledger_rows import clock, day, run_row
+from tests.jobs.tables.ledger.ledger_rows import clock, day, run_row
 
 SHAPE = Shape(
     keys=(("origin", pa.string()),),

@@ -30,8 +30,8 @@ from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import InProcess, MapTask, RangeTask
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
-from slackwater.jobs.tables.delta import Folder
-from slackwater.jobs.tables.written_files import write_file
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.written_files import write_file
 from slackwater.windowing import (
     CountTrigger,
     EventTimeSessionWindows,

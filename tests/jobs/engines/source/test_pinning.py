@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 from slackwater.jobs.engines.source import pinned_source, pinning
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import EmptySource, VersionGone, pin, pin_both
-from slackwater.jobs.tables.delta import Folder
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
-from slackwater.jobs.tables.written_files import filesystem
 from tests.jobs.engines.source.arrivals import (
     SCHEMA,
     SOURCE,

@@ -1,0 +1,62 @@
+"""Gives a table of an earlier format the partition columns of today's, in one commit with all its rows.
+
+Format 1 kept panes, late rows, quarantine and side outputs in one partition a run, so that no file could hold
+the rows of two. A reader sees the table before or after. Of two processes at once one commits, and the other
+finds it done; one that dies leaves files that no version names, and the next writing command begins anew.
+Readers take either layout. As in format 1, the files have no page checksums.
+"""
+
+import logging
+from dataclasses import replace
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.errors import CommitConflict
+
+log = logging.getLogger("slackwater")
+
+_ROWS_AT_ONCE = 1 << 17
+
+
+def is_partitioned_otherwise(folder: Folder) -> bool:
+    """Whether the table stands there with other partition columns than `folder` says."""
+    table = folder.find()
+    return table is not None and tuple(table.metadata().partition_columns) != folder.partition_by
+
+
+def repartition(folder: Folder) -> None:
+    """Write the table anew as `folder` partitions it; nothing where it is so already."""
+    while True:
+        table = folder.find()
+        if table is None:
+            return
+        columns = table.metadata().partition_columns
+        if tuple(columns) == folder.partition_by:
+            return
+        try:
+            folder.overwrite(table, _rows_in_order(folder, table, columns))
+        except CommitConflict:
+            continue
+        log.info(
+            f"{folder.uri}: written anew, because an earlier format had partitioned it by "
+            f"{', '.join(columns)}"
+        )
+        return
+
+
+def _rows_in_order(folder: Folder, table: DeltaTable, columns: list[str]) -> pa.RecordBatchReader:
+    """All rows of the table, partition after partition, so that files of a large one have narrow bounds. Few
+    rows are held at once.
+    """
+    schema = pa.schema(table.schema())
+    files = replace(folder.files(table=table), schema=schema)
+    if files.actions.num_rows:
+        files = replace(
+            files, actions=files.actions.sort_by([(f"partition.{name}", "ascending") for name in columns])
+        )
+    parts = files.scan(schema.names, None, _ROWS_AT_ONCE)
+    return pa.RecordBatchReader.from_batches(
+        schema, (batch for part in parts for batch in part.cast(schema).to_batches())
+    )

@@ -1,0 +1,254 @@
+"""Rows of a plain Delta table from just those of its files that may hold them, chosen on whole columns of the
+log's statistics.
+
+Knows no table by name. A dataset over every file, each with its bounds as an expression, would cost more the
+longer a table has lived.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.fs as pafs
+from deltalake import DeltaTable
+
+from slackwater.jobs.tables.delta.parquet import check_footer, damage_told, damaged, file_format, whole_file
+
+# A log may cut a time to milliseconds, so the greatest may be up to this much more than it says.
+_CUT = timedelta(microseconds=999)
+_BATCH_ROWS = 1 << 17
+# Of so little, handing it to threads takes as long as reading it.
+_FEW_BYTES = 1 << 20
+_PARTITION = "partition."
+
+
+class Within(NamedTuple):
+    """Bounds of a column, both included, outside of which no wanted row lies; None for no bound. A null lies
+    within none.
+    """
+
+    column: str
+    least: Any
+    greatest: Any
+
+    @classmethod
+    def only(cls, column: str, value: Any) -> "Within":
+        """That one value."""
+        return cls(column, value, value)
+
+
+def actions_of(table: DeltaTable) -> pa.Table:
+    """The table's files, one a row: path, partition values as ``partition.<column>``, statistics as
+    ``min.<column>``, ``max.<column>``.
+    """
+    return pa.table(table.get_add_actions(flatten=True))
+
+
+def files_within(actions: pa.Table, *bounds: Within) -> pa.Table:
+    """Those of `actions` whose files may hold rows within all `bounds`."""
+    for one in bounds if actions.num_rows else ():
+        actions = actions.filter(_may_hold(actions, one))
+    return actions
+
+
+@dataclass(frozen=True)
+class StoredFiles:
+    """Some files of a table.
+
+    Attributes:
+        actions: as of `actions_of`.
+        uri, folder: the table's folder.
+        schema: the table's.
+        encoded: columns of texts that are read as dictionaries.
+    """
+
+    actions: pa.Table
+    uri: str
+    folder: pafs.FileSystem
+    schema: pa.Schema
+    encoded: tuple[str, ...] = ()
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns as they are read."""
+        kind = pa.dictionary(pa.int32(), pa.string())
+        return pa.schema(
+            [field.with_type(kind) if field.name in self.encoded else field for field in self.schema]
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many rows stand in them, as far as the log says."""
+        return pc.sum(self.actions.column("num_records")).as_py() or 0 if self.actions.num_rows else 0
+
+    @property
+    def _bytes(self) -> int:
+        return pc.sum(self.actions.column("size_bytes")).as_py() or 0 if self.actions.num_rows else 0
+
+    def within(self, *bounds: Within) -> "StoredFiles":
+        """Those of them that may hold rows within all `bounds`."""
+        return replace(self, actions=files_within(self.actions, *bounds))
+
+    def have_only(self, column: str, values: pa.Array) -> bool:
+        """Whether, as far as the log says, `column` has one of `values` in every row; who wants those rows
+        need not read it.
+        """
+        low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
+        if f"{_PARTITION}{column}" in self.actions.column_names:
+            return bool(
+                pc.all(
+                    pc.is_in(self.actions.column(f"{_PARTITION}{column}"), value_set=values), min_count=0
+                ).as_py()
+            )
+        if not {low, high, nulls} <= set(self.actions.column_names):
+            return False
+        least = self.actions.column(low)
+        is_of_one = pc.and_(
+            pc.equal(least, self.actions.column(high)), pc.equal(self.actions.column(nulls), 0)
+        )
+        return bool(
+            pc.all(
+                pc.fill_null(pc.and_(is_of_one, pc.is_in(least, value_set=values)), False), min_count=0
+            ).as_py()
+        )
+
+    def among(self, paths: Iterable[str]) -> "StoredFiles":
+        """Those of them that stand at one of `paths`, as a file system has them."""
+        if not self.actions.num_rows:
+            return self
+        wanted = set(paths)
+        return replace(
+            self,
+            actions=self.actions.filter(
+                pa.array([unquote(path) in wanted for path in self.actions.column("path").to_pylist()])
+            ),
+        )
+
+    def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
+        """`columns` of the rows that `where` selects."""
+        with self._damage_told():
+            return self._dataset().to_table(
+                columns=list(columns), filter=where, use_threads=self._bytes > _FEW_BYTES
+            )
+
+    def scan(self, columns: Sequence[str], where: pc.Expression | None, most: int) -> Iterator[pa.Table]:
+        """As `read`, in tables of at least one and, but for one record batch, at most `most` rows: no more
+        are held at once.
+        """
+        batches: list[pa.RecordBatch] = []
+        with self._damage_told():
+            for batch in self._dataset().to_batches(
+                columns=list(columns), filter=where, batch_size=min(most, _BATCH_ROWS)
+            ):
+                if batch.num_rows:
+                    batches.append(batch)
+                if sum(held.num_rows for held in batches) >= most:
+                    yield pa.Table.from_batches(batches)
+                    batches = []
+        if batches:
+            yield pa.Table.from_batches(batches)
+
+    def described(self) -> Iterator[tuple[str, int, dict[str, str | None]]]:
+        """(path as in the log, bytes, partition column → value as text) of each file."""
+        for action in (
+            self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist()
+            if self.actions.num_rows
+            else ()
+        ):
+            path, size = action.pop("path"), action.pop("size_bytes")
+            yield (
+                path,
+                size,
+                {
+                    name.removeprefix(_PARTITION): None if value is None else str(value)
+                    for name, value in action.items()
+                },
+            )
+
+    @contextmanager
+    def _damage_told(self) -> Iterator[None]:
+        paths = (
+            [unquote(path) for path in self.actions.column("path").to_pylist()]
+            if self.actions.num_rows
+            else []
+        )
+        try:
+            with damage_told(self.uri, self.folder, paths):
+                yield
+        except FileNotFoundError as error:
+            for path in paths:
+                if self.folder.get_file_info(path).type is pafs.FileType.NotFound:
+                    raise damaged(
+                        self.uri, path, "it is not there any more, and the table's log names it"
+                    ) from error
+            raise
+
+    @property
+    def _partitions(self) -> list[str]:
+        return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
+
+    def _dataset(self) -> pads.FileSystemDataset:
+        kind, is_small = file_format(dictionary_columns=self.encoded), self._bytes <= _FEW_BYTES
+        fragments = []
+        for action in (
+            self.actions.select(["path", *self._partitions]).to_pylist() if self.actions.num_rows else ()
+        ):
+            path = unquote(action.pop("path"))
+            held = [
+                _equals(name.removeprefix(_PARTITION), value, self.schema) for name, value in action.items()
+            ]
+            whole = held[0] if held else None
+            for expression in held[1:]:
+                whole = whole & expression
+            if is_small:  # one request for each
+                fragments.append(
+                    kind.make_fragment(
+                        pa.BufferReader(whole_file(self.folder, path)), partition_expression=whole
+                    )
+                )
+            else:
+                check_footer(self.folder, path)
+                fragments.append(kind.make_fragment(path, self.folder, partition_expression=whole))
+        return pads.FileSystemDataset(fragments, self.read_schema, kind, self.folder)
+
+
+def _equals(name: str, value: Any, schema: pa.Schema) -> pc.Expression:
+    if value is None:
+        return pc.field(name).is_null()
+    return pc.field(name) == pa.scalar(value, schema.field(name).type)
+
+
+def _may_hold(actions: pa.Table, within: Within) -> pa.Array:
+    """For each file, whether it may hold rows within the bounds. A file without statistics may hold any."""
+    column, least, greatest = within
+    is_partition = f"partition.{column}" in actions.column_names
+    low, high = (f"partition.{column}",) * 2 if is_partition else (f"min.{column}", f"max.{column}")
+    if low not in actions.column_names or high not in actions.column_names:
+        return pa.array([True] * actions.num_rows, pa.bool_())
+    keep = pa.array([True] * actions.num_rows, pa.bool_())
+    if greatest is not None:
+        keep = pc.and_(
+            keep,
+            pc.fill_null(
+                pc.less_equal(actions.column(low), _as(greatest, actions.column(low))), not is_partition
+            ),
+        )
+    if least is not None:
+        bound = least - _CUT if pa.types.is_timestamp(actions.column(high).type) else least
+        keep = pc.and_(
+            keep,
+            pc.fill_null(
+                pc.greater_equal(actions.column(high), _as(bound, actions.column(high))), not is_partition
+            ),
+        )
+    return keep
+
+
+def _as(value: Any, column: pa.ChunkedArray) -> pa.Scalar:
+    return pa.scalar(value, column.type)

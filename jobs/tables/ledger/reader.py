@@ -1,0 +1,243 @@
+"""Reads `runs`, the ledger: the only table that says which rows of all other tables exist."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from functools import reduce
+from operator import itemgetter, or_
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
+from slackwater.jobs.tables.errors import NoRuns
+from slackwater.jobs.tables.ledger.erasures import Remainders
+from slackwater.jobs.tables.ledger.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
+from slackwater.jobs.tables.ledger.spans import seqs_of
+
+# Folder → (files that may hold rows of that kind, these rows).
+_ERASURES: "dict[str, tuple[tuple[str, ...], list[LedgerRow]]]" = {}
+
+
+class LedgerReader:
+    """Reads the ledger of one pipeline. Files that a question excludes are pruned by their statistics on
+    `seq`.
+
+    Raises (every method):
+        NewerFormat: a row was written by a newer version of the product.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def rows(self, since: int = 0, until: int | None = None) -> list[LedgerRow]:
+        """Rows with since < seq (≤ until), oldest first."""
+        where = pc.field("seq") > since
+        if until is not None:
+            where = where & (pc.field("seq") <= until)
+        return self._rows(self.folder.read(where=where, within=Within("seq", since + 1, until)))
+
+    def row(self, seq: int) -> LedgerRow:
+        """The row of `seq`.
+
+        Raises:
+            NoRuns: there is none.
+        """
+        found = self.rows(seq - 1, seq)
+        if not found:
+            raise NoRuns(f"the ledger has no row {seq}; `slackwater runs` lists what it has.", seq=seq)
+        return found[0]
+
+    def newest(self) -> LedgerRow | None:
+        """The row of the greatest seq of all branches; None while there is none."""
+        files = self.folder.files()
+        seq = newest_seq(files)
+        where = pc.field("seq") == seq
+        return (
+            self._rows(files.within(Within.only("seq", seq)).read(self.folder.schema.names, where))[0]
+            if seq
+            else None
+        )
+
+    def by_run_id(self, run_id: str) -> LedgerRow | None:
+        """The row that a run was committed as, if it was."""
+        found = self._rows(
+            self.folder.read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
+        )
+        return found[0] if found else None
+
+    def head(self, branch: str = MAIN) -> LedgerRow | None:
+        """The newest row of `branch`, also that which dropped it; None while there is none."""
+        return self._newest_of(self.folder.files(), branch)
+
+    def _newest_of(self, files: StoredFiles, branch: str) -> LedgerRow | None:
+        """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics
+        on branch and seq.
+        """
+        for first, last in sorted(_ranges(files, branch), key=lambda found: found[1], reverse=True):
+            where = (pc.field("seq") >= first) & (pc.field("seq") <= last) & (pc.field("branch") == branch)
+            rows = self._rows(files.within(Within("seq", first, last)).read(self.folder.schema.names, where))
+            if rows:
+                return rows[-1]
+        return None
+
+    def branch(self, name: str) -> "Branch | None":
+        """The branch of that name beside main; None if there is none, or it was dropped."""
+        found = self._branches(pc.field("branch") == name, Within.only("branch", name))
+        return next((branch for branch in found if branch.name == name), None)
+
+    def branches(self) -> "list[Branch]":
+        """Every branch beside main that was not dropped, in the order of their forks. What their heads have
+        live must be kept.
+        """
+        return self._branches(pc.field("branch") != MAIN)
+
+    def _branches(self, where: pc.Expression, within: Within | None = None) -> "list[Branch]":
+        forks: dict[str, LedgerRow] = {}
+        heads: dict[str, LedgerRow] = {}
+        for row in self._rows(self.folder.read(where=where, within=within)):
+            heads[row.branch] = row
+            if row.kind == RowKind.FORK:
+                forks[row.branch] = row
+        return [
+            Branch(fork, heads[name])
+            for name, fork in sorted(forks.items(), key=_seq)
+            if heads[name].kind != RowKind.DROP
+        ]
+
+    def live_runs(self, head: LedgerRow, since: datetime | None = None) -> list[LedgerRow]:
+        """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose
+        slice ends after it. Their inputs are what they count as having read, see `RowKind.ADOPT`.
+
+        Rows that are not live are not read, nor are files that lie wholly before `since`.
+        """
+        if not head.live:
+            return []
+        where = reduce(
+            or_,
+            ((pc.field("seq") >= span.first_seq) & (pc.field("seq") <= span.last_seq) for span in head.live),
+        )
+        if since is not None:
+            where = where & (pc.field("slice_end") > since)
+        rows = {row.seq: row for row in self._as_adopted(head, self._rows(self.folder.read(where=where)))}
+        return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
+
+    def snapshot_owner(self, head: LedgerRow) -> LedgerRow | None:
+        """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live
+        span.
+
+        None for a branch that was forked at the start of the lineage and has not run yet.
+        """
+        if not head.live:
+            return None
+        last = head.live[-1].last_seq
+        return head if last == head.seq else self._as_adopted(head, [self.row(last)])[0]
+
+    def erasures(self) -> list[LedgerRow]:
+        """The rows that have taken rows out of the tables, oldest first."""
+        return self._erasures_in(self.folder.files(Within.only("kind", RowKind.ERASE)))
+
+    def _erasures_in(self, files: StoredFiles) -> list[LedgerRow]:
+        if not files.actions.num_rows:
+            return []
+        # Every read of the ledger asks for them; a file that it names never changes.
+        paths = tuple(files.actions.column("path").to_pylist())
+        if _ERASURES.get(self.folder.uri, ((), []))[0] != paths:
+            _ERASURES[self.folder.uri] = (
+                paths,
+                _rows(files.read(self.folder.schema.names, pc.field("kind") == RowKind.ERASE)),
+            )
+        return _ERASURES[self.folder.uri][1]
+
+    def remainders(self) -> Remainders:
+        """What erasures have left of each run."""
+        return Remainders.after(row.erased for row in self.erasures())
+
+    def erasing_versions(self, table: str, table_id: str) -> frozenset[int]:
+        """The versions of a source that have deleted rows which count as never written."""
+        inputs = (item for row in self.erasures() for item in row.inputs)
+        return frozenset(item.version for item in inputs if item.table == table and item.table_id == table_id)
+
+    def _rows(self, table: pa.Table) -> list[LedgerRow]:
+        """The rows of `table`; of a run of which rows were erased, what it says of them is what is left."""
+        rows = _rows(table)
+        erasures = self._erasures_in(self.folder.files_as_listed(Within.only("kind", RowKind.ERASE)))
+        if not erasures:
+            return rows
+        remainders = Remainders.after(row.erased for row in erasures)
+        return [
+            replace(
+                row,
+                state_hash=remainders.state_hash(row.run_id, row.state_hash),
+                output_hash=remainders.output_hash(row.run_id, row.output_hash),
+                files=remainders.files(row.run_id, row.files),
+                windows_open=row.windows_open - remainders.rows(row.run_id, "window_state"),
+                timers_pending=row.timers_pending - remainders.rows(row.run_id, "timers"),
+            )
+            if row.run_id in remainders.of_runs
+            else row
+            for row in rows
+        ]
+
+    def _as_adopted(self, head: LedgerRow, rows: list[LedgerRow]) -> list[LedgerRow]:
+        """`rows` as they count at `head`: one that was live when another table was declared the same as its
+        source has read that one, at the version that was declared."""
+        found = _rows(
+            self.folder.read(
+                where=pc.field("kind") == RowKind.ADOPT, within=Within.only("kind", RowKind.ADOPT)
+            )
+        )
+        for adoption in (row for row in found if row.seq <= head.seq):
+            rows = [
+                replace(row, inputs=_adopted(row.inputs, adoption)) if row.is_live_in(adoption) else row
+                for row in rows
+            ]
+        return rows
+
+    def start_of(self, head: LedgerRow) -> datetime:
+        """Where the lineage of `head`'s branch begins: the start of its first live slice, else what its fork
+        says.
+        """
+        first = (
+            head if not head.live or head.live[0].first_seq == head.seq else self.row(head.live[0].first_seq)
+        )
+        assert first.slice_start is not None
+        return first.slice_start
+
+
+def _adopted(inputs: Iterable[Input], adoption: LedgerRow) -> tuple[Input, ...]:
+    declared = {item.table: item for item in adoption.inputs}
+    new = ((item, declared.get(item.table)) for item in inputs)
+    return tuple(
+        item if same is None else replace(item, table_id=same.table_id, version=same.version)
+        for item, same in new
+    )
+
+
+def _seq(named: tuple[str, LedgerRow]) -> int:
+    return named[1].seq
+
+
+def _rows(table: pa.Table) -> list[LedgerRow]:
+    return [LedgerRow.of_values(values) for values in sorted(table.to_pylist(), key=itemgetter("seq"))]
+
+
+def newest_seq(files: StoredFiles) -> int:
+    """The newest seq of all branches, from the files' statistics alone; 0 for none."""
+    return max((last for _, last in _ranges(files, None)), default=0)
+
+
+def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]:
+    """(least, greatest seq) of each file of the ledger, or of those that may hold rows of `branch`."""
+    actions = files.actions
+    if actions.num_rows:
+        unknown = [None] * actions.num_rows  # of names that are long the log has no bounds
+        names = ("min.seq", "max.seq", "min.branch", "max.branch")
+        columns = (
+            actions.column(name).to_pylist() if name in actions.column_names else unknown for name in names
+        )
+        for first, last, least, greatest in zip(*columns, strict=True):
+            if branch is None or least is None or greatest is None or least <= branch <= greatest:
+                yield first, last

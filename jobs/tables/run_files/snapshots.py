@@ -1,0 +1,219 @@
+"""Which snapshots still stand, and which files hold them: those that the Delta log has of a run, wherever
+somebody has moved its rows.
+
+The ledger's `files` are a record of what the run has written. They say which tables hold anything of it, and
+where to look for what upkeep has dropped: for a week such files lie there, can be read, and can be made part
+of their tables again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+from pyarrow.fs import FileType
+
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.parquet import is_sealed_by_name
+from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.rewriting import described
+from slackwater.jobs.tables.run_files.staging import read_staged
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.warehouse import Tables
+from slackwater.windowing.snapshot import ContentHash
+
+# A vacuum deletes what was dropped a week before. What it may delete within a day counts as gone: it may have
+# begun.
+_NOT_DELETED_SOON_HOURS = 6 * 24
+
+
+def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
+    """Those of `paths`, relative to the table at `uri`, that are not there."""
+    if not paths:
+        return []
+    found = filesystem(uri).get_file_info(list(paths))
+    return [path for path, info in zip(paths, found, strict=True) if info.type is FileType.NotFound]
+
+
+def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[str, ...]:
+    """The files of a snapshot table that hold the snapshot of the run `owner`, relative to the table's
+    folder.
+    """
+    recorded = () if owner is None else owner.files.get(name, ())
+    if owner is None or not recorded:
+        return ()
+    return _in_log(tables[name], owner.run_id, recorded) or recorded
+
+
+def is_kept(tables: Tables, row: LedgerRow) -> bool:
+    """Whether the snapshot that `row` owns is whole: in the log, or dropped so lately that it can be put
+    back.
+    """
+    return all(_is_kept_in(tables[name], row.run_id, row.files.get(name, ())) for name in SNAPSHOT_TABLES)
+
+
+def put_back(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ...]]:
+    """Make sure that the log has the snapshot of the run `owner`: files that upkeep has dropped become part
+    of their tables again. Returns table → the files that hold it.
+
+    Raises:
+        SnapshotGone: they are deleted, or may be at any moment.
+    """
+    if owner is None:
+        return dict.fromkeys(SNAPSHOT_TABLES, ())
+    return {
+        name: _put_back_in(tables[name], owner.run_id, owner.files.get(name, ())) for name in SNAPSHOT_TABLES
+    }
+
+
+@contextmanager
+def put_back_around(tables: Tables, owner: LedgerRow | None) -> Iterator[None]:
+    """`put_back` of the snapshot of `owner` before and after the block, which makes it current: upkeep that
+    chose what to drop before the block may drop it during the block.
+
+    Raises:
+        SnapshotGone: see `put_back`.
+    """
+    put_back(tables, owner)
+    yield
+    put_back(tables, owner)
+
+
+def nearest_kept(tables: Tables, runs: Sequence[LedgerRow]) -> LedgerRow | None:
+    """The newest of `runs` (in slice order) whose snapshot is whole; None when no one's is."""
+    return next((row for row in reversed(runs) if is_kept(tables, row)), None)
+
+
+def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence[LedgerRow]) -> None:
+    """Refuse to continue a snapshot that is gone. `runs` are the live runs up to `owner`, in slice order.
+
+    Raises:
+        SnapshotGone: with the nearest one that is kept. Facts: seq, nearest (a seq, or None).
+    """
+    if is_kept(tables, owner):
+        return
+    nearest = nearest_kept(tables, runs)
+    told = "none before it is kept either; the lineage can be replayed from its start"
+    if nearest is not None:
+        told = (
+            f"the nearest one kept before it is that of run {nearest.seq}, which ends at "
+            f"{nearest.slice_end:%Y-%m-%dT%H:%M:%SZ}"
+        )
+    raise SnapshotGone(
+        f"{pipeline}: the snapshot of run {owner.seq} is gone (`slackwater maintain` keeps the newest ones "
+        f"and one a period); {told}.",
+        seq=owner.seq,
+        nearest=None if nearest is None else nearest.seq,
+    )
+
+
+def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHash:
+    """The content hash of the rows that stand in the files `state` of a snapshot, by table; one file is read
+    at a time.
+
+    Raises:
+        SnapshotGone, DamagedFile: a file is not there, or is not what was written.
+    """
+    total = ContentHash()
+    for name in SNAPSHOT_TABLES:
+        for path in state[name]:
+            total.add(name, read_staged(tables, name, (path,)), without=())
+    return total
+
+
+def require_as_recorded(
+    tables: Tables, pipeline: str, owner: LedgerRow, state: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse a snapshot, in the files `state`, that does not hold the rows of which its ledger row has the
+    hash.
+
+    Files whose seals stand in their names, which the ledger has, are compared by whoever reads them, at no
+    cost. Of others, which earlier versions and other writers have made, every row is hashed.
+
+    Raises:
+        DamagedSnapshot: with the ways to go on. Facts: seq, run_id.
+    """
+    is_as_written = all(set(state[name]) == set(owner.files.get(name, ())) for name in SNAPSHOT_TABLES)
+    paths = [path for name in SNAPSHOT_TABLES for path in state[name]]
+    if owner.state_hash is None or (is_as_written and all(map(is_sealed_by_name, paths))):
+        return
+    stored = str(stored_hash(tables, state))
+    if stored != owner.state_hash:
+        raise DamagedSnapshot(
+            f"{pipeline}: the snapshot of run {owner.seq} ({owner.run_id}) does not hold the rows that were "
+            f"parked: its hash is {stored}, "
+            f"the ledger has {owner.state_hash}. Somebody has changed or replaced a file. "
+            f"{ways_on(tables, pipeline, owner)}",
+            seq=owner.seq,
+            run_id=owner.run_id,
+        )
+
+
+def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
+    """How to go on where rows of the run `row` are damaged: the commands, as sentences."""
+    if not row.seq or row.slice_start is None or row.slice_end is None:
+        return f"It was only staged: `slackwater run {pipeline}` stages the slice again."
+    head = tables.ledger.head(row.branch)
+    live = [] if head is None else tables.ledger.live_runs(head)
+    before = [run for run in live if run.slice_end is not None and run.slice_end <= row.slice_start]
+    nearest, last = nearest_kept(tables, before), live[-1].slice_end if live else row.slice_end
+    restate = (
+        f"`slackwater backfill {pipeline} --from {row.slice_start:%Y-%m-%dT%H:%M:%SZ} "
+        f"--to {row.slice_end:%Y-%m-%dT%H:%M:%SZ}`"
+    )
+    if nearest is None:
+        return f"Nothing was changed. Restate its slice: {restate}."
+    return (
+        f"Nothing was changed. Restate its slice: {restate}; or go back to the run before it and run again: "
+        "`slackwater state restore "
+        f"{pipeline} {nearest.seq}`, `slackwater run {pipeline} --to {last:%Y-%m-%dT%H:%M:%SZ}`."
+    )
+
+
+def _in_log(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tuple[str, ...]:
+    """The files that hold rows of a run, as of now."""
+    if folder.has_not_moved_since_adding(recorded):
+        return recorded
+    actions = folder.files(Within.only("run_id", run_id)).actions
+    return tuple(map(unquote, actions.column("path").to_pylist())) if actions.num_rows else ()
+
+
+def _is_kept_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> bool:
+    if not recorded:
+        return True
+    in_log = _in_log(folder, run_id, recorded)
+    return not absent_files(folder.uri, in_log) if in_log else _lie_there(folder, recorded)
+
+
+def _put_back_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tuple[str, ...]:
+    while recorded and not (in_log := _in_log(folder, run_id, recorded)):
+        table = folder.open()
+        if not _lie_there(folder, recorded):
+            raise SnapshotGone(
+                f"{folder.uri}: the state that run {run_id} left is gone: it was dropped (`slackwater "
+                "maintain` keeps the newest snapshots "
+                "and one a period), and its files are deleted or about to be. `slackwater state restore` to "
+                "an earlier run whose snapshot "
+                "is kept goes on from there.",
+                run_id=run_id,
+            )
+        if folder.files(Within.only("run_id", run_id), table=table).actions.num_rows:
+            continue  # somebody else was quicker
+        try:
+            folder.commit_files([described(folder, path) for path in recorded], expected=table)
+        except CommitConflict:
+            continue
+    return in_log if recorded else ()
+
+
+def _lie_there(folder: Folder, paths: Sequence[str]) -> bool:
+    """Whether files that the log does not have lie there for another while."""
+    if absent_files(folder.uri, paths):
+        return False
+    vacuum = folder.open().vacuum
+    going = vacuum(
+        retention_hours=_NOT_DELETED_SOON_HOURS, dry_run=True, enforce_retention_duration=False, full=True
+    )
+    return not set(paths) & set(map(unquote, going))

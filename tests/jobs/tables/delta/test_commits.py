@@ -1,0 +1,125 @@
+"""A commit counts once, also where the answer to it is lost, and nobody takes another's commit for their
+own.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyarrow import NativeFile
+
+from slackwater.jobs.tables.delta import folder as delta
+from slackwater.jobs.tables.delta.commits import Owner, PendingCommit
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem, write_file
+from slackwater.jobs.tables.errors import CommitConflict, CommitUnknown, WarehouseNotWritable
+from tests.jobs.lost_answers import WAYS, lost_answers
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(f"{tmp_path}/t", SCHEMA)
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"n": values}, schema=SCHEMA)
+
+
+def file_of(folder: Folder, n: int) -> WrittenFile:
+    return write_file(folder.uri, f"{n}.parquet", rows(n), {})
+
+
+def values(folder: Folder) -> list[int]:
+    return sorted(folder.read().column("n").to_pylist())
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("is_expected", [True, False])
+class TestACommitThatStandsAndWhoseAnswerIsLost:
+    def test_is_made_once_when_rows_are_appended(self, folder: Folder, way: str, is_expected: bool) -> None:
+        table = folder.ensure()
+        with lost_answers(way, "t") as lost:
+            folder.append(rows(1), expected=table if is_expected else None)
+        assert lost == ["t"]
+        assert (values(folder), folder.open().version()) == ([1], 1)
+
+    def test_is_made_once_when_files_are_committed(self, folder: Folder, way: str, is_expected: bool) -> None:
+        table = folder.ensure()
+        with lost_answers(way, "t") as lost:
+            folder.commit_files([file_of(folder, 1)], expected=table if is_expected else None)
+        assert lost == ["t"]
+        assert (values(folder), folder.open().version()) == ([1], 1)
+
+    def test_is_followed_by_the_next_one(self, folder: Folder, way: str, is_expected: bool) -> None:
+        for n in range(3):
+            table = folder.ensure()
+            with lost_answers(way, "t"):
+                folder.append(rows(n), expected=table if is_expected else None)
+        assert (values(folder), folder.open().version()) == ([0, 1, 2], 3)
+
+
+def test_another_s_commit_of_the_same_rows_is_a_conflict(folder: Folder) -> None:
+    """Two drivers may commit the same staged run: which of them has must not be read from the rows."""
+    ours, another_s = folder.ensure(), DeltaTable(folder.uri)
+    Folder(folder.uri, SCHEMA).append(rows(1), expected=another_s)
+    with pytest.raises(CommitConflict):
+        folder.append(rows(1), expected=ours)
+    assert values(folder) == [1]
+
+
+def test_an_append_that_meets_another_s_goes_behind_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = folder.ensure()
+    Folder(folder.uri, SCHEMA).append(rows(1))
+    handles = [stale]
+    ensure = Folder.ensure
+    monkeypatch.setattr(Folder, "ensure", lambda self: handles.pop() if handles else ensure(self))
+    folder.append(rows(2))
+    assert (values(folder), folder.open().version()) == ([1, 2], 2)
+
+
+def test_a_commit_that_was_not_made_is_told_as_such(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = folder.ensure()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("Permission denied (os error 13)")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", refuse)
+    written = [file_of(folder, 1)]
+    with pytest.raises(WarehouseNotWritable, match="Permission denied"):
+        folder.commit_files(written, expected=table)
+    assert values(folder) == []
+
+
+def test_where_the_log_can_not_be_asked_it_is_said_that_the_outcome_is_not_known(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = folder.ensure()
+
+    class Unreachable:
+        def open_input_stream(self, path: str) -> NativeFile:
+            raise OSError("Generic S3 error: connection reset by peer")
+
+    written = [file_of(folder, 1)]
+    with lost_answers(WAYS[0], "t"):
+        monkeypatch.setattr(delta, "filesystem", lambda uri: Unreachable())
+        with pytest.raises(
+            CommitUnknown,
+            match=r"version 1 failed .*timed out.*can't be read .*connection reset.*Run the same command",
+        ):
+            folder.commit_files(written, expected=table)
+    monkeypatch.undo()
+    assert values(folder) == [1], "it stood"
+
+
+def test_of_a_version_it_is_known_whose_it_is(folder: Folder) -> None:
+    table = folder.ensure()
+    pending = PendingCommit(filesystem(folder.uri), 1)
+    assert pending.owner() is Owner.NOBODY
+    table.create_write_transaction([], "append", table.schema(), None, commit_properties=pending.properties())
+    assert pending.owner() is Owner.OURS
+    assert PendingCommit(filesystem(folder.uri), 1).owner() is Owner.ANOTHER

@@ -1,0 +1,428 @@
+"""A folder is a plain Delta table: made once, read with pruning, changed only from the version that the
+writer saw.
+"""
+
+import json
+import re
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, Transaction
+
+from slackwater.jobs.tables.delta import folder as delta
+from slackwater.jobs.tables.delta.folder import Folder, beside
+from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.delta.written_files import WrittenFile, write_file
+from slackwater.jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
+
+SCHEMA = pa.schema([("n", pa.int64()), ("day", pa.date32())])
+MONDAY, TUESDAY = date(2013, 1, 7), date(2013, 1, 8)
+
+
+def rows(*values: tuple[int, date | None]) -> pa.Table:
+    return pa.Table.from_pylist([{"n": n, "day": day} for n, day in values], schema=SCHEMA)
+
+
+def values(folder: Folder) -> list[tuple[int, date | None]]:
+    return sorted((row["n"], row["day"]) for row in folder.read().to_pylist())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(f"{tmp_path}/warehouse/p/runs", SCHEMA, ("day",))
+
+
+def test_a_table_that_is_not_there_is_read_as_empty_and_is_not_made(folder: Folder) -> None:
+    assert folder.find() is None
+    assert folder.read().schema == SCHEMA
+    assert folder.read(["day"]).schema.names == ["day"]
+    with pytest.raises(NotADeltaTable, match="no Delta table"):
+        folder.open()
+    assert not Path(folder.uri).exists()
+
+
+def test_ensuring_twice_makes_one_table(folder: Folder) -> None:
+    assert folder.ensure().version() == folder.ensure().version() == 0
+    assert folder.open().metadata().partition_columns == ["day"]
+    assert folder.name == "runs"
+
+
+def test_a_plain_table_has_no_features_that_a_reader_might_lack(folder: Folder) -> None:
+    folder.append(rows((1, MONDAY)))
+    protocol = folder.open().protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert not protocol.reader_features and not protocol.writer_features
+
+
+def test_an_append_from_a_stale_handle_is_refused_and_changes_nothing(folder: Folder) -> None:
+    stale = folder.ensure()
+    folder.append(rows((1, MONDAY)), expected=folder.open())
+    with pytest.raises(CommitConflict):
+        folder.append(rows((2, MONDAY)), expected=stale)
+    assert values(folder) == [(1, MONDAY)]
+
+
+def test_an_append_without_expectation_goes_after_whatever_came_before(folder: Folder) -> None:
+    for n in range(3):
+        folder.append(rows((n, MONDAY)))
+    assert values(folder) == [(n, MONDAY) for n in range(3)]
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_commit_carries_its_application_transaction(folder: Folder, empty: bool) -> None:
+    folder.append(
+        rows() if empty else rows((1, MONDAY)),
+        expected=folder.ensure(),
+        transaction=Transaction("slackwater", 7),
+    )
+    assert folder.open().transaction_version("slackwater") == 7
+    files = [] if empty else [file_of(folder, 2)]
+    folder.commit_files(files, folder.files(), folder.open(), Transaction("slackwater", 8))
+    assert folder.open().transaction_version("slackwater") == 8
+    assert values(folder) == ([] if empty else [(2, MONDAY)])
+
+
+def test_columns_are_stored_in_the_declared_order_and_types(folder: Folder) -> None:
+    folder.append(pa.table({"day": pa.array([MONDAY]), "n": pa.array([1], pa.int8())}))
+    assert folder.read().schema.equals(SCHEMA)
+
+
+def test_a_filter_reads_the_files_that_can_hold_it(folder: Folder) -> None:
+    folder.append(rows((1, MONDAY)))
+    folder.append(rows((2, TUESDAY)))
+    [gone] = [path for path in folder.open().file_uris() if str(MONDAY) in path]
+    Path(gone).unlink()
+    assert folder.read(["n"], pc.field("day") == TUESDAY).to_pylist() == [{"n": 2}]
+    assert folder.read(["n"], pc.field("n") > 1).to_pylist() == [{"n": 2}]
+
+
+class TestOfAHandleThatIsKept:
+    @pytest.fixture
+    def opened(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Of each time that a table is opened, which is there from the beginning."""
+        uris: list[str] = []
+
+        class Opened(DeltaTable):
+            def __init__(self, uri: str, **options: Any) -> None:
+                uris.append(uri)
+                super().__init__(uri, **options)
+
+        folder.ensure()
+        monkeypatch.setattr(delta, "DeltaTable", Opened)
+        return uris
+
+    def test_a_table_is_opened_once_by_who_uses_it_again_and_again(
+        self, folder: Folder, opened: list[str]
+    ) -> None:
+        folder.ensured()
+        folder.append(rows((1, MONDAY)))
+        folder.append(rows((2, MONDAY)), expected=folder.ensure())
+        folder.commit_files([file_of(folder, 3)])
+        assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
+        assert opened == [folder.uri]
+
+    def test_a_table_is_opened_anew_now_and_then(self, folder: Folder, opened: list[str]) -> None:
+        """A handle gets slower with each version that it has moved on to."""
+        for n in range(35):
+            folder.append(rows((n, MONDAY)))
+        assert len(opened) == 4, "once in ten turns"
+        assert values(folder) == [(n, MONDAY) for n in range(35)]
+
+    def test_what_has_not_moved_is_neither_brought_up_to_date_nor_listed_again(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+
+        class Asked(DeltaTable):
+            def update_incremental(self) -> None:
+                asked.append("up to date")
+                super().update_incremental()
+
+            def get_add_actions(self, flatten: bool = False) -> Any:
+                asked.append("files")
+                return super().get_add_actions(flatten)
+
+        monkeypatch.setattr(delta, "DeltaTable", Asked)
+        replace(folder).append(rows((1, MONDAY)))
+        assert [folder.files().rows for _ in range(3)] == [1, 1, 1]
+        assert asked == ["files"]
+        replace(folder).append(rows((2, MONDAY)))
+        assert [folder.files(Within.only("n", n)).rows for n in (1, 2, 3)] == [1, 1, 0]
+        assert asked == ["files", "up to date", "files"]
+
+    def test_it_is_one_callers_alone_and_moves_with_nobody_else(self, folder: Folder) -> None:
+        folder.append(rows((1, MONDAY)))
+        held = folder.open()
+        version = held.version()
+        folder.append(rows((2, MONDAY)))
+        folder.commit_files([file_of(folder, 3)])
+        assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
+        assert held.version() == version
+        with pytest.raises(CommitConflict):
+            folder.append(rows((4, MONDAY)), expected=held)
+
+    def test_it_shows_what_others_have_done_since(self, folder: Folder) -> None:
+        other = replace(folder)
+        for n in range(12):  # beyond a checkpoint
+            assert values(folder) == [(before, MONDAY) for before in range(n)]
+            other.append(rows((n, MONDAY)))
+        other.commit_files([], other.files(Within.only("n", 3)))
+        assert (3, MONDAY) not in values(folder)
+        other.add_columns([pa.field("more", pa.string())])
+        assert folder.ensured().schema.names == ["n", "day", "more"]
+
+    @pytest.mark.parametrize("again", [False, True])
+    def test_it_is_none_of_a_table_that_was_removed(self, folder: Folder, again: bool) -> None:
+        folder.append(rows((1, MONDAY)))
+        folder.append(rows((2, MONDAY)))
+        assert len(values(folder)) == 2
+        shutil.rmtree(folder.uri)
+        if again:
+            replace(folder).append(rows((7, TUESDAY)))
+        assert values(folder) == ([(7, TUESDAY)] if again else [])
+        folder.append(rows((8, TUESDAY)))
+        assert folder.open().version() == (2 if again else 1)
+        assert values(folder) == [*([(7, TUESDAY)] if again else []), (8, TUESDAY)]
+
+    def test_of_those_who_append_at_once_each_has_its_own(self, folder: Folder) -> None:
+        folder.ensured()
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda n: folder.append(rows((n, MONDAY))), range(12)))
+        assert values(folder) == [(n, MONDAY) for n in range(12)]
+
+    def test_of_those_who_append_at_once_from_one_version_one_comes_through(self, folder: Folder) -> None:
+        folder.append(rows((0, MONDAY)))
+        held = [folder.open() for _ in range(4)]
+
+        def append(n: int) -> bool:
+            try:
+                folder.append(rows((n, MONDAY)), expected=held[n - 1])
+            except CommitConflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as threads:
+            won = [
+                n for n, has_won in zip(range(1, 5), threads.map(append, range(1, 5)), strict=True) if has_won
+            ]
+        assert len(won) == 1
+        assert values(folder) == [(0, MONDAY), (won[0], MONDAY)]
+
+
+def test_work_beside_each_other_comes_back_in_order_and_fails_with_the_first_of_its_errors() -> None:
+    last = threading.Event()
+
+    def work(n: int) -> int:
+        if n == 0:
+            assert last.wait(10)
+        if n == 3:
+            last.set()
+        if n in (1, 2):
+            raise ValueError(n)
+        return n * n
+
+    assert list(beside(lambda n: n * n, range(20))) == [n * n for n in range(20)]
+    with pytest.raises(ValueError, match=r"^1$"):
+        list(beside(work, range(4)))
+    assert last.is_set()
+
+
+def file_of(folder: Folder, n: int) -> WrittenFile:
+    return write_file(folder.uri, f"day={MONDAY}/{n}.parquet", pa.table({"n": [n]}), {"day": str(MONDAY)})
+
+
+class TestFilesThatWereWrittenBeforehand:
+    def test_they_become_part_of_the_table_in_one_commit(self, folder: Folder) -> None:
+        version = folder.ensure().version()
+        day = str(MONDAY)
+        files = [
+            write_file(folder.uri, f"day={day}/{n}.parquet", pa.table({"n": [n, n + 1]}), {"day": day})
+            for n in (1, 5)
+        ]
+        assert values(folder) == []
+        folder.commit_files(files)
+        assert values(folder) == [(n, MONDAY) for n in (1, 2, 5, 6)]
+        assert folder.open().version() == version + 1
+        assert [(file.rows, file.bytes) for file in files] == [
+            (2, (Path(folder.uri) / file.path).stat().st_size) for file in files
+        ]
+
+    def test_they_take_the_place_of_others_in_the_same_commit(self, folder: Folder) -> None:
+        folder.append(rows((1, MONDAY), (2, TUESDAY)))
+        version = folder.open().version()
+        folder.commit_files([file_of(folder, 9)], folder.files(Within.only("day", MONDAY)))
+        assert values(folder) == [(2, TUESDAY), (9, MONDAY)]
+        assert folder.open().version() == version + 1
+
+    def test_from_a_stale_handle_they_are_refused(self, folder: Folder) -> None:
+        folder.append(rows((1, MONDAY), (2, TUESDAY)))
+        stale, monday = folder.open(), folder.files(Within.only("day", MONDAY))
+        folder.commit_files([], folder.files(Within.only("day", TUESDAY)))
+        with pytest.raises(CommitConflict):
+            folder.commit_files([file_of(folder, 9)], monday, stale)
+        assert values(folder) == [(1, MONDAY)]
+
+    def test_none_make_no_commit(self, folder: Folder) -> None:
+        folder.commit_files([])
+        assert folder.find() is None
+
+    def test_their_statistics_prune_them(self, folder: Folder) -> None:
+        day = str(MONDAY)
+        files = [
+            write_file(folder.uri, f"day={day}/{n}.parquet", pa.table({"n": [n]}), {"day": day})
+            for n in (1, 2)
+        ]
+        folder.commit_files(files)
+        (Path(folder.uri) / files[0].path).unlink()
+        assert folder.read(["n"], pc.field("n") == 2).to_pylist() == [{"n": 2}]
+
+    @pytest.mark.parametrize(
+        ("kind", "stored", "least", "greatest"),
+        [
+            (pa.int32(), [3, None, -4], -4, 3),
+            (pa.string(), ["b", "a"], "a", "b"),
+            (pa.string(), ["s" * 33, "x" * 33], "s" * 32, "x" * 32 + "\U0010ffff"),
+            (pa.string(), [None], None, None),
+            (pa.date32(), [date(2013, 1, 2), date(1969, 12, 31)], "1969-12-31", "2013-01-02"),
+            (pa.date32(), [4_000_000], None, None),  # a year beyond 9999
+            (
+                pa.timestamp("us", tz="UTC"),
+                [0, -1],
+                "1969-12-31T23:59:59.999999Z",
+                "1970-01-01T00:00:00.000000Z",
+            ),
+            (
+                pa.timestamp("ms", tz="Asia/Tokyo"),
+                [1_500],
+                "1970-01-01T00:00:01.500000Z",
+                "1970-01-01T00:00:01.500000Z",
+            ),
+            (pa.timestamp("us"), [1], "1970-01-01T00:00:00.000001", "1970-01-01T00:00:00.000001"),
+            (pa.timestamp("us", tz="UTC"), [2**62], None, None),
+        ],
+    )
+    def test_their_statistics_are_in_the_logs_own_terms(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        kind: pa.DataType,
+        stored: list[Any],
+        least: Any,
+        greatest: Any,
+    ) -> None:
+        monkeypatch.setenv("TZ", "America/New_York")
+        column = (
+            pa.array(stored)
+            if pa.types.is_string(kind) or isinstance(stored[0], date)
+            else pa.array(stored, storage(kind))
+        )
+        written = write_file(str(tmp_path), "x.parquet", pa.table({"x": column.cast(kind)}), {})
+        found = json.loads(written.statistics)
+        assert found["numRecords"] == len(stored)
+        assert found["nullCount"] == {"x": stored.count(None)}
+        assert (found["minValues"].get("x"), found["maxValues"].get("x")) == (least, greatest)
+
+    def test_columns_that_no_reader_prunes_by_have_none(self, tmp_path: Path) -> None:
+        table = pa.table({"f": [1.5], "b": [b"x"], "l": [[1]], "t": [True]})
+        assert json.loads(write_file(str(tmp_path), "x.parquet", table, {}).statistics)["nullCount"] == {}
+
+    def test_times_in_statistics_are_read_by_other_readers_as_they_were_written(self, tmp_path: Path) -> None:
+        moments = [datetime(2013, 1, 1, tzinfo=UTC) + timedelta(microseconds=n) for n in (1, 999_999)]
+        folder = Folder(str(tmp_path / "t"), pa.schema([("x", pa.timestamp("us", tz="UTC"))]))
+        folder.ensure()
+        kind = folder.schema.field("x").type
+        tables = [pa.table({"x": pa.array([moment], kind)}) for moment in moments]
+        folder.commit_files(
+            [write_file(folder.uri, f"{n}.parquet", rows, {}) for n, rows in enumerate(tables)]
+        )
+        for moment in moments:
+            assert folder.read(where=pc.field("x") == moment).num_rows == 1
+        actions = pa.table(folder.open().get_add_actions(flatten=True))
+        assert sorted(actions["min.x"].to_pylist()) == moments
+        dataset = DeltaTable(folder.uri).to_pyarrow_dataset()
+        with duckdb.connect() as connection:
+            connection.register("t", dataset)
+            assert connection.execute("SELECT count(*) FROM t WHERE x > ?", [moments[0]]).fetchone() == (1,)
+
+
+def storage(kind: pa.DataType) -> pa.DataType:
+    return pa.int64() if pa.types.is_timestamp(kind) else pa.int32()
+
+
+class TestAWarehouseThatIsWrong:
+    def test_a_file_in_the_way_of_the_folder_says_that_it_cannot_be_written(self, tmp_path: Path) -> None:
+        (tmp_path / "taken").write_text("not a folder")
+        folder = Folder(f"{tmp_path}/taken/p/runs", SCHEMA)
+        for write in (
+            folder.ensure,
+            lambda: folder.append(rows((1, MONDAY))),
+            lambda: write_file(folder.uri, "x.parquet", rows(), {}),
+        ):
+            with pytest.raises(
+                WarehouseNotWritable, match=re.escape(f"{folder.uri}: can't be written (")
+            ) as caught:
+                write()
+            assert "Not a directory" in str(caught.value) and caught.value.exit_code == 2
+            assert "\n" not in str(caught.value)
+
+    def test_a_log_that_vanished_under_a_handle_says_that_it_cannot_be_written(self, folder: Folder) -> None:
+        handle = folder.ensure()
+        log = Path(folder.uri) / "_delta_log"
+        log.rename(log.with_name("elsewhere"))
+        log.write_text("not a folder")
+        with pytest.raises(WarehouseNotWritable, match="can't be written"):
+            folder.append(rows((1, MONDAY)), expected=handle)
+
+    def test_something_else_in_its_place_is_not_a_delta_table(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("x")
+        broken = tmp_path / "broken" / "_delta_log"
+        broken.mkdir(parents=True)
+        (broken / f"{0:020}.json").write_text("garbage")
+        for name in ("file", "broken"):
+            with pytest.raises(NotADeltaTable, match=re.escape(f"{tmp_path}/{name}")) as caught:
+                Folder(f"{tmp_path}/{name}", SCHEMA).find()
+            assert "<unknown>" not in str(caught.value)
+
+    def test_a_folder_of_other_files_holds_no_table(self, tmp_path: Path) -> None:
+        (tmp_path / "notes.csv").write_text("a,b")
+        assert Folder(str(tmp_path), SCHEMA).find() is None
+
+
+def test_a_table_that_several_make_at_once_is_made_once(tmp_path: Path) -> None:
+    for number in range(10):
+        folder = Folder(str(tmp_path / f"t{number}"), pa.schema([("n", pa.int64())]))
+        together = threading.Barrier(4)
+
+        def make(folder: Folder = folder, together: threading.Barrier = together) -> int:
+            together.wait()
+            return folder.ensure().version()
+
+        with ThreadPoolExecutor(4) as pool:
+            assert [done.result() for done in [pool.submit(make) for _ in range(4)]] == [0] * 4
+        assert folder.open().version() == 0
+
+
+def damaged_pages(path: Path) -> Path:
+    """`path` with one bit of its first page's contents flipped."""
+    content, column = bytearray(path.read_bytes()), pq.ParquetFile(path).metadata.row_group(0).column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    content[start + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(bytes(content))
+    return path
+
+
+def test_what_is_appended_has_page_checksums(folder: Folder) -> None:
+    folder.append(rows(*((n * n, MONDAY) for n in range(100))))
+    [path] = folder.open().file_uris()
+    with pytest.raises(OSError, match="checksum"):
+        pq.ParquetFile(damaged_pages(Path(path)), page_checksum_verification=True).read()

@@ -1,0 +1,125 @@
+"""Rows that come piece by piece stand in few files, each once, and the log says of them what it would say of
+rows written at once.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.parts import Parts
+from slackwater.jobs.tables.delta.written_files import WrittenFile, write_file
+from slackwater.jobs.tables.errors import WarehouseNotWritable
+from tests.jobs.open_files import FEWEST, with_few_open_files
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema(
+    [("n", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("day", pa.date32())]
+)
+ROWS = st.tuples(
+    st.one_of(st.none(), st.integers(-5, 5)),
+    st.sampled_from([None, "a", "b", "x" * 40]),
+    st.one_of(st.none(), st.integers(0, 99).map(lambda number: START + timedelta(microseconds=number))),
+    st.sampled_from([None, date(2013, 1, 1), date(2013, 1, 2), date(1969, 12, 31)]),
+)
+PIECES = st.lists(st.lists(ROWS, max_size=4), max_size=4)
+
+
+def table_of(rows: list[tuple[object, ...]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+
+
+def encoded(rows: list[tuple[object, ...]]) -> pa.Table:
+    """Texts as dictionaries, one a chunk."""
+    whole = table_of(rows)
+    chunks = [table_of([row]).column("name").combine_chunks().dictionary_encode() for row in rows]
+    names = pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))
+    return whole.set_column(1, "name", names)
+
+
+FORMS = st.sampled_from([table_of, encoded])
+
+
+@settings(max_examples=30)
+@given(PIECES, st.booleans(), st.sampled_from([1, 3, 1 << 20]), FORMS)
+def test_every_row_stands_once_where_its_partition_is(
+    pieces: list[list[tuple[object, ...]]],
+    is_partitioned: bool,
+    most: int,
+    form: Callable[[list[tuple[object, ...]]], pa.Table],
+) -> None:
+    with TemporaryDirectory() as root:
+        folder = Folder(f"{root}/t", SCHEMA, ("day",) if is_partitioned else ())
+        with Parts(folder, most) as parts:
+            for piece in pieces:
+                parts.add(form(piece))
+            files = parts.close()
+        folder.commit_files(files)
+        rows = [row for piece in pieces for row in piece]
+        assert sorted(map(repr, folder.read().to_pylist())) == sorted(map(repr, table_of(rows).to_pylist()))
+        if most > len(rows):
+            assert len(files) == (len({row[3] for row in rows}) if is_partitioned else min(1, len(rows)))
+
+
+@settings(max_examples=30)
+@given(PIECES.filter(any), FORMS)
+def test_statistics_are_those_of_the_rows_written_at_once(
+    pieces: list[list[tuple[object, ...]]], form: Callable[[list[tuple[object, ...]]], pa.Table]
+) -> None:
+    with TemporaryDirectory() as root:
+        with Parts(Folder(f"{root}/t", SCHEMA)) as parts:
+            for piece in pieces:
+                parts.add(form(piece))
+            [written] = parts.close()
+        whole = write_file(root, "x.parquet", table_of([row for piece in pieces for row in piece]), {})
+        assert json.loads(written.statistics) == json.loads(whole.statistics)
+        assert written.bytes == (Path(root) / "t" / written.path).stat().st_size
+
+
+def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("not a folder")
+    with Parts(Folder(f"{tmp_path}/taken/t", SCHEMA)) as parts:
+        parts.add(table_of([(1, None, None, None)]))
+        with pytest.raises(WarehouseNotWritable):
+            parts.close()
+
+
+def test_more_partitions_than_files_may_be_open_are_written(tmp_path: Path) -> None:
+    folder = Folder(f"{tmp_path}/t", SCHEMA, ("day",))
+    days = [date(2013, 1, 1) + timedelta(days=number) for number in range(2 * FEWEST)]
+    pieces = [table_of([(number, str(number), START, day) for day in days]) for number in range(2)]
+    files = with_few_open_files(written_files, folder, pieces)
+    folder.commit_files(files)
+    assert (
+        folder.read().sort_by([("n", "ascending"), ("day", "ascending")]).to_pylist()
+        == pa.concat_tables(pieces).to_pylist()
+    )
+
+
+def written_files(folder: Folder, pieces: list[pa.Table]) -> list[WrittenFile]:
+    with Parts(folder) as parts:
+        for piece in pieces:
+            parts.add(piece)
+        return parts.close()
+
+
+def test_a_partition_that_is_written_again_and_again_stays_in_one_file(tmp_path: Path) -> None:
+    """However many others there are between its pieces: the file that was not written to for longest is
+    closed first.
+    """
+    folder = Folder(f"{tmp_path}/t", SCHEMA, ("day",))
+    always = date(2012, 12, 31)
+    pieces = [
+        table_of([(1, None, None, always), (2, None, None, date(2013, 1, 1) + timedelta(days=number))])
+        for number in range(100)
+    ]
+    files = written_files(folder, pieces)
+    assert [file.rows for file in files if file.partition == {"day": str(always)}] == [100]
+    assert len(files) == 101

@@ -36,7 +36,7 @@ from slackwater.windowing import (
     PurgingTrigger,
     WatermarkStrategy,
 )
-from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.conformance.declarations import assigner_from_json, trigger_from_json
 from slackwater.windowing.conformance.player import Mismatch, PlayReport
 from slackwater.windowing.conformance.trace import Case, Json, read_cases

@@ -29,7 +29,7 @@ from slackwater.windowing import (
     PurgingTrigger,
     TumblingEventTimeWindows,
 )
-from slackwater.windowing.columnar import groups
+from slackwater.windowing.columnar.arrays import groups
 from slackwater.windowing.errors import UserCodeError
 from tests.model import records as model
 from tests.properties.search import searched

@@ -1,14 +1,17 @@
 """Which rows of accumulators make up the contents of each firing and of each open window.
 
-Row numbers only: whoever holds the accumulators combines them.
+Kernels that decide first and combine afterwards describe contents by row numbers; `combined` makes them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.accumulators import Accumulators
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
+
+A = TypeVar("A", bound=Accumulators)
 
 
 class Contents(NamedTuple):
@@ -35,3 +38,10 @@ class Contents(NamedTuple):
     @property
     def size(self) -> int:
         return self.groups.size + len(self.picks)
+
+
+def combined(contents: Contents, accumulators: A) -> A:
+    """The accumulators of every contents, in their order, from those of the rows that make them up."""
+    whole = accumulators.take(contents.rows).combine(contents.groups)
+    totals = accumulators.take(contents.running_rows).running(contents.running_starts).take(contents.picks)
+    return whole.join([totals])

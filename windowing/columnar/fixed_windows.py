@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.windowing.columnar.columns import Booleans, Longs
-from slackwater.windowing.columnar.spans import Spans
-from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 
 
 class Exploded(NamedTuple):

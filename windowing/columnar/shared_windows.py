@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.groups import group_pairs, group_values
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.groups import group_pairs, group_values
 
 
 class Steps(NamedTuple):

@@ -18,8 +18,8 @@ from slackwater.jobs.engines.rows.conditions import Condition, bind_condition
 from slackwater.jobs.pipelines import Aggregate, Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.tables.schemas import TIME
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
 
 Types = Mapping[str, pa.DataType]
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
 
 Columns = list[pa.Array]
 Parts = tuple[tuple[str, pa.DataType], ...]

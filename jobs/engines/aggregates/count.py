@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates.accumulator import Part, Starts
 from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups, sum_of_groups
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
 
 class Count:

@@ -14,9 +14,9 @@ from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
 from slackwater.jobs.engines.aggregates.extremum import nan_greatest
 from slackwater.jobs.engines.aggregates.lists import flattened, listed
 from slackwater.jobs.engines.aggregates.ordinals import as_ordinals
-from slackwater.windowing.columnar import maps
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.arrays import maps
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
 
 
 def as_member(value: Any) -> Any:

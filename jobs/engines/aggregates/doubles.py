@@ -22,9 +22,9 @@ from slackwater.jobs.engines.aggregates.limb_columns import (
     unpack_limbs,
 )
 from slackwater.jobs.engines.aggregates.summing import Summing
-from slackwater.windowing.columnar import limbs
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups, sum_of_groups
+from slackwater.windowing.columnar.arrays import limbs
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
 
 class _DoubleSumming(Summing):

@@ -10,8 +10,13 @@ import pyarrow as pa
 from slackwater.jobs.engines.aggregates.accumulator import OneByOne, Part, Starts
 from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
 from slackwater.jobs.engines.aggregates.ordinals import as_ordinals
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups, greatest_of_groups, least_of_groups, run_numbers
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import (
+    Groups,
+    greatest_of_groups,
+    least_of_groups,
+    run_numbers,
+)
 
 
 def nan_greatest(value: Any) -> tuple[bool, Any]:

@@ -17,8 +17,8 @@ from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
 from slackwater.jobs.engines.aggregates.ordinals import as_ordinals
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.tables.schemas import TIME
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import (
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import (
     Groups,
     greatest_of_groups,
     least_of_groups,

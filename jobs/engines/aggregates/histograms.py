@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.aggregates.accumulator import OneByOne, Part
 from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns
 from slackwater.jobs.engines.aggregates.sketches import BUCKET, SparseMaps, entries_of
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.maps import Fold
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.maps import Fold
 
 NAN_BUCKET, INFINITY_BUCKET = 2**31 - 1, 2**31 - 2
 

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.aggregates.accumulator import OneByOne, Part
 from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns
 from slackwater.jobs.engines.aggregates.sketches import SparseMaps, columns_of, entries_of
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.maps import Entries, Fold
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.maps import Entries, Fold
 
 HASH_BITS = 64
 

@@ -18,9 +18,9 @@ from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Overf
 from slackwater.jobs.engines.aggregates.count import count_values, running_sum
 from slackwater.jobs.engines.aggregates.limb_columns import decode_integers, encode_integers
 from slackwater.jobs.engines.aggregates.summing import Summing
-from slackwater.windowing.columnar import limbs
-from slackwater.windowing.columnar.columns import Booleans, Longs
-from slackwater.windowing.columnar.groups import Groups, sum_of_groups
+from slackwater.windowing.columnar.arrays import limbs
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 WIDE = pa.decimal128(38, 0)

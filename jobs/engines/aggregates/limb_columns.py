@@ -7,8 +7,8 @@ Also the parked form of exact sums, byte for byte that of `slackwater.jobs.engin
 import numpy as np
 import pyarrow as pa
 
-from slackwater.windowing.columnar import limb_bytes, limbs
-from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.arrays import limb_bytes, limbs
+from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 def pack_limbs(numbers: Longs, base: int) -> pa.Array:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 def flattened(lists: pa.Array) -> tuple[Longs, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.windowing.columnar.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 
 _GREATEST = np.iinfo(np.int64).max
 

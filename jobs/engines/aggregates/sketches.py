@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
 from slackwater.jobs.engines.aggregates.lists import flattened, listed
-from slackwater.windowing.columnar import maps
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups
-from slackwater.windowing.columnar.maps import Entries, Fold
+from slackwater.windowing.columnar.arrays import maps
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
+from slackwater.windowing.columnar.arrays.maps import Entries, Fold
 
 BUCKET = pa.struct([pa.field("bucket", pa.int32()), pa.field("count", pa.int64())])
 

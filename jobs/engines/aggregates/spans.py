@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates.columnar_aggregate import ColumnarAggregate, Columns
-from slackwater.windowing.columnar.spans import Spans
+from slackwater.windowing.columnar.arrays.spans import Spans
 
 
 @runtime_checkable

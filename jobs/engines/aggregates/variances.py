@@ -37,9 +37,9 @@ from slackwater.jobs.engines.aggregates.limb_columns import (
     pack_limbs,
     unpack_limbs,
 )
-from slackwater.windowing.columnar import limb_bytes, limbs
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.arrays import limb_bytes, limbs
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
 
 Moments = tuple[int, int, int]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.aggregates import bind_columnar, bind_select
-from slackwater.jobs.engines.columnar.families import Elements, Family, Late, Part, Setting
+from slackwater.jobs.engines.columnar.families import BatchElements, Family, Late, Part, Setting
 from slackwater.jobs.engines.columnar.packing import pack
 from slackwater.jobs.engines.columnar.range import RangeWork
 from slackwater.jobs.engines.columnar.tables import late_table
@@ -29,7 +29,7 @@ from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.scan import Batches
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.tables.schemas import table_schemas
-from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 class ColumnarEngine:
@@ -88,7 +88,7 @@ class SplitBatches:
         if rows.num_rows:
             keys = KeyNumbers.of_batch(rows, self.keys)
             whole_rows = None if batch.whole_rows is None else _Whole(batch, prepared)
-            elements = Elements.of(rows, keys.numbers, self.family.setting, whole_rows)
+            elements = BatchElements.of(rows, keys.numbers, self.family.setting, whole_rows)
             split = self.family.split(elements)
             for name, part in split.parts.items():
                 yield from self._route(name, part, keys)
@@ -118,7 +118,7 @@ class SplitBatches:
         for number in np.unique(numbers).tolist():
             yield number, named("late_events", late.filter(pa.array(numbers == number)))
 
-    def _late(self, late: Late, elements: Elements, keys: KeyNumbers) -> pa.Table:
+    def _late(self, late: Late, elements: BatchElements, keys: KeyNumbers) -> pa.Table:
         positions = late.positions
         groups = pa.array(keys.groups[elements.keys[positions]].astype(np.int32))
         schema = table_schemas(self.replay.shape)["late_events"]

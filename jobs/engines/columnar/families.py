@@ -1,26 +1,32 @@
-"""What a family of windows (tumbling and sliding, sessions, …) must do for the columnar engine, and the
-columns that pass between them.
+"""What a family of windows (tumbling and sliding, sessions, …) is to the columnar engine: what of a batch
+travels to the ranges of its keys, and what the kernel is given there.
 
-The engine knows files, keys, tables and hashes; a family knows windows. Keys are numbers here, times are
-milliseconds, NONE is no time.
+The engine knows files, keys, tables and hashes; the kernels in `slackwater.windowing.columnar` know windows;
+a family joins them. Keys are numbers here, times are milliseconds.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.aggregates import ColumnarAggregate, Columns
+from slackwater.jobs.engines.aggregates import ColumnarAggregate
+from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing import Trigger
-from slackwater.windowing.columnar.columns import Booleans, Longs
-from slackwater.windowing.columnar.timeline import Timeline
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.timeline.timeline import Timeline
+from slackwater.windowing.columnar.window_columns import Elements
+from slackwater.windowing.state.descriptors import StateDescriptor
 
-NONE: Final = int(np.iinfo(np.int64).min)
+DOUBTFUL: Final = "doubtful"  # the part of elements that may be late: they travel as whole rows
+_KEY: Final = "__key_number"
 
 
 @dataclass(frozen=True)
@@ -54,11 +60,10 @@ class Setting:
         """What decides when windows fire: the trigger, or the one inside a purging one."""
         return self.pipeline.effective_trigger.firing_trigger
 
-    def closes(self, cleanup_times: Longs) -> Booleans:
-        """Which windows are collected by the slice's end; those that a shorter lateness has expired are,
-        without a new watermark.
-        """
-        return cleanup_times <= self.timeline.final
+    @property
+    def windows_are_global(self) -> bool:
+        """Whether a key has one window, which never ends."""
+        return self.pipeline.windows.grid is None and self.pipeline.windows.session_gap_ms is None
 
     def clocks(self, arrivals: Longs) -> Longs:
         """What the clock reads when elements are processed: their arrival; for those folded from before the
@@ -67,7 +72,7 @@ class Setting:
         return np.maximum(arrivals, self.timeline.from_ms)
 
 
-class Elements(NamedTuple):
+class BatchElements(NamedTuple):
     """Usable rows of one batch.
 
     Attributes:
@@ -94,7 +99,7 @@ class Elements(NamedTuple):
         keys: Longs,
         setting: Setting,
         whole_rows: Callable[[Longs], pa.Table] | None = None,
-    ) -> "Elements":
+    ) -> "BatchElements":
         """The rows of a batch whose keys have these numbers."""
         clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
         return cls(
@@ -143,69 +148,16 @@ class Split:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-class Panes(NamedTuple):
-    """Firings, one row each; all of one kind.
+class Arrived(NamedTuple):
+    """What a range has received, as the kernels take it.
 
     Attributes:
-        results: one array for each result column; None for withdrawals, which have none.
-        tick_ends, causes: NONE where something else fired.
+        received: pieces and elements.
+        doubtful: int64, the place of each element in the part of that name; -1 where it came otherwise.
     """
 
-    kind: str
-    keys: Longs
-    starts: Longs
-    ends: Longs
-    firings: Longs
-    results: Columns | None
-    elements: Longs
-    watermarks: Longs
-    tick_ends: Longs
-    causes: Longs
-
-
-class OpenWindows(NamedTuple):
-    """Windows that are open at the slice's end, one row each.
-
-    Attributes:
-        last_fired, next_firings, cleanups: NONE for never.
-        accumulators: the columns of each aggregate, one row for each window that is not empty, in order.
-        is_empty: whether the window has been purged since its last element.
-        trigger_states: JSON as the snapshot's; None when no trigger remembers anything.
-    """
-
-    keys: Longs
-    starts: Longs
-    ends: Longs
-    elements: Longs
-    firings: Longs
-    last_fired: Longs
-    next_firings: Longs
-    cleanups: Longs
-    first_arrivals: Longs
-    last_arrivals: Longs
-    accumulators: Sequence[Columns]
-    is_empty: Booleans
-    trigger_states: pa.Array | None = None
-
-
-class Timers(NamedTuple):
-    """Pending event-time timers, all of one purpose."""
-
-    purpose: str
-    keys: Longs
-    starts: Longs
-    ends: Longs
-    times: Longs
-
-
-class Merged(NamedTuple):
-    """What a range task makes of its parts and of the windows parked before."""
-
-    panes: Sequence[Panes]
-    windows: OpenWindows
-    timers: Sequence[Timers]
-    counts: Mapping[str, int]
-    late: Mapping[str, Late] = {}
+    received: Received[AccumulatorColumns]
+    doubtful: Longs
 
 
 class Family(Protocol):
@@ -215,38 +167,52 @@ class Family(Protocol):
     def setting(self) -> Setting:
         """What it works on."""
 
-    def split(self, elements: Elements) -> Split:
+    @property
+    def trigger_state(self) -> StateDescriptor | None:
+        """What its triggers remember of a window, as the snapshot has it; None for nothing."""
+
+    def split(self, elements: BatchElements) -> Split:
         """Map side: judge and, where order does not matter, aggregate the rows of one batch. Every part is
         there, if empty.
         """
 
-    def merge(self, received: Mapping[str, Part], parked: Part) -> Merged:
-        """Range side: `received` has every part of all batches; `parked` the range's rows of `window_state`.
-        Keys are numbered in the order in which a snapshot has them."""
+    def receive(self, parts: Mapping[str, Part]) -> Arrived:
+        """Range side: every part of all batches, as pieces and elements. Keys are numbered in the order in
+        which a snapshot has them.
+        """
+
+    def replay(
+        self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
+    ) -> Replayed[AccumulatorColumns]:
+        """The kernel of the family, with the rules of the pipeline."""
 
 
-def rows_where(chosen: Booleans) -> Longs | slice:
-    """The rows that are chosen: where the first or the last ones are, as a slice, by which nothing needs to
-    be copied.
-    """
-    count = int(np.count_nonzero(chosen))
-    for run in (slice(0, count), slice(len(chosen) - count, len(chosen))):
-        if chosen[run].all():
-            return run
-    return np.flatnonzero(chosen)
-
-
-def take_each(accumulators: Iterable[Columns], rows: Longs | slice) -> list[Columns]:
-    """Those rows of the accumulators of each aggregate."""
-    if isinstance(rows, slice):
-        return [[column[rows] for column in columns] for columns in accumulators]
-    indices = pa.array(rows)
-    return [[column.take(indices) for column in columns] for columns in accumulators]
-
-
-def join_each(parts: Sequence[Sequence[Columns]]) -> list[Columns]:
-    """The rows of several parts, one after the other, for each aggregate."""
+def accumulator_names(setting: Setting) -> list[list[str]]:
+    """The names under which the accumulators' columns travel, for each aggregate."""
     return [
-        [pa.concat_arrays(columns) for columns in zip(*same, strict=True)]
-        for same in zip(*parts, strict=True)
+        [f"{number}_{name}" for name, _ in aggregate.columns]
+        for number, aggregate in enumerate(setting.aggregates)
     ]
+
+
+def accumulators_received(rows: pa.Table, setting: Setting) -> AccumulatorColumns:
+    """The accumulators that have travelled in these rows."""
+    columns = tuple(
+        [rows.column(name).combine_chunks() for name in names] for names in accumulator_names(setting)
+    )
+    return AccumulatorColumns(setting.aggregates, columns, rows.num_rows)
+
+
+def elements_in_order(setting: Setting, part: Part) -> tuple[Elements, pa.Table]:
+    """(elements, their rows) of a part in the order in which elements are processed: by arrival, order column
+    and hash, as `slackwater.jobs.engines.rows.element_order` has it; ties only inside a key matter.
+    """
+    rows = in_order(setting.pipeline, part.rows.append_column(_KEY, pa.array(part.keys)))
+    clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
+    elements = Elements(
+        keys=np.asarray(rows.column(_KEY)),
+        times=rows.column(EVENT).to_numpy(),
+        clocks=clocks,
+        watermarks=setting.timeline.at_arrival(clocks),
+    )
+    return elements, rows

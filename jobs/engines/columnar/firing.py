@@ -1,33 +1,84 @@
-"""The results of firings on whole columns, and the error for one that has none.
+"""Firings on whole columns as rows of `panes`, and the error for one that has no result.
 
-Which windows fire is the families' business.
+Which windows fire is the kernels' business.
 """
 
+import pyarrow as pa
+
 from slackwater.jobs.engines.aggregates import Columns, OverflowAtRow
-from slackwater.jobs.engines.columnar.families import NONE, Setting
-from slackwater.windowing.columnar.columns import Longs
+from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.families import Setting
+from slackwater.jobs.engines.columnar.tables import constant, times, values_of_keys, watermarks
+from slackwater.windowing.columnar.arrays.columns import rows_where
+from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, PaneKind, rows_of
 from slackwater.windowing.errors import UserCodeError
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
 
+_LABELS = {
+    PaneKind.EARLY: "early",
+    PaneKind.ON_TIME: "on_time",
+    PaneKind.LATE: "late",
+    PaneKind.WITHDRAWN: "withdrawn",
+}
 
-def results_of(
-    setting: Setting, accumulators: list[Columns], keys: Longs, starts: Longs, ends: Longs
-) -> Columns:
-    """One array for each result column, a row a firing.
+
+def pane_tables(
+    firings: Firings, accumulators: AccumulatorColumns, distinct: pa.Table, setting: Setting
+) -> list[pa.Table]:
+    """One row a firing, a table for each kind of which there are any.
 
     Raises:
         FailedFiring: a sum has left the range of its type.
     """
+    tables = []
+    for kind in PaneKind:
+        own = rows_of(firings, rows_where(firings.kinds == kind))
+        if len(own.keys):
+            tables.append(_pane_table(kind, own, accumulators, distinct, setting))
+    return tables
+
+
+def _pane_table(
+    kind: PaneKind,
+    firings: Firings,
+    accumulators: AccumulatorColumns,
+    distinct: pa.Table,
+    setting: Setting,
+) -> pa.Table:
+    rows, shape = len(firings.keys), setting.shape
+    if kind is PaneKind.WITHDRAWN:
+        results = [pa.nulls(rows, kind_of_result) for _, kind_of_result in shape.results]
+    else:
+        results = _results(firings, accumulators, setting)
+    label = "count" if setting.windows_are_global else _LABELS[kind]
+    return pa.table(
+        {
+            **values_of_keys(distinct, firings.keys),
+            "window_start": times(firings.starts),
+            "window_end": times(firings.ends),
+            "firing": pa.array(firings.firings),
+            "ordinal": constant(0, rows, pa.int64()),
+            "kind": constant(label, rows, pa.string()),
+            **{name: array for (name, _), array in zip(shape.results, results, strict=True)},
+            "elements": pa.array(firings.elements),
+            "watermark": watermarks(firings.watermarks),
+            "tick_end": times(firings.tick_ends),
+            "cause_arrival": times(firings.causes),
+        }
+    )
+
+
+def _results(firings: Firings, accumulators: AccumulatorColumns, setting: Setting) -> Columns:
+    """One array for each result column, a row a firing."""
     results = []
-    for name, aggregate, columns in zip(
-        setting.pipeline.select, setting.aggregates, accumulators, strict=True
-    ):
+    own = accumulators.take(firings.contents)
+    for name, aggregate, columns in zip(setting.pipeline.select, own.aggregates, own.columns, strict=True):
         try:
             results.append(aggregate.results(columns))
         except OverflowAtRow as failure:
-            row = failure.row
-            window = GLOBAL_WINDOW if starts[row] == NONE else TimeWindow(int(starts[row]), int(ends[row]))
-            raise FailedFiring(name, int(keys[row]), window, failure.error) from failure.error
+            key, start, end = (int(column[failure.row]) for column in firings[:3])
+            window = GLOBAL_WINDOW if start == NO_TIME else TimeWindow(start, end)
+            raise FailedFiring(name, key, window, failure.error) from failure.error
     return results
 
 

@@ -12,10 +12,19 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.families import Elements, Family, Late, Merged, Part
-from slackwater.jobs.engines.columnar.firing import FailedFiring
+from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.families import (
+    DOUBTFUL,
+    Arrived,
+    BatchElements,
+    Family,
+    Late,
+    Part,
+)
+from slackwater.jobs.engines.columnar.firing import FailedFiring, pane_tables
 from slackwater.jobs.engines.columnar.packing import unpack
-from slackwater.jobs.engines.columnar.tables import late_table, pane_table, timer_table, window_table
+from slackwater.jobs.engines.columnar.snapshot import restored_windows, timer_table, window_table
+from slackwater.jobs.engines.columnar.tables import late_table
 from slackwater.jobs.engines.replaying.refires import thinned
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.restored import restored_rows
@@ -34,6 +43,8 @@ from slackwater.jobs.engines.rows.key_numbers import (
 )
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.schemas import table_schemas
+from slackwater.windowing.columnar.kernels import Replayed, Restored
+from slackwater.windowing.columnar.window_columns import PaneKind
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.snapshot import ContentHash
 
@@ -87,15 +98,13 @@ class RangeWork:
         self, part: int, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]
     ) -> Iterator[pa.Table]:
         numbers, by_name, parked = self._number(key_groups, parts)
-        try:
-            merged = self.family.merge(by_name, parked)
-        except FailedFiring as failure:
-            key = [column[failure.key].as_py() for column in numbers.distinct.select(self.keys.names).columns]
-            raise failure.located(key[0] if len(key) == 1 else tuple(key)) from failure.error
-        before = int(parked.rows.column("elements").to_numpy().sum())
-        still_open = int(merged.windows.elements.sum())
-        counts = {**merged.counts, "assignments_before": before, "assignments_open": still_open}
-        yield from self._hand_over(part, merged._replace(counts=counts), by_name, numbers.distinct)
+        arrived, restored = self.family.receive(by_name), restored_windows(parked, self.family)
+        replayed = self.family.replay(arrived.received, restored)
+        yield from self._hand_over(
+            part, replayed, self._late(replayed, arrived, by_name, numbers.distinct), numbers.distinct
+        )
+        yield counted(_counts(replayed, restored, by_name), self._state_s)
+        self._state_s = 0.0
 
     def _number(
         self, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]
@@ -130,7 +139,7 @@ class RangeWork:
         nobody = pa.table(
             {name: plain(column) for name, column in zip(nobody.column_names, nobody.columns, strict=True)}
         )
-        split = self.family.split(Elements.of(rows, np.zeros(0, np.int64), self.family.setting))
+        split = self.family.split(BatchElements.of(rows, np.zeros(0, np.int64), self.family.setting))
         return {name: with_keys(part.rows, part.keys, nobody) for name, part in split.parts.items()}
 
     def _parked(self, owned: KeyGroupRange) -> pa.Table:
@@ -142,28 +151,33 @@ class RangeWork:
         )
         return restored_rows(self.replay, "window_state", wanted, owned)
 
+    def _panes(self, replayed: Replayed[AccumulatorColumns], distinct: pa.Table) -> list[pa.Table]:
+        try:
+            panes = pane_tables(replayed.firings, replayed.accumulators, distinct, self.family.setting)
+        except FailedFiring as failure:
+            key = [column[failure.key].as_py() for column in distinct.select(self.keys.names).columns]
+            raise failure.located(key[0] if len(key) == 1 else tuple(key)) from failure.error
+        return [thinned(pa.concat_tables(panes), self.replay.pipeline)] if panes else []
+
     def _hand_over(
-        self, part: int, merged: Merged, parts: dict[str, Part], distinct: pa.Table
+        self,
+        part: int,
+        replayed: Replayed[AccumulatorColumns],
+        late: list[pa.Table],
+        distinct: pa.Table,
     ) -> Iterator[pa.Table]:
-        setting, shape = self.family.setting, self.replay.shape
         output, state = ContentHash(), ContentHash()
-        panes = (pane_table(panes, distinct, shape) for panes in merged.panes)
-        yield from self._handed_over(
-            part, "panes", [thinned(pa.concat_tables(panes), self.replay.pipeline)], output
-        )
-        late = [self._late(late, parts[name], distinct) for name, late in merged.late.items()]
+        yield from self._handed_over(part, "panes", self._panes(replayed, distinct), output)
         yield from self._handed_over(part, "late_events", late, None)
         with self._on_state():
-            windows = [window_table(merged.windows, distinct, setting)]
-            timers = [timer_table(timers, distinct) for timers in merged.timers]
-            kept = [
+            windows = [window_table(replayed, distinct, self.family)]
+            timers = [timer_table(timers, distinct) for timers in replayed.timers]
+            of_snapshot = [
                 *self._handed_over(part, "window_state", windows, state),
                 *self._handed_over(part, "timers", timers, state),
             ]
-        yield from kept
+        yield from of_snapshot
         yield hashed(output, state)
-        yield counted(merged.counts, self._state_s)
-        self._state_s = 0.0
 
     def _handed_over(
         self, part: int, name: str, pieces: list[pa.Table], to: ContentHash | None
@@ -186,12 +200,57 @@ class RangeWork:
         yield
         self._state_s += time.thread_time() - began
 
-    def _late(self, late: Late, part: Part, distinct: pa.Table) -> pa.Table:
-        positions = pa.array(late.positions)
-        groups = distinct.column(KEY_GROUP).take(pa.array(part.keys[late.positions]))
-        return late_table(
-            late, part.rows.take(positions), groups, self.schemas["late_events"], self.replay.shape
+    def _late(
+        self,
+        replayed: Replayed[AccumulatorColumns],
+        arrived: Arrived,
+        parts: dict[str, Part],
+        distinct: pa.Table,
+    ) -> list[pa.Table]:
+        """The doubtful elements that no window took, as rows of `late_events`."""
+        rows, starts, ends = replayed.late
+        if not len(rows):
+            return []
+        late = Late(
+            positions=arrived.doubtful[rows],
+            watermarks=arrived.received.elements.watermarks[rows],
+            owners=np.arange(len(rows)),
+            starts=starts,
+            ends=ends,
         )
+        keys, whole_rows = parts[DOUBTFUL]
+        positions = pa.array(late.positions)
+        groups = distinct.column(KEY_GROUP).take(pa.array(keys[late.positions]))
+        schema = self.schemas["late_events"]
+        return [late_table(late, whole_rows.take(positions), groups, schema, self.replay.shape)]
+
+
+def _counts(
+    replayed: Replayed[AccumulatorColumns],
+    restored: Restored[AccumulatorColumns],
+    parts: dict[str, Part],
+) -> dict[str, int]:
+    """What the ledger counts of a range, under its names."""
+    kinds, counts = replayed.firings.kinds, replayed.counts
+    late = len(replayed.late.positions)
+    accepted = parts[DOUBTFUL].rows.num_rows - late if DOUBTFUL in parts else 0
+    return {
+        "rows_accepted": accepted,
+        "rows_late": late,
+        "assignments_made": accepted,
+        "assignments_missed": counts.elements_missed,
+        "assignments_before": int(restored.windows.elements.sum()),
+        "assignments_open": int(replayed.windows.elements.sum()),
+        "assignments_cleaned": counts.elements_cleaned,
+        "elements_never_fired": counts.elements_never_fired,
+        "windows_opened": counts.opened,
+        "windows_merged": counts.merged,
+        "windows_fired": int(np.count_nonzero(kinds < PaneKind.LATE)),
+        "windows_refired": int(np.count_nonzero(kinds == PaneKind.LATE)),
+        "windows_cleaned": counts.cleaned,
+        "windows_open": len(replayed.windows.keys),
+        "timers_pending": sum(len(timers.keys) for timers in replayed.timers),
+    }
 
 
 def _unpacked(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:

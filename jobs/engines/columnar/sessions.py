@@ -1,16 +1,40 @@
-"""Sessions of event time with one gap in the columnar engine: the family that joins their map side and their
-range side.
+"""Sessions of event time with one gap in the columnar engine.
 
-How is in `session_split` and `session_merge`.
+Map side: elements that nothing fired can reach are aggregated by key and session at once, into pieces; the
+others travel as they are. Which are which, the kernel says. Nothing there depends on what other batches hold:
+a session may come in pieces.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slackwater.jobs.engines.columnar.families import Elements, Merged, Part, Setting, Split
-from slackwater.jobs.engines.columnar.session_merge import SessionMerge
-from slackwater.jobs.engines.columnar.session_split import SessionSplit
-from slackwater.windowing.columnar.session_chains import SessionRules
+import numpy as np
+import pyarrow as pa
+
+from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.families import (
+    DOUBTFUL,
+    Arrived,
+    BatchElements,
+    Part,
+    Setting,
+    Split,
+    accumulator_names,
+    accumulators_received,
+    elements_in_order,
+)
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.groups import Groups, run_numbers
+from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.sessions.chains import SessionRules
+from slackwater.windowing.columnar.sessions.intervals import chain_intervals
+from slackwater.windowing.columnar.sessions.kernel import is_harmless, replay_sessions
+from slackwater.windowing.columnar.window_columns import Pieces
+
+PIECES, TARDY = "pieces", "tardy"
+START, END, ELEMENTS, FIRST, LAST = "__start", "__end", "__elements", "__first_arrival", "__last_arrival"
+_PLACE = "__place"
 
 
 @dataclass(frozen=True)
@@ -18,6 +42,7 @@ class SessionFamily:
     """Exact for the event-time trigger, also inside a purging one."""
 
     setting: Setting
+    trigger_state = None
 
     @property
     def rules(self) -> SessionRules:
@@ -25,11 +50,89 @@ class SessionFamily:
         pipeline = self.setting.pipeline
         gap_ms = pipeline.windows.session_gap_ms
         assert gap_ms is not None
-        collected_ms = self.setting.timeline.collected
-        return SessionRules(gap_ms, pipeline.allowed_lateness_ms, not self.setting.purges, collected_ms)
+        return SessionRules(
+            gap_ms=gap_ms,
+            lateness_ms=pipeline.allowed_lateness_ms,
+            accumulates=not self.setting.purges,
+            collected_ms=self.setting.timeline.collected,
+        )
 
-    def split(self, elements: Elements) -> Split:
-        return SessionSplit(self.setting, self.rules).split(elements)
+    def split(self, elements: BatchElements) -> Split:
+        """Pieces of sessions; tardy elements that are accepted in any case; and doubtful ones, late unless
+        they join an open session.
+        """
+        harmless = is_harmless(elements.events, elements.watermarks)
+        is_late = self.rules.are_late(elements.events + (self.rules.gap_ms - 1), elements.watermarks)
+        doubtful, tardy = np.flatnonzero(~harmless & is_late), np.flatnonzero(~harmless & ~is_late)
+        tardy_rows = elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(tardy))
+        parts = {
+            PIECES: self._pieces(elements, None if harmless.all() else harmless),
+            TARDY: Part(elements.keys[tardy], tardy_rows),
+            DOUBTFUL: Part(elements.keys[doubtful], elements.whole(doubtful)),
+        }
+        accepted = len(harmless) - len(doubtful)
+        return Split(parts, late=None, counts={"rows_accepted": accepted, "assignments_made": accepted})
 
-    def merge(self, received: Mapping[str, Part], parked: Part) -> Merged:
-        return SessionMerge(self.setting, self.rules).merge(received, parked)
+    def receive(self, parts: Mapping[str, Part]) -> Arrived:
+        keys, rows = parts[PIECES]
+        pieces = Pieces(
+            keys=keys,
+            firsts=rows.column(START).to_numpy(),
+            lasts=rows.column(END).to_numpy() - self.rules.gap_ms,
+            elements=rows.column(ELEMENTS).to_numpy(),
+            first_arrivals=rows.column(FIRST).to_numpy(),
+            last_arrivals=rows.column(LAST).to_numpy(),
+        )
+        certain, doubtful = parts[TARDY], parts[DOUBTFUL]
+        names = certain.rows.column_names
+        places = np.append(np.full(certain.rows.num_rows, -1), np.arange(doubtful.rows.num_rows))
+        both = pa.concat_tables([certain.rows, doubtful.rows.select(names)])
+        elements, tardy = elements_in_order(
+            self.setting,
+            Part(np.append(certain.keys, doubtful.keys), both.append_column(_PLACE, pa.array(places))),
+        )
+        received = Received(
+            pieces=pieces,
+            of_pieces=accumulators_received(rows, self.setting),
+            elements=elements,
+            of_elements=AccumulatorColumns.of_elements(self.setting.aggregates, tardy),
+        )
+        return Arrived(received, tardy.column(_PLACE).to_numpy())
+
+    def replay(
+        self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
+    ) -> Replayed[AccumulatorColumns]:
+        return replay_sessions(received, restored, self.setting.timeline, self.rules)
+
+    def _pieces(self, elements: BatchElements, chosen: Booleans | None) -> Part:
+        """Sessions of the chosen rows. The others make a group of their own, which is left out: that is
+        cheaper than a copy of the rows.
+        """
+        keys, events, clocks = elements.keys, elements.events, elements.clocks
+        codes = np.empty(len(keys), np.int64)
+        if chosen is not None:
+            keys, events, clocks = keys[chosen], events[chosen], clocks[chosen]
+        chains = chain_intervals(keys, events, events, self.rules.gap_ms)
+        starts, order, size = chains.starts, chains.order, len(chains.starts)
+        if chosen is None:
+            codes[order] = run_numbers(starts, len(order))
+        else:
+            codes[:] = size
+            codes[np.flatnonzero(chosen)[order]] = run_numbers(starts, len(order))
+        groups = Groups(codes, size if chosen is None else size + 1)
+        ordered = clocks[order]
+        columns = {
+            START: pa.array(events[order[starts]]),
+            END: pa.array(chains.lasts + self.rules.gap_ms),
+            ELEMENTS: pa.array(np.diff(np.append(starts, len(order)))),
+            FIRST: pa.array(_reduced(np.minimum, ordered, starts)),
+            LAST: pa.array(_reduced(np.maximum, ordered, starts)),
+        }
+        for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
+            partial = aggregate.partial(elements.rows, groups)
+            columns |= dict(zip(names, (column.slice(0, size) for column in partial), strict=True))
+        return Part(keys[order[starts]], pa.table(columns))
+
+
+def _reduced(function: np.ufunc, values: Longs, starts: Longs) -> Longs:
+    return function.reduceat(values, starts) if len(starts) else values

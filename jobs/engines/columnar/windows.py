@@ -6,10 +6,9 @@ A new family is added to `_FAMILIES`; what is in none stays with the operator en
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.jobs.engines.columnar.continuous import ContinuousFamily
-from slackwater.jobs.engines.columnar.counts import CountFamily
+from slackwater.jobs.engines.columnar.element_windows import ContinuousFamily, CountFamily
 from slackwater.jobs.engines.columnar.families import Family, Setting
-from slackwater.jobs.engines.columnar.fixed_windows import FixedFamily
+from slackwater.jobs.engines.columnar.fixed import FixedFamily
 from slackwater.jobs.engines.columnar.sessions import SessionFamily
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (

@@ -15,7 +15,7 @@ from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.key_numbers import KeyNumbers
 from slackwater.jobs.engines.rows.keys import Keys
-from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.shared_windows import Steps, steps_of
 

@@ -15,7 +15,7 @@ from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.schemas import Shape
-from slackwater.windowing.columnar.timeline import Timeline
+from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.snapshot import ContentHash
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.rows.keys import Keys
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import (
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import (
     Coded,
     Groups,
     code_values,
@@ -22,7 +22,7 @@ from slackwater.windowing.columnar.groups import (
     run_numbers,
     run_starts,
 )
-from slackwater.windowing.columnar.texts import are_short, text_numbers
+from slackwater.windowing.columnar.arrays.texts import are_short, text_numbers
 from slackwater.windowing.key_groups import KeyGroupRange
 
 KEY_GROUP = "key_group"

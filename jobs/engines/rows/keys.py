@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.windowing.columnar.key_hashes import key_groups
+from slackwater.windowing.columnar.arrays.key_hashes import key_groups
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import KeyType, TupleKey, key_type
 

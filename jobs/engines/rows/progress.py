@@ -20,9 +20,9 @@ from slackwater.jobs.engines.source.overrides import identifying_columns
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.tables import schemas
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.source_progress import combine_ticks
-from slackwater.windowing.columnar.timeline import (
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.timeline.source_progress import combine_ticks
+from slackwater.windowing.columnar.timeline.timeline import (
     INITIAL_WATERMARK,
     SourceProgress,
     TickAggregates,

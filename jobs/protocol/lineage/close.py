@@ -27,7 +27,7 @@ from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     GlobalWindows,
 )
-from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.java import LONG_MAX
 
 

@@ -28,9 +28,9 @@ from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import declaration_of
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables
-from slackwater.windowing.columnar.columns import Longs
+from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import duration_ms, to_ms
 
 # Runs of earlier formats knew no mark: they created windows again, and so does a replay of them.

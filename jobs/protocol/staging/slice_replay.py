@@ -32,7 +32,7 @@ from slackwater.jobs.tables.run_files.snapshots import require_as_recorded
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.jobs.tables.schemas import Shape, staged_tables
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
-from slackwater.windowing.columnar.timeline import Timeline
+from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.times import to_datetime
 from slackwater.windowing.times import to_ms as to_ms_of
 

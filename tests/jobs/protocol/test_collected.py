@@ -29,7 +29,7 @@ from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
-from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import to_ms
 from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, moment, ms
 

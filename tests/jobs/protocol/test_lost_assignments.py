@@ -2,6 +2,7 @@
 nothing of it is published.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -9,11 +10,12 @@ from unittest.mock import patch
 import pytest
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.columnar.fixed_lives import Pieces
-from slackwater.jobs.engines.columnar.fixed_merge import FixedMerge
+from slackwater.jobs.engines.columnar.families import Arrived, Part
+from slackwater.jobs.engines.columnar.fixed import FixedFamily
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.tables.inspection.inspection import Inspection
+from slackwater.windowing.columnar.window_columns import rows_of
 from slackwater.windowing.runtime.window_log import WindowLog
 from tests.jobs.protocol.restating import DAILY, World, every_hour
 
@@ -43,18 +45,19 @@ def rejected(world: World) -> str:
 
 
 def test_rows_lost_on_the_way_to_their_windows_of_columns(world: World) -> None:
-    real = FixedMerge._of_cells
+    receive = FixedFamily.receive
 
-    def losing(merge: FixedMerge, part: Any) -> Pieces:
-        pieces = real(merge, part)
-        first = slice(1, None)
-        return Pieces(
-            *(column[first] for column in pieces[:-1]),
-            [[column[first] for column in columns] for columns in pieces.accumulators],
+    def losing(family: FixedFamily, parts: Mapping[str, Part]) -> Arrived:
+        """All but the first piece of a window."""
+        arrived, others = receive(family, parts), slice(1, None)
+        received = arrived.received
+        fewer = received._replace(
+            pieces=rows_of(received.pieces, others), of_pieces=received.of_pieces.take(others)
         )
+        return arrived._replace(received=fewer)
 
     world.engine = ColumnarEngine()
-    with patch.object(FixedMerge, "_of_cells", losing):
+    with patch.object(FixedFamily, "receive", losing):
         assert " 24 made, 0 missed, " in rejected(world)
     assert [row.rows_accepted for row in world.run(48)] == [24]
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import AggregateFunction
 from slackwater.windowing.assigners import WindowAssigner
-from slackwater.windowing.columnar.contents import Contents
-from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import LONG
 from slackwater.windowing.order_modes import OrderMode
@@ -165,16 +164,3 @@ def _pane(pane: Pane) -> tuple[Any, ...]:
 
 def _span(window: Any) -> tuple[int, int] | None:
     return (window.start, window.end) if hasattr(window, "start") else None
-
-
-def members(contents: Contents, rows: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-    """What each contents holds, when row i holds rows[i]."""
-    held = [frozenset[int]()] * contents.groups.size
-    for row, code in zip(contents.rows.tolist(), contents.groups.codes.tolist(), strict=True):
-        assert not held[code] & rows[row]
-        held[code] |= rows[row]
-    starts, running, totals = set(contents.running_starts.tolist()), frozenset[int](), []
-    for position, row in enumerate(contents.running_rows.tolist()):
-        running = rows[row] if position in starts else running | rows[row]
-        totals.append(running)
-    return held + [totals[pick] for pick in contents.picks.tolist()]

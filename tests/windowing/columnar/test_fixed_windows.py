@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from slackwater.windowing.columnar.arrays.groups import run_starts
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.groups import run_starts
 
 TIMES = st.lists(st.integers(-500, 500), min_size=1, max_size=20)
 

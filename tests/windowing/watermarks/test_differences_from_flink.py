@@ -11,8 +11,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.windowing.columnar.source_progress import SourceProgress, TickAggregates
-from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, Timeline, watermark_timeline
+from slackwater.windowing.columnar.timeline.source_progress import SourceProgress, TickAggregates
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline, watermark_timeline
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
 from slackwater.windowing.watermarks import (
     TimestampsAndWatermarksOperator,

@@ -33,7 +33,7 @@ from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
 from slackwater.jobs.pipelines import Aggregate, DeltaSource, Pipeline, agg
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
-from slackwater.windowing.columnar.groups import Groups
+from slackwater.windowing.columnar.arrays.groups import Groups
 from tests.jobs.engines.aggregates.accumulating import NUMBERS, VALUES
 
 SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

@@ -23,8 +23,8 @@ from slackwater.jobs.pipelines import Aggregate, Pipeline
 from slackwater.jobs.pipelines.aggregates import KINDS
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.windowing import TumblingEventTimeWindows
-from slackwater.windowing.columnar.columns import Longs
-from slackwater.windowing.columnar.groups import Groups, run_numbers
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups, run_numbers
 from tests.model import records as model
 from tests.properties.slices import SCHEMA, Replayed, declared, replay_pipeline
 

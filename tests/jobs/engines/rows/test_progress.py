@@ -33,7 +33,7 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.tables.schemas import SOURCE_PROGRESS, TIME
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
-from slackwater.windowing.columnar.timeline import INITIAL_WATERMARK, SourceProgress
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, SourceProgress
 from slackwater.windowing.times import to_datetime
 from slackwater.windowing.times import to_ms as to_ms_of
 

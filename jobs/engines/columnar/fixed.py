@@ -1,0 +1,163 @@
+"""Tumbling and sliding windows of event time in the columnar engine.
+
+Map side: elements that are on time for all of their windows are aggregated by key and slice at once, into
+cells; what is behind the watermark of any window travels as it is. Nothing there depends on what other
+batches hold. Range side: cells are pieces for the kernel.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.families import (
+    Arrived,
+    BatchElements,
+    Late,
+    Part,
+    Setting,
+    Split,
+    accumulator_names,
+    accumulators_received,
+    elements_in_order,
+)
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import (
+    Groups,
+    greatest_of_groups,
+    group_pairs,
+    least_of_groups,
+)
+from slackwater.windowing.columnar.fixed import FixedRules, replay_fixed
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.window_columns import Pieces
+
+CELLS, BEHIND = "cells", "behind"
+SLICE, ELEMENTS, FIRST, LAST = "__slice", "__elements", "__first_arrival", "__last_arrival"
+
+
+def fixed_windows(setting: Setting) -> FixedWindows | None:
+    """The windows of the pipeline's assigner; None for the global window."""
+    grid, lateness_ms = setting.pipeline.windows.grid, setting.pipeline.allowed_lateness_ms
+    if grid is None:
+        return None
+    return FixedWindows(*grid, lateness_ms, setting.timeline.collected)
+
+
+@dataclass(frozen=True)
+class FixedFamily:
+    """Exact for the event-time trigger, also inside a purging one."""
+
+    setting: Setting
+    trigger_state = None
+
+    @property
+    def windows(self) -> FixedWindows:
+        """The windows of the pipeline's assigner."""
+        windows = fixed_windows(self.setting)
+        assert windows is not None
+        return windows
+
+    def split(self, elements: BatchElements) -> Split:
+        slices = self.windows.slices(elements.events)
+        behind = self._behind(elements, slices)
+        split = judge(self.setting, self.windows, elements, slices, behind)
+        split.parts[CELLS] = self._cells(elements, slices, behind)
+        split.counts["rows_accepted"] += len(slices) - len(behind)
+        split.counts["assignments_made"] += self.windows.assignments(slices) - self.windows.assignments(
+            slices[behind]
+        )
+        return split
+
+    def receive(self, parts: Mapping[str, Part]) -> Arrived:
+        keys, rows = parts[CELLS]
+        slices = rows.column(SLICE).to_numpy()
+        pieces = Pieces(
+            keys=keys,
+            firsts=slices,
+            lasts=slices,
+            elements=rows.column(ELEMENTS).to_numpy(),
+            first_arrivals=rows.column(FIRST).to_numpy(),
+            last_arrivals=rows.column(LAST).to_numpy(),
+        )
+        elements, behind = elements_in_order(self.setting, parts[BEHIND])
+        received = Received(
+            pieces=pieces,
+            of_pieces=accumulators_received(rows, self.setting),
+            elements=elements,
+            of_elements=AccumulatorColumns.of_elements(self.setting.aggregates, behind),
+        )
+        return Arrived(received, np.full(behind.num_rows, -1))
+
+    def replay(
+        self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
+    ) -> Replayed[AccumulatorColumns]:
+        rules = FixedRules(windows=self.windows, accumulates=not self.setting.purges)
+        return replay_fixed(received, restored, self.setting.timeline, rules)
+
+    def _behind(self, elements: BatchElements, slices: Longs) -> Longs:
+        """The rows that the watermark has passed in some window of theirs, or that no window holds."""
+        passed = elements.events <= elements.watermarks  # a window ends after every element in it
+        if self.windows.have_gaps:
+            passed |= self.windows.windows_per_slice(slices) == 0
+        rows = np.flatnonzero(passed)
+        candidates = slices[rows]
+        is_behind = self.windows.earliest_last_instants(candidates) <= elements.watermarks[rows]
+        is_behind |= self.windows.windows_per_slice(candidates) == 0
+        return rows[is_behind]
+
+    def _cells(self, elements: BatchElements, slices: Longs, behind: Longs) -> Part:
+        """Partial aggregates by key and slice of the rows that are not behind."""
+        groups, keys, slices = group_pairs(elements.keys, slices, behind)
+        first, last = self._arrivals(groups, slices, elements.clocks)
+        own = slice(len(keys))  # the group of those that are behind comes last
+        columns = {SLICE: slices, ELEMENTS: groups.counts[own], FIRST: first[own], LAST: last[own]}
+        for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
+            columns |= {
+                name: column[own]
+                for name, column in zip(names, aggregate.partial(elements.rows, groups), strict=True)
+            }
+        return Part(keys, pa.table(columns))
+
+    def _arrivals(self, groups: Groups, slices: Longs, clocks: Longs) -> tuple[Longs, Longs]:
+        """First and last arrival of each group; where all of its windows are closed by the slice's end nobody
+        will ask, and they are 0.
+        """
+        stays = np.zeros(groups.size, np.bool_)
+        newest = self.windows.newest_windows(slices)
+        stays[: len(slices)] = self.windows.cleanup_times(newest) > self.setting.timeline.final
+        if not stays.any():
+            return np.zeros(groups.size, np.int64), np.zeros(groups.size, np.int64)
+        first, last = least_of_groups(clocks, groups), greatest_of_groups(clocks, groups)
+        first[~stays] = last[~stays] = 0
+        return first, last
+
+
+def judge(
+    setting: Setting, windows: FixedWindows, elements: BatchElements, slices: Longs, behind: Longs
+) -> Split:
+    """Of elements that are behind for some window: those that a window still takes, and those that none
+    does.
+    """
+    slices, watermarks = slices[behind], elements.watermarks[behind]
+    newest = windows.newest_windows(slices)
+    is_skipped = windows.are_late(newest, watermarks) | (windows.windows_per_slice(slices) == 0)
+    is_late = is_skipped & windows.are_late_elements(elements.events[behind], watermarks)
+    late, accepted = behind[is_late], behind[~is_skipped]
+    missed = windows.explode(slices[is_late])
+    starts = windows.starts(missed.windows)
+    rows = elements.rows.select([*setting.read, ARRIVAL, EVENT]).take(pa.array(accepted))
+    return Split(
+        parts={BEHIND: Part(elements.keys[accepted], rows)},
+        late=Late(late, watermarks[is_late], missed.rows, starts, starts + windows.size_ms),
+        counts={
+            "rows_accepted": len(accepted),
+            "rows_late": len(late),
+            "rows_unassigned": len(behind) - len(accepted) - len(late),
+            "assignments_made": windows.assignments(slices[~is_skipped]),
+        },
+    )

@@ -1,0 +1,119 @@
+"""Open windows and timers as rows of `window_state` and `timers`, and the rows of the run before as windows.
+
+The counterpart of the snapshot codec in `slackwater.windowing.snapshot`: the same rows, never one at a time.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.families import Family, Part, Setting
+from slackwater.jobs.engines.columnar.tables import constant, times, times_in_ms, values_of_keys
+from slackwater.jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.kernels import Replayed, Restored
+from slackwater.windowing.columnar.parking import Timers
+from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows
+from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
+
+# Contents of a window without any, beside typed columns whose nulls may be an accumulator of nulls.
+_EMPTY = "[]"
+
+
+def restored_windows(parked: Part, family: Family) -> Restored[AccumulatorColumns]:
+    """The windows of rows of `window_state`, in their order."""
+    rows = parked.rows
+    has_contents = np.asarray(rows.column("contents").is_null())
+    windows = OpenWindows(
+        keys=parked.keys,
+        starts=times_in_ms(rows.column("window_start")),
+        ends=times_in_ms(rows.column("window_end")),
+        elements=rows.column("elements").to_numpy(),
+        firings=rows.column("firings").to_numpy(),
+        last_fired_at=times_in_ms(rows.column("last_fired_at")),
+        first_arrivals=times_in_ms(rows.column("first_arrival")),
+        last_arrivals=times_in_ms(rows.column("last_arrival")),
+        contents=np.where(has_contents, np.arange(rows.num_rows), NO_CONTENTS),
+    )
+    triggers = None
+    if family.trigger_state is not None:
+        triggers = read_trigger_texts(family.trigger_state, rows.column("trigger_state"), windows)
+    accumulators = _restored_accumulators(rows.filter(pa.array(has_contents)), family.setting)
+    if not has_contents.all():
+        places = np.maximum(np.cumsum(has_contents) - 1, 0)
+        indices = pa.array(places, mask=~has_contents)
+        columns = tuple([column.take(indices) for column in columns] for columns in accumulators.columns)
+        accumulators = AccumulatorColumns(accumulators.aggregates, columns, rows.num_rows)
+    return Restored(windows=windows, triggers=triggers, accumulators=accumulators)
+
+
+def _restored_accumulators(rows: pa.Table, setting: Setting) -> AccumulatorColumns:
+    """The accumulators of windows that all have contents."""
+    names, first = [name for name, _ in setting.shape.parts], 0
+    columns = []
+    for aggregate, width in zip(setting.aggregates, setting.widths, strict=True):
+        columns.append(
+            aggregate.decode([rows.column(name).combine_chunks() for name in names[first : first + width]])
+        )
+        first += width
+    return AccumulatorColumns(setting.aggregates, tuple(columns), rows.num_rows)
+
+
+def window_table(replayed: Replayed[AccumulatorColumns], distinct: pa.Table, family: Family) -> pa.Table:
+    """One row an open window, in its order."""
+    windows, setting = replayed.windows, family.setting
+    rows, is_empty = len(windows.keys), windows.contents == NO_CONTENTS
+    held = replayed.accumulators.take(windows.contents[~is_empty])
+    parts = [
+        part
+        for aggregate, columns in zip(held.aggregates, held.columns, strict=True)
+        for part in aggregate.encode(columns)
+    ]
+    contents = constant(None, rows, pa.string())
+    if is_empty.any():
+        indices = pa.array(np.cumsum(~is_empty) - 1, mask=is_empty)
+        parts = [part.take(indices) for part in parts]
+        contents = pc.if_else(pa.array(is_empty), _EMPTY, contents)
+    trigger_state = constant(None, rows, pa.string())
+    if family.trigger_state is not None and replayed.triggers is not None:
+        trigger_state = trigger_texts(family.trigger_state, replayed.triggers, windows)
+    return pa.table(
+        {
+            **values_of_keys(distinct, windows.keys),
+            "window_start": times(windows.starts),
+            "window_end": times(windows.ends),
+            "elements": pa.array(windows.elements),
+            "firings": pa.array(windows.firings),
+            "last_fired_at": times(windows.last_fired_at),
+            "next_firing": times(replayed.next_firings),
+            "cleanup_time": times(_cleanup_times(windows, setting)),
+            "first_arrival": times(windows.first_arrivals),
+            "last_arrival": times(windows.last_arrivals),
+            **{name: part for (name, _), part in zip(setting.shape.parts, parts, strict=True)},
+            "contents": contents,
+            "trigger_state": trigger_state,
+        }
+    )
+
+
+def _cleanup_times(windows: OpenWindows, setting: Setting) -> Longs:
+    """When each window is collected; NO_TIME for the global one, which never is."""
+    cleanups = windows.ends - 1 + setting.pipeline.allowed_lateness_ms
+    return np.where(windows.ends == NO_TIME, NO_TIME, cleanups)
+
+
+def timer_table(timers: Timers, distinct: pa.Table) -> pa.Table:
+    """One row a timer, in its order."""
+    rows = len(timers.keys)
+    return pa.table(
+        {
+            **values_of_keys(distinct, timers.keys),
+            "window_start": times(timers.starts),
+            "window_end": times(timers.ends),
+            "service": constant(TIMER_SERVICE, rows, pa.string()),
+            "domain": constant("event", rows, pa.string()),
+            "time": times(timers.times),
+            "purpose": constant(timers.purpose, rows, pa.string()),
+        }
+    )

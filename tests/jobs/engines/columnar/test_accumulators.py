@@ -1,0 +1,21 @@
+"""Accumulators that are taken: the same ones, whether they stand side by side or not."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+
+
+@pytest.mark.parametrize("rows", [[], [0], [2, 3, 4], [4], [0, 2], [3, 2], [1, 1]], ids=str)
+def test_rows_are_taken_in_order(rows: list[int]) -> None:
+    accumulators = AccumulatorColumns((), ([pa.array([10, 11, 12, 13, 14])],), 5)
+    taken = accumulators.take(np.array(rows, np.int64))
+    assert taken.columns[0][0].to_pylist() == [10 + row for row in rows]
+    assert taken.size == len(rows)
+
+
+def test_rows_that_stand_side_by_side_are_not_copied() -> None:
+    column = pa.array(range(5), pa.int64())
+    taken = AccumulatorColumns((), ([column],), 5).take(np.arange(1, 4))
+    assert taken.columns[0][0].buffers()[1].address == column.buffers()[1].address

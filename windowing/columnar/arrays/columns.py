@@ -1,0 +1,57 @@
+"""Columns of 64-bit integers as they enter and leave the kernels: checked once, then read-only.
+
+No times and no windows here: only arrays and what makes them columns of one table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slackwater.windowing.errors import TimelineError
+
+Longs = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+def longs(values: ArrayLike) -> Longs:
+    """int64[n] from integers of any width that fits; raises TimelineError for anything else, so that nothing
+    is rounded in silence.
+    """
+    array = np.asarray(values)
+    if array.size and (array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64)):
+        raise TimelineError(f"Expected 64-bit integers (milliseconds or partition codes), got {array.dtype}.")
+    return np.atleast_1d(array.astype(np.int64, copy=False))
+
+
+def freeze_columns(owner: Any, *names: str) -> None:
+    """Make these attributes of a frozen dataclass read-only views; raises TimelineError unless they are
+    columns of one length.
+    """
+    columns = {name: getattr(owner, name).view() for name in names}
+    if len({column.shape for column in columns.values()}) != 1 or any(
+        column.ndim != 1 for column in columns.values()
+    ):
+        shapes = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
+        raise TimelineError(f"{type(owner).__name__} needs columns of one length: {shapes}.")
+    for name, column in columns.items():
+        column.flags.writeable = False
+        object.__setattr__(owner, name, column)
+
+
+def rows_where(chosen: Booleans) -> Longs | slice:
+    """The rows that are chosen: where the first or the last ones are, as a slice, by which nothing needs to
+    be copied.
+    """
+    count = int(np.count_nonzero(chosen))
+    for run in (slice(0, count), slice(len(chosen) - count, len(chosen))):
+        if chosen[run].all():
+            return run
+    return np.flatnonzero(chosen)
+
+
+def same_columns(one: Any, other: Any) -> bool:
+    """Whether two values of one dataclass are equal, field by field, arrays by their contents."""
+    return all(np.array_equal(value, getattr(other, name)) for name, value in vars(one).items())

@@ -1,0 +1,123 @@
+"""Integers of many limbs as bytes of least length, and what that takes: bit lengths, and shifts by another
+number of bits in each row.
+
+Limbs are those of `limbs`, normalised. What the bytes stand for is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.limbs import BITS, normalise
+
+Bytes = NDArray[np.uint8]
+
+_MASK: Final = (1 << BITS) - 1
+_BYTES: Final = BITS // 8
+
+
+def bit_lengths(limbs: Longs) -> Longs:
+    """int64[n]: bits of each magnitude, as `int.bit_length`."""
+    magnitudes = normalise(limbs * np.where(limbs[:, -1] < 0, -1, 1)[:, None])
+    top = magnitudes.shape[1] - 1 - np.argmax(magnitudes[:, ::-1] != 0, axis=1)
+    leading = magnitudes[np.arange(len(limbs)), top]
+    return np.where(leading == 0, 0, np.frexp(leading.astype(np.float64))[1].astype(np.int64) + BITS * top)
+
+
+def trailing_zeros(limbs: Longs) -> Longs:
+    """int64[n]: how many bits below the lowest one that is set; 0 for 0."""
+    lowest = np.argmax(limbs != 0, axis=1)
+    limb = limbs[np.arange(len(limbs)), lowest]
+    return np.where(
+        limb == 0, 0, np.frexp((limb & -limb).astype(np.float64))[1].astype(np.int64) - 1 + BITS * lowest
+    )
+
+
+def shifted_down(limbs: Longs, bits: Longs) -> Longs:
+    """Each integer divided by 2^bits, rounded down."""
+    width, rows = limbs.shape[1], np.arange(len(limbs))
+    extended = _extended(limbs, 1)
+    words, inside = bits // BITS, bits % BITS
+    shifted = np.empty_like(limbs)
+    for column in range(width):
+        low, high = (extended[rows, np.minimum(words + column + more, width)] for more in (0, 1))
+        shifted[:, column] = (low >> inside | high << (BITS - inside)) & _MASK
+    return _signed(shifted)
+
+
+def shifted_up(limbs: Longs, bits: Longs) -> tuple[Longs, int]:
+    """(limbs, base): each integer times 2^bits, in units of 2^(32 base)."""
+    words, inside = bits // BITS, bits % BITS
+    used = words[(limbs != 0).any(axis=1)]
+    base = int(used.min()) if len(used) else 0
+    places = np.maximum(words - base, 0)
+    places[(limbs == 0).all(axis=1)] = 0
+    shifted = np.zeros((len(limbs), int(places.max(initial=0)) + limbs.shape[1] + 1), np.int64)
+    rows = np.arange(len(limbs))
+    for column in range(limbs.shape[1]):
+        moved = limbs[:, column] << inside
+        shifted[rows, places + column] += moved & _MASK
+        shifted[rows, places + column + 1] += moved >> BITS
+    return normalise(shifted), base
+
+
+def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) -> tuple[Longs, int]:
+    """(limbs, exponent) of limbs · 2^exponent - others · 2^other_exponent; each is normalised but for limbs
+    of 63 bits in `limbs`.
+    """
+    words, inside = divmod(other_exponent - exponent, BITS)
+    others, _ = shifted_up(others, np.full(len(others), inside))
+    lead, lag = max(0, -words), max(0, words)
+    found = np.zeros((len(limbs), max(lead + limbs.shape[1], lag + others.shape[1]) + 1), np.int64)
+    found[:, lead : lead + limbs.shape[1]] = limbs
+    found[:, lag : lag + others.shape[1]] -= others
+    return normalise(found), exponent - BITS * lead
+
+
+def to_bytes(limbs: Longs, heads: Bytes) -> tuple[Bytes, NDArray[np.int32]]:
+    """(data, offsets int32[n + 1]) of rows, each its head, then its integer, big-endian in two's complement
+    of bit length // 8 + 1 bytes.
+
+    `heads` is uint8[n, h].
+    """
+    numbers = np.ascontiguousarray(_extended(limbs, 1).astype("<u4")).view(np.uint8)[:, ::-1]
+    lengths = bit_lengths(limbs) // 8 + 1
+    wide = np.concatenate([heads, numbers], axis=1)
+    offsets = np.zeros(len(limbs) + 1, np.int32)
+    np.cumsum(lengths + heads.shape[1], out=offsets[1:])
+    return wide[_is_used(lengths, wide.shape[1], heads.shape[1])], offsets
+
+
+def of_bytes(data: Bytes, offsets: NDArray[np.int32], head: int) -> tuple[Longs, Bytes]:
+    """The inverse of `to_bytes`: (limbs, heads). `data` is that between the first offset and the last."""
+    lengths = np.diff(offsets).astype(np.int64) - head
+    width = -(-int(lengths.max(initial=1)) // _BYTES) * _BYTES
+    wide = np.zeros((len(lengths), head + width), np.uint8)
+    is_used = _is_used(lengths, head + width, head)
+    wide[is_used] = data
+    first = wide[np.arange(len(lengths)), head + width - lengths]
+    wide = np.where(is_used, wide, np.where(first > 127, 255, 0).astype(np.uint8)[:, None])
+    limbs = np.ascontiguousarray(wide[:, : head - 1 if head else None : -1]).view("<u4").astype(np.int64)
+    return _signed(limbs), wide[:, :head]
+
+
+def _is_used(lengths: Longs, width: int, head: int) -> NDArray[np.bool_]:
+    """Which bytes of a row are its head, or its number, which stands at the end."""
+    columns = np.arange(width)
+    return (columns < head) | (columns >= (width - lengths)[:, None])
+
+
+def _extended(limbs: Longs, more: int) -> Longs:
+    """Non-negative limbs of the two's complement, more of them than there were."""
+    signs = np.where(limbs[:, -1:] < 0, _MASK, 0)
+    return np.concatenate([limbs & _MASK, np.repeat(signs, more, axis=1)], axis=1)
+
+
+def _signed(limbs: Longs) -> Longs:
+    """The last limb with its sign. Changes its argument."""
+    limbs[:, -1] = limbs[:, -1].astype(np.uint32).view(np.int32)
+    return limbs

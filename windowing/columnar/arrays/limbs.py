@@ -1,0 +1,209 @@
+"""Exact sums on whole columns: integers of any width as columns of 32-bit limbs, doubles among them.
+
+Row i of an array int64[n, k] is the integer Σ limb[i, j] · 2^(32 j). Normalised, all limbs but the last lie
+in [0, 2^32), the last in [-2^31, 2^31). Arithmetic only; no aggregate and no encoding is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
+
+BITS: Final = 32
+UNIT_BITS: Final = 1074  # the least positive double is 2^-1074, the unit of a double's limbs
+_MASK: Final = (1 << BITS) - 1
+_TINY: Final = 2.0**-1000  # quotients below might be rounded twice on their way to a subnormal double
+
+Doubles = NDArray[np.float64]
+
+
+def of_longs(values: Longs) -> Longs:
+    """int64[n, 2] from int64[n]."""
+    return np.stack([values & _MASK, values >> BITS], axis=1)
+
+
+def of_doubles(values: Doubles) -> tuple[Longs, int]:
+    """(limbs, base): finite doubles as limbs in units of 2^-1074 · 2^(32 base). Not normalised: negative
+    numbers have negative limbs.
+    """
+    fractions, exponents = np.frexp(np.abs(values))
+    mantissas = (fractions * 2.0**53).astype(np.int64)
+    shifts = exponents.astype(np.int64) - 53 + UNIT_BITS
+    mantissas >>= np.maximum(-shifts, 0)  # subnormal numbers end in zeros
+    shifts = np.where(mantissas == 0, 0, np.maximum(shifts, 0))
+    places = shifts // BITS
+    inside = shifts % BITS
+    used = places[mantissas != 0]
+    base = int(used.min()) if len(used) else 0
+    width = (int(used.max()) if len(used) else 0) - base + 3
+    low = (mantissas & _MASK) << inside
+    high = ((mantissas >> BITS) << inside) + (low >> BITS)
+    limbs = np.zeros((len(values), width), np.int64)
+    rows = np.flatnonzero(mantissas)
+    signs = np.where(values[rows] < 0, -1, 1)
+    for number, limb in enumerate((low & _MASK, high & _MASK, high >> BITS)):
+        limbs[rows, places[rows] - base + number] = limb[rows] * signs
+    return limbs, base
+
+
+def sum_limbs(limbs: Longs, groups: Groups) -> Longs:
+    """The normalised sum of each group of rows; for less than 2^31 rows of normalised limbs."""
+    sums = np.empty((groups.size, limbs.shape[1]), np.int64)
+    for column in range(limbs.shape[1]):
+        sums[:, column] = sum_of_groups(limbs[:, column], groups)
+    return normalise(sums)
+
+
+def running_limbs(limbs: Longs, starts: Longs) -> Longs:
+    """Normalised running sums inside each run of rows; run i begins at row starts[i], the first at row 0."""
+    if not len(limbs):
+        return limbs
+    totals = np.cumsum(limbs, axis=0)  # may wrap, and so may what is taken away: the difference is right
+    before = np.zeros((len(starts), limbs.shape[1]), np.int64)
+    before[1:] = totals[starts[1:] - 1]
+    return normalise(totals - np.repeat(before, np.diff(np.append(starts, len(limbs))), axis=0))
+
+
+def normalise(limbs: Longs) -> Longs:
+    """The same integers with normalised limbs; a limb is added where the last one overflows. Changes its
+    argument.
+    """
+    for column in range(limbs.shape[1] - 1):
+        limbs[:, column + 1] += limbs[:, column] >> BITS
+        limbs[:, column] &= _MASK
+    last = limbs[:, -1]
+    if len(last) and (int(last.max()) >= 1 << (BITS - 1) or int(last.min()) < -(1 << (BITS - 1))):
+        limbs = np.concatenate([limbs, (last >> BITS)[:, None]], axis=1)
+        limbs[:, -2] &= _MASK
+    return limbs
+
+
+def squared(limbs: Longs) -> Longs:
+    """The square of each integer, normalised."""
+    magnitudes, dropped = _magnitudes(limbs)
+    digits = magnitudes.astype(np.uint64)
+    squares = np.zeros((len(limbs), 2 * (dropped + digits.shape[1]) + 1), np.int64)
+    for one in range(digits.shape[1]):
+        for other in range(digits.shape[1]):
+            product = digits[:, one] * digits[:, other]
+            place = 2 * dropped + one + other
+            squares[:, place] += (product & np.uint64(_MASK)).astype(np.int64)
+            squares[:, place + 1] += (product >> np.uint64(BITS)).astype(np.int64)
+    return normalise(squares)
+
+
+def to_integers(limbs: Longs) -> list[int]:
+    """Python's integers."""
+    totals: Any = np.zeros(len(limbs), object)
+    for column in range(limbs.shape[1] - 1, -1, -1):
+        totals = (totals << BITS) + limbs[:, column].astype(object)
+    return list(totals)
+
+
+def to_doubles(limbs: Longs, exponent: int, divisors: Sequence[Longs | int] = ()) -> Doubles:
+    """limbs · 2^exponent / divisors, each the nearest double (ties to even), infinite beyond the greatest; no
+    zero is negative.
+
+    Args:
+        limbs: normalised.
+        exponent: any.
+        divisors: 1 to 2^31 - 1 each, all to be divided by.
+    """
+    signs = np.where(limbs[:, -1] < 0, -1, 1)
+    digits, dropped = _magnitudes(limbs)
+    exponent_of_digits = exponent + BITS * dropped
+    lead = 2 + len(divisors)  # digits behind the point, so that the quotient has 64 significant bits
+    is_inexact = np.zeros(len(limbs), np.bool_)
+    digits = np.concatenate([np.zeros((len(limbs), lead), np.int64), digits], axis=1)
+    for divisor in divisors:
+        digits, has_rest = _divide(digits, divisor)
+        is_inexact |= has_rest
+    rounded: Doubles = signs * _nearest(digits, exponent_of_digits - BITS * lead, is_inexact) + 0.0
+    if divisors or exponent < -UNIT_BITS:
+        for row in np.flatnonzero((np.abs(rounded) < _TINY) & (limbs != 0).any(axis=1)).tolist():
+            divided = to_integers(limbs[row : row + 1])[0] << max(exponent, 0)
+            divisor = prod(int(np.broadcast_to(each, len(limbs))[row]) for each in divisors)
+            rounded[row] = divided / (divisor << max(-exponent, 0)) + 0.0
+    return rounded
+
+
+def _divide(digits: Longs, divisors: Longs | int) -> tuple[Longs, Booleans]:
+    """Quotients of non-negative integers, rounded down, and where there is a remainder."""
+    quotients = np.empty_like(digits)
+    remainders = np.zeros(len(digits), np.int64)
+    for column in range(digits.shape[1] - 1, -1, -1):
+        quotients[:, column], remainders = np.divmod((remainders << BITS) + digits[:, column], divisors)
+    return quotients, remainders != 0
+
+
+def _nearest(digits: Longs, exponent: int, is_inexact: Booleans) -> Doubles:
+    """Non-negative digits · 2^exponent, rounded once: the leading 64 bits, the last of which says whether
+    anything follows.
+    """
+    rows, width = np.arange(len(digits)), digits.shape[1]
+    top = np.maximum(width - 1 - np.argmax(digits[:, ::-1] != 0, axis=1), 2)
+    first, second, third = (digits[rows, top - number].astype(np.uint64) for number in range(3))
+    lengths = np.frexp(first.astype(np.float64))[1].astype(np.uint64)
+    left = np.uint64(BITS) - lengths
+    leading = (first << (left + np.uint64(BITS))) | (second << left) | (third >> lengths)
+    follows = (third & ((np.uint64(1) << lengths) - np.uint64(1))) != 0
+    below = np.cumsum(digits != 0, axis=1)
+    follows |= (top > 2) & (below[rows, np.maximum(top - 3, 0)] > 0)
+    leading |= (follows | is_inexact).astype(np.uint64)
+    with np.errstate(over="ignore"):
+        nearest: Doubles = np.ldexp(
+            leading.astype(np.float64), exponent + BITS * (top - 2) + lengths.astype(np.int64)
+        )
+    return nearest
+
+
+def _magnitudes(limbs: Longs) -> tuple[Longs, int]:
+    """Absolute values, without columns that are zero everywhere at either end, and how many low ones were
+    dropped; one is left.
+    """
+    digits = normalise(limbs * np.where(limbs[:, -1] < 0, -1, 1)[:, None])
+    used = np.flatnonzero(digits.any(axis=0))
+    first, last = (int(used[0]), int(used[-1])) if len(used) else (0, 0)
+    return digits[:, first : last + 1], first
+
+
+def of_digits(digits: list[Longs]) -> Longs:
+    """Normalised limbs of Σ digit[j] · 2^(64 j), the digits signed 64-bit integers."""
+    limbs = np.zeros((len(digits[0]), 2 * len(digits) + 1), np.int64)
+    for place, digit in enumerate(digits):
+        limbs[:, 2 * place] += digit & _MASK
+        limbs[:, 2 * place + 1] += digit >> BITS
+    return normalise(limbs)
+
+
+def to_digits(limbs: Longs, count: int) -> list[Longs]:
+    """The inverse of `of_digits`: signed digits of least value. Raises OverflowError for more than
+    `count`.
+    """
+    wide = np.zeros((len(limbs), max(2 * count, limbs.shape[1]) + 1), np.int64)
+    wide[:, : limbs.shape[1]] = limbs
+    for column in range(limbs.shape[1] - 1, wide.shape[1] - 1):  # extend the sign
+        wide[:, column + 1] = wide[:, column] >> BITS
+        wide[:, column] &= _MASK
+    digits: list[Longs] = []
+    carry = np.zeros(len(limbs), np.int64)
+    for place in range(count):
+        low = wide[:, 2 * place] + carry
+        digit = (wide[:, 2 * place + 1] << BITS) + low
+        digits.append(digit)
+        carry = ((digit < 0) | ((carry == 1) & (digit == 0))).astype(np.int64)
+    rest = wide[:, 2 * count :]
+    sign = np.where(rest[:, -1] < 0, -1, 0)
+    is_spent = rest[:, -1] == sign
+    for column in range(rest.shape[1] - 1):
+        is_spent &= rest[:, column] == sign & _MASK
+    if not bool(np.all(is_spent & (carry + sign == 0))):
+        raise OverflowError(f"An integer needs more than {count} digits of 64 bits.")
+    return digits

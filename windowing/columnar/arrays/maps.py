@@ -1,0 +1,80 @@
+"""Maps from integers to integers, one for each of many rows: all their entries in three columns, and what
+summing and running make of them.
+
+Arrays of 64-bit integers in, the same out; what keys and values mean is not known here.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import run_numbers, run_starts
+
+
+class Fold(Enum):
+    """What becomes of the values of one key."""
+
+    SUM = np.add
+    MAX = np.maximum
+
+
+class Entries(NamedTuple):
+    """Entries in order of (row, key), each pair once.
+
+    Attributes:
+        rows: int64[n].
+        keys, values: int64[n].
+    """
+
+    rows: Longs
+    keys: Longs
+    values: Longs
+
+
+def folded(rows: Longs, keys: Longs, values: Longs, fold: Fold) -> Entries:
+    """Entries in any order, perhaps several of a pair, as maps: the values of a pair are folded."""
+    order = np.lexsort((keys, rows))
+    rows, keys = rows[order], keys[order]
+    starts = run_starts(rows, keys)
+    if not len(starts):
+        return Entries(rows, keys, values)
+    return Entries(rows[starts], keys[starts], fold.value.reduceat(values[order], starts))
+
+
+def running(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries:
+    """Each row's map folded with those of the rows before it in its run; run i of the `rows` rows begins at
+    row starts[i].
+    """
+    if not len(entries.rows):
+        return entries
+    run = run_numbers(starts, rows)
+    order = np.lexsort((entries.rows, entries.keys, run[entries.rows]))
+    at, keys, values = (column[order] for column in entries)
+    firsts = run_starts(run[at], keys)
+    so_far = _accumulated(values, firsts, fold)
+    # What a key has come to holds until the key's next entry, or the run's end.
+    ends = np.append(starts[1:], rows)[run[at]]
+    is_last = np.append(np.diff(run_numbers(firsts, len(at))) > 0, True)
+    until = np.where(is_last, ends, np.append(at[1:], rows))
+    lengths = until - at
+    offsets = np.cumsum(lengths) - lengths
+    there = np.repeat(at, lengths) + np.arange(int(lengths.sum())) - np.repeat(offsets, lengths)
+    return folded(there, np.repeat(keys, lengths), np.repeat(so_far, lengths), fold)
+
+
+def _accumulated(values: Longs, firsts: Longs, fold: Fold) -> Longs:
+    """Running folds inside each run of values; run i begins at firsts[i]. Values are not negative."""
+    number = run_numbers(firsts, len(values))
+    if fold is Fold.SUM:
+        totals = np.cumsum(values)
+        before = np.zeros(len(firsts), np.int64)
+        before[1:] = totals[firsts[1:] - 1]
+        summed: Longs = totals - before[number]
+        return summed
+    height = int(values.max()) + 1
+    greatest: Longs = np.maximum.accumulate(values + number * height) - number * height
+    return greatest

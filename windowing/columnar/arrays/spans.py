@@ -1,0 +1,55 @@
+"""Spans of consecutive rows, which may overlap: what the rows of each make together.
+
+Arrays of 64-bit integers in, the same out. No key, no window and no aggregate is known here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
+
+
+class Spans(NamedTuple):
+    """Each span's rows: firsts[i] to beyonds[i] - 1, at least one."""
+
+    firsts: Longs
+    beyonds: Longs
+
+    def where(self, chosen: Booleans) -> Spans:
+        """Some of the spans."""
+        return Spans(self.firsts[chosen], self.beyonds[chosen])
+
+    def exploded(self) -> tuple[Longs, Groups]:
+        """The rows of all spans, one span after the other, and the span of each."""
+        counts = self.beyonds - self.firsts
+        owners = np.repeat(np.arange(len(counts)), counts)
+        before = np.cumsum(counts) - counts
+        return np.arange(len(owners)) + (self.firsts - before)[owners], Groups(owners, len(counts))
+
+    def sum(self, values: Longs) -> Longs:
+        """The sum of each span, exact as long as it fits 64 bits: a running total may wrap, its differences
+        do not.
+        """
+        totals = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(values, out=totals[1:])
+        return totals[self.beyonds] - totals[self.firsts]
+
+    def least(self, values: Longs) -> Longs:
+        """The least value of each span."""
+        return self._reduced(np.minimum, values)
+
+    def greatest(self, values: Longs) -> Longs:
+        """The greatest value of each span."""
+        return self._reduced(np.maximum, values)
+
+    def _reduced(self, function: np.ufunc, values: Longs) -> Longs:
+        bounds = np.empty(2 * len(self.firsts), np.int64)
+        bounds[::2], bounds[1::2] = self.firsts, self.beyonds
+        reduced: Longs = function.reduceat(np.append(values, 0), bounds)[
+            ::2
+        ]  # what lies between two spans is reduced, too
+        return reduced

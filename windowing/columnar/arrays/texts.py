@@ -1,0 +1,105 @@
+"""Short texts as numbers that say the same: equal where they are equal, ascending as they do.
+
+A text of n bytes is a number of n digits, of which each place counts from its least byte to its greatest one,
+so that identifiers such as `user-00042`, `N14228` or `EWR` become small integers, which are grouped and
+sorted much sooner than texts are.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slackwater.windowing.columnar.arrays.columns import Longs
+
+Octets = NDArray[np.uint8]
+
+_LONGEST: Final = 32
+_ROWS_AT_ONCE: Final = 1 << 13  # with their bytes near the processor
+_NUMBERS: Final = 1 << 62
+
+
+def are_short(texts: Sequence[pa.Array]) -> bool:
+    """Whether texts are short enough, on average, to be numbers."""
+    ends: list[list[int]] = [text_offsets(some)[[0, -1]].tolist() for some in texts]
+    return sum(last - first for first, last in ends) <= _LONGEST * sum(map(len, texts))
+
+
+def text_numbers(texts: pa.Array) -> Longs | None:
+    """int64[n] from 0 on for `texts`, strings without nulls: less for a text that is less in the order of
+    UTF-8, equal for an equal one.
+
+    None where there are no such numbers: a text is too long, texts differ in too many places, or have other
+    lengths and a byte of zero.
+    """
+    offsets, octets = _bytes_of(texts)
+    lengths = np.diff(offsets)
+    longest = int(lengths.max(initial=0))
+    if longest > _LONGEST:
+        return None
+    is_even = bool(np.all(lengths == longest))
+    if not is_even and not octets.all():
+        return None
+    pieces: list[Octets] = []  # a row for each place
+    least, greatest = np.full(longest, 255, np.uint8), np.zeros(longest, np.uint8)
+    for first in range(0, len(lengths), _ROWS_AT_ONCE):
+        own = offsets[first : first + _ROWS_AT_ONCE + 1]
+        piece = _places(octets[own[0] : own[-1]], own, longest, is_even)
+        np.minimum(least, (piece if is_even else piece - np.uint8(1)).min(axis=1), out=least)
+        np.maximum(greatest, piece.max(axis=1), out=greatest)
+        pieces.append(piece)
+        spans = np.maximum(
+            greatest.astype(int) - least + 1, 1
+        ).tolist()  # a place that no text has had yet counts as one
+        if prod(spans) >= _NUMBERS:
+            return None
+    numbers = np.zeros(len(lengths), np.int64)
+    for number, piece in enumerate(pieces):
+        numbers[number * _ROWS_AT_ONCE : number * _ROWS_AT_ONCE + piece.shape[1]] = _numbers(
+            piece, least, spans
+        )
+    return numbers
+
+
+def text_offsets(texts: pa.Array) -> NDArray[Any]:
+    """int32 or int64[n + 1]: where each text begins among the bytes of its array, and where the last one
+    ends; not a copy.
+    """
+    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    if not len(texts):
+        return np.zeros(1, width)
+    return np.frombuffer(texts.buffers()[1], width)[texts.offset : texts.offset + len(texts) + 1]
+
+
+def _bytes_of(texts: pa.Array) -> tuple[Longs, Octets]:
+    """Where each text begins and the last one ends, and the bytes of all of them."""
+    offsets = text_offsets(texts).astype(np.int64)
+    data = texts.buffers()[2]
+    octets = (
+        np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    )
+    return offsets - offsets[0], octets
+
+
+def _places(octets: Octets, offsets: Longs, longest: int, is_even: bool) -> Octets:
+    """uint8[longest, n]: the bytes of texts by their place; behind the end of a shorter one are zeros."""
+    rows = len(offsets) - 1
+    if is_even:
+        return np.ascontiguousarray(octets.reshape(rows, longest).T)
+    padded = np.zeros((rows, longest), np.uint8)
+    padded[np.arange(longest) < np.diff(offsets)[:, None]] = octets
+    return np.ascontiguousarray(padded.T)
+
+
+def _numbers(piece: Octets, least: Octets, spans: list[int]) -> NDArray[Any]:
+    """The digits of each text put together; what is missing counts as the byte before the least one."""
+    number = np.int32 if prod(spans) < 1 << 31 else np.int64
+    numbers: NDArray[np.signedinteger[Any]] = np.zeros(piece.shape[1], number)
+    for octets, low, span in zip(piece, least, spans, strict=True):
+        if span > 1:
+            numbers *= number(span)
+            numbers += np.maximum(octets, low) - low
+    return numbers

@@ -1,0 +1,74 @@
+"""What is pending of windows that stay open between two slices: their next firings and their timers.
+
+The same for every family: a window waits for its last instant, where its trigger has asked for that, and for
+its cleanup, `lateness` behind it (Flink: WindowOperator.registerCleanupTimer, EventTimeTrigger).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs, rows_where
+from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
+from slackwater.windowing.columnar.window_columns import NO_TIME, OpenWindows
+
+
+class Timers(NamedTuple):
+    """Pending event-time timers, one a row, all of one purpose: "fire" at a window's last instant,
+    "cleanup" when it is collected, "fire+cleanup" where both are one moment, "trigger" for what a trigger has
+    asked for.
+    """
+
+    purpose: str
+    keys: Longs
+    starts: Longs
+    ends: Longs
+    times: Longs
+
+
+def last_instants_of(windows: OpenWindows) -> Longs:
+    """The last millisecond of each window, Flink's max_timestamp; NEVER for the global window."""
+    return np.where(windows.starts == NO_TIME, NEVER, windows.ends - 1)
+
+
+def cleanup_times_of(windows: OpenWindows, lateness_ms: int) -> Longs:
+    """When each window is collected: lateness after its last instant; NEVER for the global window."""
+    return np.where(windows.starts == NO_TIME, NEVER, windows.ends - 1 + lateness_ms)
+
+
+def timers_at_last_instants(
+    windows: OpenWindows, lateness_ms: int, timeline: Timeline
+) -> tuple[Longs, list[Timers]]:
+    """(next firings, timers) of windows of an event-time trigger, open at the slice's end: each fires at its
+    last instant unless it has, and is collected `lateness_ms` after it.
+    """
+    last_instants, cleanups = windows.ends - 1, windows.ends - 1 + lateness_ms
+    waits = last_instants > timeline.final
+    return np.where(waits, last_instants, NO_TIME), timers_of(windows, waits, last_instants, cleanups)
+
+
+def timers_of(windows: OpenWindows, waits: Booleans, last_instants: Longs, cleanups: Longs) -> list[Timers]:
+    """The timers for last instants, of the windows that wait for theirs, and for cleanups; a window without
+    an end has neither.
+    """
+    is_timed, is_one = cleanups != NEVER, last_instants == cleanups
+    return [
+        timers_for("fire", windows, waits & is_timed & ~is_one, last_instants),
+        timers_for("fire+cleanup", windows, waits & is_timed & is_one, last_instants),
+        timers_for("cleanup", windows, is_timed & ~(waits & is_one), cleanups),
+    ]
+
+
+def timers_for(purpose: str, windows: OpenWindows, chosen: Booleans, times: Longs) -> Timers:
+    """A timer for each window that is chosen; the end of time is no time in a table."""
+    at = rows_where(chosen)
+    moments = times[at]
+    return Timers(
+        purpose=purpose,
+        keys=windows.keys[at],
+        starts=windows.starts[at],
+        ends=windows.ends[at],
+        times=np.where(moments == NEVER, NO_TIME, moments),
+    )

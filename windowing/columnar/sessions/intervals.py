@@ -1,0 +1,92 @@
+"""Sessions as intervals: which rows of a key overlap or touch, directly or through others.
+
+Arrays of integers in, row numbers out. Watermarks and firings are unknown here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.groups import run_numbers
+from slackwater.windowing.columnar.timeline.source_progress import running_maximum
+
+
+class Chains(NamedTuple):
+    """Rows of one key whose spans [first, last + gap] overlap or touch, directly or through others, make a
+    chain.
+
+    Attributes:
+        order: int64[n], the rows sorted by key and first instant.
+        starts: int64[c], where each chain begins in `order`.
+        lasts: int64[c], the greatest last instant of each.
+    """
+
+    order: Longs
+    starts: Longs
+    lasts: Longs
+
+    def numbers(self) -> Longs:
+        """int64[n]: the chain of each row, in the rows' own order."""
+        chains = np.empty(len(self.order), np.int64)
+        chains[self.order] = run_numbers(self.starts, len(self.order))
+        return chains
+
+
+def sort_with_order(values: Longs) -> tuple[Longs, Longs]:
+    """(values ascending, the rows in this order) of values none of which is negative.
+
+    Rows of equal values keep their order. Where there is room for the row's number beside the value, both are
+    sorted as one integer, in a third of the time.
+    """
+    room = len(values).bit_length()
+    if int(values.max(initial=0)).bit_length() + room > 63:
+        order = np.argsort(values, kind="stable")
+        return values[order], order
+    both = np.sort((values << room) | np.arange(len(values)))
+    return both >> room, both & ((1 << room) - 1)
+
+
+def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
+    """The chains of spans [first, last + gap], both ends included, as Flink merges windows that touch. O(n
+    log n).
+
+    With single elements (lasts is firsts) the chains are the sessions of these elements, whatever their order
+    of arrival.
+    """
+    if not len(keys):
+        return Chains(keys, keys, keys)
+    earliest, least = int(firsts.min()), int(keys.min())
+    bits = (int(lasts.max()) - earliest + gap_ms + 1).bit_length()
+    if (int(keys.max()) - least).bit_length() + bits > 62:
+        return _chain_apart(keys, firsts, lasts, gap_ms)
+    # Key and time as one number; keys lie further apart than any chain reaches.
+    packed = ((keys - least) << bits) | (firsts - earliest)
+    packed, order = sort_with_order(packed)
+    reach = packed if lasts is firsts else np.maximum.accumulate(packed + (lasts - firsts)[order])
+    starts = _starts(packed[1:] - reach[:-1] > gap_ms)
+    return Chains(order, starts, _at_ends(reach & ((1 << bits) - 1), starts) + earliest)
+
+
+def _chain_apart(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
+    """As `chain_intervals`, where key and time don't fit into one number."""
+    order = np.lexsort((firsts, keys))
+    keys, firsts = keys[order], firsts[order]
+    reach = running_maximum(keys, lasts[order])
+    starts = _starts((keys[1:] != keys[:-1]) | (firsts[1:] - reach[:-1] > gap_ms))
+    return Chains(order, starts, _at_ends(reach, starts))
+
+
+def _starts(is_apart: Booleans) -> Longs:
+    """Where chains begin, when `is_apart` says of each row but the first whether it is not of the chain
+    before it.
+    """
+    return np.concatenate([[0], np.flatnonzero(is_apart) + 1])
+
+
+def _at_ends(values: Longs, starts: Longs) -> Longs:
+    """The value at the last row of each chain."""
+    ends: Longs = values[np.append(starts[1:], len(values)) - 1]
+    return ends

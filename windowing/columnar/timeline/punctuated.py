@@ -1,0 +1,250 @@
+"""The watermark of a slice whose elements carry it: after which elements, and at which tick ends, does it
+rise, and to what?
+
+A pure function of the slice's elements in the order in which they are processed. This file knows no engine,
+no key and no window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from slackwater.windowing.columnar.arrays.columns import Longs, freeze_columns, longs, same_columns
+from slackwater.windowing.columnar.timeline.source_progress import check_interval
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
+from slackwater.windowing.errors import TimelineError
+
+
+@dataclass(frozen=True, eq=False)
+class PunctuatedProgress:
+    """How far each source partition has come, as of the end of a slice; what the next run starts from.
+
+    Attributes:
+        partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
+        watermarks: int64[n], greatest watermark that an element of the partition carried; INITIAL_WATERMARK
+            for none yet.
+        last_arrival_ms: int64[n], greatest arrival so far.
+    """
+
+    partitions: Longs
+    watermarks: Longs
+    last_arrival_ms: Longs
+
+    def __post_init__(self) -> None:
+        freeze_columns(self, "partitions", "watermarks", "last_arrival_ms")
+        if not bool(np.all(self.partitions[1:] > self.partitions[:-1])):
+            raise TimelineError(
+                "Source progress needs one row for each source partition, in ascending order of its code."
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PunctuatedProgress) and same_columns(self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
+
+    @classmethod
+    def none(cls) -> PunctuatedProgress:
+        """The progress before the first element of a lineage."""
+        return cls(longs(()), longs(()), longs(()))
+
+
+@dataclass(frozen=True, eq=False)
+class PunctuatedTimeline:
+    """The rises of the watermark during a slice, in order. Element i of the slice's n elements is processed
+    at its arrival.
+
+    Attributes:
+        initial: the watermark at the slice's start.
+        before: int64[m], ascending, 0 to n: the index of the first element that sees the rise; n for rises
+            after the last element.
+        moments_ms: int64[m], ascending: the clock at the rise: the arrival of the element that carried it, or
+            a tick's end.
+        watermarks: int64[m], strictly rising and greater than `initial`.
+    """
+
+    initial: int
+    before: Longs
+    moments_ms: Longs
+    watermarks: Longs
+
+    def __post_init__(self) -> None:
+        freeze_columns(self, "before", "moments_ms", "watermarks")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PunctuatedTimeline) and same_columns(self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
+
+    @property
+    def final(self) -> int:
+        """The watermark at the slice's end; the next run starts from it."""
+        return int(self.watermarks[-1]) if len(self.watermarks) else self.initial
+
+    def at_element(self, elements: ArrayLike) -> Longs:
+        """int64[k]: the watermark in force for these elements, by index."""
+        rises = np.searchsorted(self.before, longs(elements), side="right")
+        return np.concatenate([longs(self.initial), self.watermarks])[rises]
+
+
+def punctuated_timeline(
+    partitions: ArrayLike,
+    arrivals_ms: ArrayLike,
+    carried: ArrayLike,
+    *,
+    from_ms: int,
+    to_ms: int,
+    interval_ms: int,
+    idle_timeout_ms: int | None = None,
+    progress: PunctuatedProgress | None = None,
+    watermark: int = INITIAL_WATERMARK,
+) -> tuple[PunctuatedTimeline, PunctuatedProgress]:
+    """The watermark over the slice [from_ms, to_ms), and the progress that the next run restores.
+
+    With M the greatest watermark that a source partition has carried so far, W = max(previous, min of M over
+    the active partitions), looked at right after each element that carries a watermark or wakes a partition,
+    and at each tick end e with from_ms < e <= to_ms. A partition is active from its first element on, until a
+    tick end e with e - its last arrival >= the idle timeout; its next element wakes it. None active:
+    unchanged. So one that has carried nothing holds the watermark back, one not yet seen does not. A run over
+    [a, b) and then one over [b, c) that restores it give what one run over [a, c) gives, for any b.
+
+    Args:
+        partitions, arrivals_ms, carried: int64[n] each, of the slice's usable elements in the order in which
+            they are processed, arrivals ascending; an element that carries no watermark has
+            INITIAL_WATERMARK.
+        interval_ms: length of a tick; only idleness needs ticks.
+        progress, watermark: what the run before left.
+
+    Raises:
+        TimelineError: elements that are out of order or not of the slice; progress of a later time; an
+            interval that makes no ticks.
+
+    Stands for Flink's PunctuatedWatermarks behind a WatermarkOutputMultiplexer with immediate outputs. Cost:
+    O(n) in the elements and in the ticks at which a partition becomes idle, times the source partitions in
+    the worst case.
+    """
+    codes, arrivals, marks = longs(partitions), longs(arrivals_ms), longs(carried)
+    restored = PunctuatedProgress.none() if progress is None else progress
+    check_interval(interval_ms)
+    _check(codes, arrivals, marks, restored, from_ms, to_ms)
+    walk = _Walk(restored, from_ms, interval_ms, idle_timeout_ms, watermark)
+    for index, (partition, arrival, mark) in enumerate(
+        zip(codes.tolist(), arrivals.tolist(), marks.tolist(), strict=True)
+    ):
+        walk.finish_ticks(arrival, index)
+        walk.take(partition, arrival, mark, index)
+    walk.finish_ticks(to_ms, len(codes))
+    return walk.timeline(), walk.progress()
+
+
+def _check(
+    codes: Longs, arrivals: Longs, marks: Longs, restored: PunctuatedProgress, from_ms: int, to_ms: int
+) -> None:
+    if not len(codes) == len(arrivals) == len(marks):
+        raise TimelineError(
+            f"Elements need columns of one length: {len(codes)} partitions, {len(arrivals)} arrivals, "
+            f"{len(marks)} marks."
+        )
+    if from_ms > to_ms:
+        raise TimelineError(f"The slice [{from_ms}, {to_ms}) ends before it starts.")
+    if bool(np.any(arrivals[1:] < arrivals[:-1])):
+        raise TimelineError(
+            "Elements must come in the order in which they are processed, but their arrivals fall."
+        )
+    if len(arrivals) and not from_ms <= arrivals[0] <= arrivals[-1] < to_ms:
+        raise TimelineError(
+            f"Elements that arrived in {arrivals[0]} to {arrivals[-1]} are not all of the slice [{from_ms}, "
+            f"{to_ms})."
+        )
+    if len(restored.partitions) and restored.last_arrival_ms.max() >= from_ms:
+        raise TimelineError(
+            f"The restored progress knows an arrival at {restored.last_arrival_ms.max()}, the slice starts "
+            f"at {from_ms}."
+        )
+
+
+class _Walk:
+    """One pass over the elements and over those tick ends at which a partition becomes idle."""
+
+    def __init__(
+        self,
+        restored: PunctuatedProgress,
+        from_ms: int,
+        interval_ms: int,
+        idle_timeout_ms: int | None,
+        watermark: int,
+    ) -> None:
+        self._interval_ms, self._idle_timeout_ms = interval_ms, idle_timeout_ms
+        known = zip(
+            restored.partitions.tolist(),
+            restored.watermarks.tolist(),
+            restored.last_arrival_ms.tolist(),
+            strict=True,
+        )
+        self._reached: dict[int, int] = {}
+        self._last_arrival: dict[int, int] = {}
+        for partition, reached, arrival in known:
+            self._reached[partition], self._last_arrival[partition] = reached, arrival
+        newest_end = from_ms // interval_ms * interval_ms
+        self._active = {
+            partition for partition, last in self._last_arrival.items() if self._idle_from(last) > newest_end
+        }
+        self._initial = self._watermark = watermark
+        self._rises: list[tuple[int, int, int]] = []
+
+    def take(self, partition: int, arrival: int, mark: int, index: int) -> None:
+        """The element of that index."""
+        before = self._reached.get(partition, INITIAL_WATERMARK)
+        self._reached[partition] = max(before, mark)
+        self._last_arrival[partition] = arrival
+        is_news = mark > before or partition not in self._active
+        self._active.add(partition)
+        if is_news:
+            self._rise(index + 1, arrival)
+
+    def finish_ticks(self, until_ms: int, index: int) -> None:
+        """The tick ends up to `until_ms` that make a partition idle; the element of that index comes after
+        them.
+        """
+        for end in self._idle_ends(until_ms):
+            self._active -= {
+                partition
+                for partition in self._active
+                if self._idle_from(self._last_arrival[partition]) <= end
+            }
+            self._rise(index, end)
+
+    def timeline(self) -> PunctuatedTimeline:
+        before, moments, watermarks = (
+            map(longs, zip(*self._rises, strict=True)) if self._rises else (longs(()),) * 3
+        )
+        return PunctuatedTimeline(self._initial, before, moments, watermarks)
+
+    def progress(self) -> PunctuatedProgress:
+        partitions = sorted(self._reached)
+        return PunctuatedProgress(
+            longs(partitions),
+            longs([self._reached[p] for p in partitions]),
+            longs([self._last_arrival[p] for p in partitions]),
+        )
+
+    def _idle_from(self, last_arrival: int) -> int:
+        """The first tick end at which a partition without a later element is idle."""
+        if self._idle_timeout_ms is None:
+            return int(np.iinfo(np.int64).max)
+        return -(-(last_arrival + self._idle_timeout_ms) // self._interval_ms) * self._interval_ms
+
+    def _idle_ends(self, until_ms: int) -> Iterator[int]:
+        if self._idle_timeout_ms is None:
+            return
+        ends = {self._idle_from(self._last_arrival[partition]) for partition in self._active}
+        yield from sorted(end for end in ends if end <= until_ms)
+
+    def _rise(self, index: int, moment: int) -> None:
+        lowest = min((self._reached[partition] for partition in self._active), default=INITIAL_WATERMARK)
+        if lowest > self._watermark:
+            self._watermark = lowest
+            self._rises.append((index, moment, lowest))

@@ -1,0 +1,202 @@
+"""How far the source partitions have come: by tick within a slice, and in all at the slice's end.
+
+Arrays of integer milliseconds in, the same out. This file knows no watermark and no strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs, freeze_columns, longs, same_columns
+from slackwater.windowing.columnar.arrays.groups import greatest_of_groups, group_pairs, run_starts
+from slackwater.windowing.errors import TimelineError
+
+# Runs of elements of one partition and tick are worth aggregating before all that are equal when they are
+# this long on average.
+_ROWS_PER_RUN: Final = 4
+
+
+@dataclass(frozen=True, eq=False)
+class TickAggregates:
+    """What the elements of one slice say about event time: one row for each (source partition, tick) that has
+    elements.
+
+    Rows stand in any order, and a (partition, tick) may have several rows (partial aggregates of several
+    tasks). The tick is that of `last_arrival_ms`.
+
+    Attributes:
+        partitions: int64[n], the code of the source partition; the caller keeps codes and names apart, also
+            between runs.
+        max_event_ms: int64[n], greatest event time in the tick.
+        last_arrival_ms: int64[n], greatest arrival in the tick.
+    """
+
+    partitions: Longs
+    max_event_ms: Longs
+    last_arrival_ms: Longs
+
+    def __post_init__(self) -> None:
+        freeze_columns(self, "partitions", "max_event_ms", "last_arrival_ms")
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    @classmethod
+    def of_elements(
+        cls,
+        partitions: ArrayLike,
+        arrivals: ArrayLike,
+        event_times: ArrayLike,
+        *,
+        interval_ms: int,
+        per_ms: int = 1,
+    ) -> TickAggregates:
+        """Aggregate the usable elements of one task, in any order. Called where the elements are, so that
+        only this travels.
+
+        Args:
+            partitions: int64[n], or the one code that all elements have.
+            arrivals, event_times: int64[n], in units of which `per_ms` make a millisecond; what comes out is
+                floored to milliseconds.
+        """
+        check_interval(interval_ms)
+        codes, events, latest = longs(partitions), longs(event_times), longs(arrivals)
+        numbers = latest // (interval_ms * per_ms)
+        if np.ndim(partitions):
+            starts = run_starts(codes, numbers)
+        else:
+            codes, starts = np.broadcast_to(codes, events.shape), run_starts(numbers)
+        if (
+            len(starts) * _ROWS_PER_RUN <= len(events) == len(latest)
+        ):  # elements in order of arrival, or nearly so
+            codes, numbers = codes[starts], numbers[starts]
+            events, latest = np.maximum.reduceat(events, starts), np.maximum.reduceat(latest, starts)
+        elements = cls(codes, events, latest)
+        ticks, names, _ = group_pairs(elements.partitions, numbers)
+        greatest = (greatest_of_groups(times, ticks) // per_ms for times in (events, latest))
+        return cls(names, *greatest)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[TickAggregates]) -> TickAggregates:
+        """The aggregates of all tasks as one."""
+        kept = [cls.none(), *parts]
+        return cls(
+            np.concatenate([part.partitions for part in kept]),
+            np.concatenate([part.max_event_ms for part in kept]),
+            np.concatenate([part.last_arrival_ms for part in kept]),
+        )
+
+    @classmethod
+    def none(cls) -> TickAggregates:
+        """A slice without elements."""
+        return cls(longs(()), longs(()), longs(()))
+
+
+@dataclass(frozen=True, eq=False)
+class SourceProgress:
+    """How far each source partition has come, as of the end of a slice; what the next run starts from.
+
+    Attributes:
+        partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
+        max_event_ms: int64[n], greatest event time so far, the unfinished tick included.
+        last_arrival_ms: int64[n], greatest arrival so far, the unfinished tick included.
+        idle: bool[n], whether the partition was idle at the newest finished tick end; False for one that was
+            not seen before it.
+        unfinished_tick_start_ms: start of the tick that the slice's end cuts; None when the slice ends with a
+            tick.
+    """
+
+    partitions: Longs
+    max_event_ms: Longs
+    last_arrival_ms: Longs
+    idle: Booleans
+    unfinished_tick_start_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        freeze_columns(self, "partitions", "max_event_ms", "last_arrival_ms", "idle")
+        if not bool(np.all(self.partitions[1:] > self.partitions[:-1])):
+            raise TimelineError(
+                "Source progress needs one row for each source partition, in ascending order of its code."
+            )
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SourceProgress) and same_columns(self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays have no hash
+
+    @classmethod
+    def none(cls) -> SourceProgress:
+        """The progress before the first element of a lineage."""
+        return cls(longs(()), longs(()), longs(()), np.zeros(0, dtype=np.bool_))
+
+
+class TickSteps(NamedTuple):
+    """One row for each (source partition, tick) with news, sorted by both; int64[n] each."""
+
+    partitions: Longs
+    tick_ends: Longs
+    max_event_ms: Longs
+    last_arrival_ms: Longs
+
+    def is_last_of_partition(self) -> Booleans:
+        """bool[n]: the row is the newest of its partition."""
+        return np.concatenate(
+            [
+                self.partitions[1:] != self.partitions[:-1],
+                np.ones(min(1, len(self.partitions)), dtype=np.bool_),
+            ]
+        )
+
+
+def combine_ticks(
+    partitions: Longs, tick_ends: Longs, max_event_ms: Longs, last_arrival_ms: Longs
+) -> TickSteps:
+    """The maxima of each (partition, tick), whatever the order of the rows: O(n log n), O(n) for rows in
+    order.
+    """
+    rises = (partitions[1:] > partitions[:-1]) | (
+        (partitions[1:] == partitions[:-1]) & (tick_ends[1:] >= tick_ends[:-1])
+    )
+    if not rises.all():
+        order = np.lexsort((tick_ends, partitions))
+        partitions, tick_ends = partitions[order], tick_ends[order]
+        max_event_ms, last_arrival_ms = max_event_ms[order], last_arrival_ms[order]
+    is_first = np.ones(len(partitions), dtype=np.bool_)
+    is_first[1:] = (partitions[1:] != partitions[:-1]) | (tick_ends[1:] != tick_ends[:-1])
+    first = np.flatnonzero(is_first)
+    if not len(first):
+        return TickSteps(partitions, tick_ends, max_event_ms, last_arrival_ms)
+    return TickSteps(
+        partitions[first],
+        tick_ends[first],
+        np.maximum.reduceat(max_event_ms, first),
+        np.maximum.reduceat(last_arrival_ms, first),
+    )
+
+
+def running_maximum(partitions: Longs, values: Longs) -> Longs:
+    """The running maximum of `values` within each run of equal partitions. By ranks: the values may fill the
+    whole 64-bit range.
+    """
+    distinct, ranks = np.unique(values, return_inverse=True)
+    is_next = np.zeros(len(values), dtype=np.int64)
+    is_next[1:] = partitions[1:] != partitions[:-1]
+    floors = np.cumsum(is_next) * len(distinct)
+    highest: Longs = distinct[np.maximum.accumulate(ranks + floors) - floors]
+    return highest
+
+
+def check_interval(interval_ms: int) -> None:
+    """Raises TimelineError for an interval that makes no ticks."""
+    if interval_ms <= 0:
+        raise TimelineError(
+            f"A replay needs ticks: the watermark interval must be above 0, but is {interval_ms} ms."
+        )

@@ -116,7 +116,7 @@ class Assigned(NamedTuple):
         rows = np.flatnonzero(self.stay(timeline))
         return rows[np.lexsort((windows.starts[rows], windows.keys[rows]))]
 
-    def held(self, contents: Contents, received: Received[A], restored: Restored[A]) -> A:
+    def accumulators_of(self, contents: Contents, received: Received[A], restored: Restored[A]) -> A:
         """The accumulators of contents whose row i is restored window i, and row p + j the element of taking
         j.
         """

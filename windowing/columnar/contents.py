@@ -42,6 +42,6 @@ class Contents(NamedTuple):
 
 def combined(contents: Contents, accumulators: A) -> A:
     """The accumulators of every contents, in their order, from those of the rows that make them up."""
-    whole = accumulators.take(contents.rows).combine(contents.groups)
+    grouped = accumulators.take(contents.rows).combine(contents.groups)
     totals = accumulators.take(contents.running_rows).running(contents.running_starts).take(contents.picks)
-    return whole.join([totals])
+    return grouped.join([totals])

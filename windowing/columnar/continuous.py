@@ -100,7 +100,7 @@ def replay_continuous(
             *_timers_of_trigger(windows, waits, fire_times, last_instants),
             *timers_of(windows, waits, last_instants, cleanups),
         ],
-        accumulators=assigned.held(fired.contents, received, restored),
+        accumulators=assigned.accumulators_of(fired.contents, received, restored),
         late=LateElements.none(),
         counts=Counts(
             opened=size - len(assigned.restored),
@@ -130,7 +130,7 @@ class _Fired(NamedTuple):
     firings: Firings
     owners: Longs
     contents: Contents
-    held: Longs
+    contents_at_end: Longs
 
 
 @dataclass(frozen=True)
@@ -174,15 +174,15 @@ class _Slice:
         timeline: Timeline,
     ) -> _Slice:
         order = np.argsort(assigned.owners, kind="stable")
-        owners, taken = assigned.owners[order], rows_of(elements, assigned.elements[order])
+        owners, in_order = assigned.owners[order], rows_of(elements, assigned.elements[order])
         last_instants, fire_times = assigned.last_instants, before.values.copy()
-        is_late = last_instants[owners] <= taken.watermarks
-        rises = np.searchsorted(timeline.tick_ends, taken.clocks, side="right")
+        is_late = last_instants[owners] <= in_order.watermarks
+        rises = np.searchsorted(timeline.tick_ends, in_order.clocks, side="right")
         counts = np.bincount(owners, minlength=len(last_instants))
         armed_at = np.zeros(len(last_instants), np.int64)
         firsts = run_starts(owners)
         arming = firsts[(fire_times[owners[firsts]] == NO_TIME) & ~is_late[firsts]]
-        armed, floors = owners[arming], taken.times[arming] - np.fmod(taken.times[arming], interval_ms)
+        armed, floors = owners[arming], in_order.times[arming] - np.fmod(in_order.times[arming], interval_ms)
         fire_times[armed] = np.minimum(floors + interval_ms, last_instants[armed])
         armed_at[armed] = rises[arming]
         return cls(
@@ -193,8 +193,8 @@ class _Slice:
             timeline=timeline,
             order=order,
             owners=owners,
-            clocks=taken.clocks,
-            watermarks=taken.watermarks,
+            clocks=in_order.clocks,
+            watermarks=in_order.watermarks,
             rises=rises,
             is_late=is_late,
             begins=np.cumsum(counts) - counts,
@@ -215,30 +215,29 @@ class _Slice:
         numbers = np.arange(len(windows)) - np.repeat(np.cumsum(passed) - passed, passed)
         times = np.minimum(self.fire_times[windows] + numbers * self.interval_ms, self.last_instants[windows])
         rises = np.maximum(np.searchsorted(self.timeline.watermarks, times), self.armed_at[windows])
-        seen = self._seen(windows, rises)
+        taken_by_then = self._seen(windows, rises)
         # Contents are running totals: what a window held before stands in front of its elements.
         of_path = np.append(self.assigned.restored, self.owners)
         path = np.argsort(of_path, kind="stable")
         starts = run_starts(of_path[path])
         is_restored = np.zeros(len(self.counts), np.int64)
         is_restored[self.assigned.restored] = 1
-        places = (
-            self.begins + np.cumsum(is_restored) - 1
-        )  # where the last row before the slice's first element stands
+        # Where the last row before the slice's first element stands.
+        places = self.begins + np.cumsum(is_restored) - 1
         late = np.flatnonzero(self.is_late)
         of_late = places[self.owners[late]] + self._numbers(late)
-        picks, held = np.unique(
-            np.concatenate([places[windows] + seen, of_late, places + self.counts]), return_inverse=True
+        picks, numbers_of_picks = np.unique(
+            np.concatenate([places[windows] + taken_by_then, of_late, places + self.counts]),
+            return_inverse=True,
         )
-        held = held.reshape(-1)
-        of_windows, of_late, of_all = np.split(held, np.cumsum([len(windows), len(late)]))
-        firings, owners = self._firings(windows, times, rises, seen, of_windows, of_late)
+        numbers_of_picks = numbers_of_picks.reshape(-1)
+        of_windows, of_late, of_all = np.split(numbers_of_picks, np.cumsum([len(windows), len(late)]))
+        firings, owners = self._firings(windows, times, rises, taken_by_then, of_windows, of_late)
         nothing = np.zeros(0, np.int64)
-        rows = np.append(np.arange(len(self.assigned.restored)), self.order + len(self.assigned.restored))[
-            path
-        ]
+        restored = len(self.assigned.restored)
+        rows = np.append(np.arange(restored), self.order + restored)[path]
         contents = Contents(nothing, Groups(nothing, 0), rows, starts, picks)
-        return _Fired(firings=firings, owners=owners, contents=contents, held=of_all)
+        return _Fired(firings=firings, owners=owners, contents=contents, contents_at_end=of_all)
 
     def purged(self, contents: Longs) -> _Fired:
         """Every firing shows what has come since the one before it."""
@@ -257,16 +256,21 @@ class _Slice:
         by_watermark = np.flatnonzero(batch_of < never)
         by_watermark = by_watermark[np.lexsort((batch_of[by_watermark], of_groups[by_watermark]))]
         fired_windows, fired_rises = of_groups[by_watermark], batch_of[by_watermark]
-        seen = self._seen(fired_windows, fired_rises)
+        taken_by_then = self._seen(fired_windows, fired_rises)
         firings, owners = self._firings(
-            fired_windows, times_of[by_watermark], fired_rises, seen, by_watermark, groups.codes[late]
+            fired_windows,
+            times_of[by_watermark],
+            fired_rises,
+            taken_by_then,
+            by_watermark,
+            groups.codes[late],
         )
-        held = np.full(len(self.counts), NO_CONTENTS)
+        contents_at_end = np.full(len(self.counts), NO_CONTENTS)
         waits = batch_of == never
-        held[of_groups[waits]] = np.flatnonzero(waits)
+        contents_at_end[of_groups[waits]] = np.flatnonzero(waits)
         rows = np.append(holds, self.order + len(self.assigned.restored))
         contents_made = Contents(rows, groups, nothing, nothing, nothing)
-        return _Fired(firings=firings, owners=owners, contents=contents_made, held=held)
+        return _Fired(firings=firings, owners=owners, contents=contents_made, contents_at_end=contents_at_end)
 
     def after(self, fired: _Fired) -> tuple[OpenWindows, TriggerStates]:
         """All windows at the slice's end, and what their triggers remember."""
@@ -286,7 +290,7 @@ class _Slice:
             clocks,
             firings=before.firings + np.bincount(owners, minlength=len(unfired)),
             last_fired_at=last_fired_at,
-            contents=fired.held,
+            contents=fired.contents_at_end,
         )
         return windows, TriggerStates(values=fire_times, unfired=unfired)
 
@@ -342,7 +346,7 @@ class _Slice:
         windows: Longs,
         times: Longs,
         rises: Longs,
-        seen: Longs,
+        element_counts: Longs,
         contents: Longs,
         contents_of_late: Longs,
     ) -> tuple[Firings, Longs]:
@@ -355,7 +359,7 @@ class _Slice:
         columns: list[tuple[Any, Any]] = [
             (windows, of_late),
             (self._kinds(windows, times), self._kinds_of_late(of_late)),
-            (seen, self._numbers(late)),
+            (element_counts, self._numbers(late)),
             (timeline.watermarks[rises], self.watermarks[late]),
             (timeline.tick_ends[rises], no_ticks),
             (no_causes, self.clocks[late]),

@@ -128,7 +128,7 @@ def replay_counted(
         triggers=TriggerStates(values=values[parked], unfired=remaining[parked]),
         next_firings=np.full(len(parked), NO_TIME),
         timers=timers_of(windows, np.zeros(len(parked), np.bool_), last_instants, assigned.cleanups[parked]),
-        accumulators=assigned.held(contents, received, restored),
+        accumulators=assigned.accumulators_of(contents, received, restored),
         late=LateElements.none(),
         counts=Counts(
             opened=size - len(assigned.restored),

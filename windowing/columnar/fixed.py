@@ -119,18 +119,18 @@ class _Slice:
         has_fired = numbers <= self.windows.newest_passed(self.timeline.initial)
         of_waiting, of_fired = rows_where(~has_fired), rows_where(has_fired)
         on_time, late, missed = self._assign(received)
-        due, held = self._due(
+        due, accumulators = self._due(
             [self._windows_of_pieces(received), on_time],
             rows_of(before, of_waiting),
             restored.accumulators.take(of_waiting),
         )
         fired, firings = self._fire(due)
         old = rows_of(before, of_fired)
-        there = together([fired, _with_contents(old, len(due.keys) + np.arange(len(old.keys)))])
-        held = held.join([restored.accumulators.take(of_fired)])
-        again, is_replaced, refirings, totals = self._refire(there, held, late)
-        windows, elements_cleaned = self._staying(there, is_replaced, again)
-        existing = len(there.keys) - int(np.count_nonzero(is_replaced)) + len(again.keys)
+        existing = together([fired, _with_contents(old, len(due.keys) + np.arange(len(old.keys)))])
+        accumulators = accumulators.join([restored.accumulators.take(of_fired)])
+        refired, is_replaced, refirings, totals = self._refire(existing, accumulators, late)
+        windows, elements_cleaned = self._staying(existing, is_replaced, refired)
+        total = len(existing.keys) - int(np.count_nonzero(is_replaced)) + len(refired.keys)
         next_firings, timers = timers_at_last_instants(windows, self.windows.lateness_ms, self.timeline)
         return Replayed(
             firings=together([firings, refirings]),
@@ -138,11 +138,11 @@ class _Slice:
             triggers=None,
             next_firings=next_firings,
             timers=timers,
-            accumulators=held.join([totals]),
+            accumulators=accumulators.join([totals]),
             late=LateElements.none(),
             counts=Counts(
-                opened=existing - len(before.keys),
-                cleaned=existing - len(windows.keys),
+                opened=total - len(before.keys),
+                cleaned=total - len(windows.keys),
                 elements_missed=missed,
                 elements_cleaned=elements_cleaned,
             ),
@@ -182,8 +182,11 @@ class _Slice:
         is_needed = numbers > self._newest_closed
         first_of_spans, last_of_spans = np.zeros((2, len(numbers)), np.int64)
         if is_needed.any():
-            needed = spans.where(is_needed)
-            first_of_spans[is_needed], last_of_spans[is_needed] = needed.least(first), needed.greatest(last)
+            open_spans = spans.where(is_needed)
+            first_of_spans[is_needed], last_of_spans[is_needed] = (
+                open_spans.least(first),
+                open_spans.greatest(last),
+            )
         of_windows = Pieces(
             keys=keys[spans.firsts],
             firsts=numbers,
@@ -198,12 +201,12 @@ class _Slice:
         """First and last arrival of each group of pieces; 0 where all windows of a group are closed by the
         slice's end, as nobody will ask.
         """
-        needed = np.flatnonzero(newest_windows > self._newest_closed)
-        if not len(needed):
+        open_rows = np.flatnonzero(newest_windows > self._newest_closed)
+        if not len(open_rows):
             return np.zeros(groups.size, np.int64), np.zeros(groups.size, np.int64)
-        some = Groups(groups.codes[needed], groups.size)
-        first = least_of_groups(pieces.first_arrivals[needed], some)
-        return first, greatest_of_groups(pieces.last_arrivals[needed], some)
+        groups_of_open = Groups(groups.codes[open_rows], groups.size)
+        first = least_of_groups(pieces.first_arrivals[open_rows], groups_of_open)
+        return first, greatest_of_groups(pieces.last_arrivals[open_rows], groups_of_open)
 
     def _assign(self, received: Received[A]) -> tuple[_Part[A], _LateTakings[A], int]:
         """Elements that are behind for some of their windows: pieces of those that wait, takings of those
@@ -224,15 +227,15 @@ class _Slice:
             last_arrivals=clocks[rows],
         )
         is_again = ~waits & ~is_missed
-        again, numbers = exploded.rows[is_again], exploded.windows[is_again]
-        order = np.lexsort((again, numbers, keys[again]))
-        again, numbers = again[order], numbers[order]
+        late_rows, numbers = exploded.rows[is_again], exploded.windows[is_again]
+        order = np.lexsort((late_rows, numbers, keys[late_rows]))
+        late_rows, numbers = late_rows[order], numbers[order]
         late = _LateTakings(
-            keys=keys[again],
+            keys=keys[late_rows],
             numbers=numbers,
-            clocks=clocks[again],
-            watermarks=watermarks[again],
-            accumulators=received.of_elements.take(again),
+            clocks=clocks[late_rows],
+            watermarks=watermarks[late_rows],
+            accumulators=received.of_elements.take(late_rows),
         )
         part = _Part(on_time, received.of_elements.take(rows))
         return part, late, int(np.count_nonzero(is_missed))
@@ -250,17 +253,17 @@ class _Slice:
             first_arrivals=waiting.first_arrivals,
             last_arrivals=waiting.last_arrivals,
         )
-        whole = together([*(part.pieces for part in parts), parked])
-        if not len(whole.keys):
+        pieces = together([*(part.pieces for part in parts), parked])
+        if not len(pieces.keys):
             return waiting, of_waiting
         first_part, *others = [*(part.accumulators for part in parts), of_waiting]
-        groups, numbers, keys = group_pairs(whole.firsts, whole.keys)
-        first, last = self._arrivals(whole, whole.firsts, groups)
+        groups, numbers, keys = group_pairs(pieces.firsts, pieces.keys)
+        first, last = self._arrivals(pieces, pieces.firsts, groups)
         due = OpenWindows(
             keys=keys,
             starts=numbers,
             ends=numbers,
-            elements=sum_of_groups(whole.elements, groups),
+            elements=sum_of_groups(pieces.elements, groups),
             firings=np.zeros(groups.size, np.int64),
             last_fired_at=np.full(groups.size, NO_TIME),
             first_arrivals=first,
@@ -297,29 +300,29 @@ class _Slice:
         return after, firings
 
     def _refire(
-        self, there: OpenWindows, held: A, late: _LateTakings[A]
+        self, existing: OpenWindows, accumulators: A, late: _LateTakings[A]
     ) -> tuple[OpenWindows, Booleans, Firings, A]:
         """Fire a window again for each late element: with running totals, or with that element alone where
         firings purge.
 
         Returns:
-            Those windows as they are then, which of `there` they replace, the firings, and what these show;
-            contents are numbered from the number of `there` on.
+            Those windows as they are then, which of `existing` they replace, the firings, and what these
+            show; contents are numbered on from those of `existing`.
         """
         begins = run_starts(late.keys, late.numbers)
         runs = run_numbers(begins, len(late.keys))
-        found = positions_among(there.keys, there.starts, late.keys[begins], late.numbers[begins])
-        known = np.flatnonzero(found >= 0)
-        base = rows_of(there, found[known])
+        bases = positions_among(existing.keys, existing.starts, late.keys[begins], late.numbers[begins])
+        with_base = np.flatnonzero(bases >= 0)
+        base = rows_of(existing, bases[with_base])
         elements_before, firings_before = np.zeros((2, len(begins)), np.int64)
-        elements_before[known], firings_before[known] = base.elements, base.firings
+        elements_before[with_base], firings_before[with_base] = base.elements, base.firings
         places = np.arange(len(late.keys)) - begins[runs] + 1
         elements, firing_numbers = elements_before[runs] + places, firings_before[runs] + places
         totals = late.accumulators
         if self.accumulates:
             holds = base.contents != NO_CONTENTS
-            totals = _running(held.take(base.contents[holds]), known[holds], totals, runs)
-        contents = len(there.keys) + np.arange(len(late.keys))
+            totals = _running(accumulators.take(base.contents[holds]), with_base[holds], totals, runs)
+        contents = len(existing.keys) + np.arange(len(late.keys))
         starts = self.windows.starts(late.numbers)
         firings = Firings(
             keys=late.keys,
@@ -335,8 +338,8 @@ class _Slice:
         )
         ends = np.append(begins, len(late.keys))[1:] - 1
         first_arrivals = late.clocks[begins]
-        first_arrivals[known] = base.first_arrivals
-        again = OpenWindows(
+        first_arrivals[with_base] = base.first_arrivals
+        refired = OpenWindows(
             keys=late.keys[ends],
             starts=late.numbers[ends],
             ends=late.numbers[ends],
@@ -347,20 +350,23 @@ class _Slice:
             last_arrivals=late.clocks[ends],
             contents=contents[ends] if self.accumulates else np.full(len(ends), NO_CONTENTS),
         )
-        is_replaced = np.zeros(len(there.keys), np.bool_)
-        is_replaced[found[known]] = True
-        return again, is_replaced, firings, totals
+        is_replaced = np.zeros(len(existing.keys), np.bool_)
+        is_replaced[bases[with_base]] = True
+        return refired, is_replaced, firings, totals
 
     def _staying(
-        self, there: OpenWindows, is_replaced: Booleans, again: OpenWindows
+        self, existing: OpenWindows, is_replaced: Booleans, refired: OpenWindows
     ) -> tuple[OpenWindows, int]:
         """(windows that are open at the slice's end, the oldest of all keys first; elements of the others),
         each window as it is by then.
         """
-        is_open, is_open_again = (windows.starts > self._newest_closed for windows in (there, again))
-        cleaned = there.elements[~is_open & ~is_replaced].sum() + again.elements[~is_open_again].sum()
+        is_open, is_open_again = (windows.starts > self._newest_closed for windows in (existing, refired))
+        cleaned = existing.elements[~is_open & ~is_replaced].sum() + refired.elements[~is_open_again].sum()
         windows = together(
-            [rows_of(there, rows_where(is_open & ~is_replaced)), rows_of(again, rows_where(is_open_again))]
+            [
+                rows_of(existing, rows_where(is_open & ~is_replaced)),
+                rows_of(refired, rows_where(is_open_again)),
+            ]
         )
         ordered = rows_of(windows, order_of_pairs(windows.starts, windows.keys))
         return self._on_the_clock(ordered), int(cleaned)
@@ -410,9 +416,9 @@ def positions_among(of_keys: Longs, of_windows: Longs, keys: Longs, windows: Lon
         ranks = np.unique(np.append(candidate_windows, windows), return_inverse=True)[1]
         candidate_windows, windows = ranks[: len(candidates)], ranks[len(candidates) :]
         low, width = 0, len(ranks)
-    asked = keys * width + (windows - low)
+    wanted_codes = keys * width + (windows - low)
     stored = of_keys[candidates] * width + (candidate_windows - low)
-    at = np.minimum(np.searchsorted(asked, stored), len(asked) - 1)
-    rows = np.flatnonzero(asked[at] == stored)
+    at = np.minimum(np.searchsorted(wanted_codes, stored), len(wanted_codes) - 1)
+    rows = np.flatnonzero(wanted_codes[at] == stored)
     positions[at[rows]] = candidates[rows]
     return positions

@@ -46,7 +46,7 @@ class FixedWindows:
     collected_ms: int = INITIAL_WATERMARK
 
     @property
-    def _rest(self) -> int:
+    def _remainder(self) -> int:
         return self.size_ms % self.slide_ms
 
     @property
@@ -63,27 +63,27 @@ class FixedWindows:
         """int64[n]: the slice of each time."""
         since = times_ms - self.offset_ms
         periods = since // self.slide_ms
-        if not self._rest:
+        if not self._remainder:
             return periods
-        return 2 * periods + (since - periods * self.slide_ms >= self._rest)
+        return 2 * periods + (since - periods * self.slide_ms >= self._remainder)
 
     def newest_windows(self, slices: Longs) -> Longs:
         """int64[n]: the window that starts last among those of each slice; its number is that of the slice's
         period.
         """
-        return slices >> 1 if self._rest else slices
+        return slices >> 1 if self._remainder else slices
 
     def windows_per_slice(self, slices: Longs) -> Longs:
         """int64[n]: how many windows hold each slice; 0 in a gap between windows that are shorter than the
         slide.
         """
-        whole = np.full(len(slices), self.size_ms // self.slide_ms)
-        return whole + 1 - (slices & 1) if self._rest else whole
+        counts = np.full(len(slices), self.size_ms // self.slide_ms)
+        return counts + 1 - (slices & 1) if self._remainder else counts
 
     def assignments(self, slices: Longs) -> int:
         """How many (element, window) assignments elements of these slices have."""
-        whole = self.size_ms // self.slide_ms * len(slices)
-        return whole + int(np.count_nonzero(slices & 1 == 0)) if self._rest else whole
+        count = self.size_ms // self.slide_ms * len(slices)
+        return count + int(np.count_nonzero(slices & 1 == 0)) if self._remainder else count
 
     def earliest_last_instants(self, slices: Longs) -> Longs:
         """int64[n]: the last instant of the window that ends first among those of each slice; of none, the
@@ -125,6 +125,27 @@ class FixedWindows:
     def are_late_elements(self, times_ms: Longs, watermarks: Longs) -> Booleans:
         """bool[n]: whether elements are late by their own timestamps when their watermarks are in force."""
         return (times_ms + self.lateness_ms <= watermarks) | (times_ms <= self.collected_ms)
+
+    def rows_behind(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> Longs:
+        """The elements that the watermark has passed in some window of theirs, or that no window holds; those
+        of `times_ms`, in `slices`, with `watermarks` in force.
+        """
+        passed = times_ms <= watermarks  # a window ends after every element in it
+        if self.have_gaps:
+            passed |= self.windows_per_slice(slices) == 0
+        rows = np.flatnonzero(passed)
+        slices = slices[rows]
+        is_behind = self.earliest_last_instants(slices) <= watermarks[rows]
+        is_behind |= self.windows_per_slice(slices) == 0
+        return rows[is_behind]
+
+    def judge(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> tuple[Booleans, Booleans]:
+        """(which elements some window takes, which of the others are late): as in Flink an element that no
+        window takes is late only by its own timestamp; in a gap between windows it may be neither.
+        """
+        is_skipped = self.are_late(self.newest_windows(slices), watermarks)
+        is_skipped |= self.windows_per_slice(slices) == 0
+        return ~is_skipped, is_skipped & self.are_late_elements(times_ms, watermarks)
 
     def newest_collected(self, watermark: int) -> int:
         """The newest of the windows that are collected when a watermark is in force; every older one is,

@@ -41,8 +41,8 @@ class AccumulatorColumns:
             columns = tuple([column[chosen] for column in columns] for columns in self.columns)
             return AccumulatorColumns(self.aggregates, columns, size)
         indices = pa.array(chosen)
-        taken = tuple([column.take(indices) for column in columns] for columns in self.columns)
-        return AccumulatorColumns(self.aggregates, taken, len(chosen))
+        columns_taken = tuple([column.take(indices) for column in columns] for columns in self.columns)
+        return AccumulatorColumns(self.aggregates, columns_taken, len(chosen))
 
     def join(self, others: "Sequence[AccumulatorColumns]") -> "AccumulatorColumns":
         """Without a copy where one of them has all rows."""

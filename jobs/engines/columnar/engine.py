@@ -76,15 +76,15 @@ class SplitBatches:
 
     def _of_batch(self, batch: SourceBatch) -> Iterator[tuple[int, pa.Table]]:
         prepared = self.judge.prepare(batch)
-        lost, rows = prepared.quarantined, prepared.elements
+        quarantined, rows = prepared.quarantined, prepared.elements
         folded = np.count_nonzero(rows.column(ARRIVAL).to_numpy() < self.judge.from_ms)
         counts = {
             "rows_read": prepared.rows_read,
             "rows_filtered": prepared.filtered,
-            "rows_quarantined": lost.num_rows,
-            "rows_folded": int(folded) + self._folded(lost) + prepared.filtered_folded,
+            "rows_quarantined": quarantined.num_rows,
+            "rows_folded": int(folded) + self._folded(quarantined) + prepared.filtered_folded,
         }
-        yield from shared_out(lost, self.replay.ranges)
+        yield from shared_out(quarantined, self.replay.ranges)
         if rows.num_rows:
             keys = KeyNumbers.of_batch(rows, self.keys)
             whole_rows = None if batch.whole_rows is None else _Whole(batch, prepared)
@@ -108,8 +108,11 @@ class SplitBatches:
         ).tolist()
         for number, (start, end) in enumerate(itertools.pairwise(bounds)):
             if start < end:
-                own = Part(part.keys[start:end], part.rows.slice(start, end - start))
-                yield number, pack(named(name, with_keys(own.rows, own.keys, keys.distinct)))
+                part_of_range = Part(part.keys[start:end], part.rows.slice(start, end - start))
+                yield (
+                    number,
+                    pack(named(name, with_keys(part_of_range.rows, part_of_range.keys, keys.distinct))),
+                )
 
     def _spread(self, late: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Late rows to the ranges of their keys: no task has them all."""
@@ -122,11 +125,11 @@ class SplitBatches:
         positions = late.positions
         groups = pa.array(keys.groups[elements.keys[positions]].astype(np.int32))
         schema = table_schemas(self.replay.shape)["late_events"]
-        return late_table(late, elements.whole(positions), groups, schema, self.replay.shape)
+        return late_table(late, elements.full_rows(positions), groups, schema, self.replay.shape)
 
-    def _folded(self, lost: pa.Table) -> int:
+    def _folded(self, quarantined: pa.Table) -> int:
         """How many quarantined rows arrived before the slice."""
-        arrivals = lost.column("arrival_time")
+        arrivals = quarantined.column("arrival_time")
         return int(
             pc.sum(
                 pc.less(arrivals, pa.scalar(self.judge.from_ms * 1000, pa.int64()).cast(arrivals.type))
@@ -143,8 +146,8 @@ class _Whole:
     prepared: Prepared
 
     def __call__(self, positions: Longs) -> pa.Table:
-        there = self.prepared.positions
-        return self.batch.whole(positions if there is None else there[positions])
+        rows_of_batch = self.prepared.positions
+        return self.batch.whole(positions if rows_of_batch is None else rows_of_batch[positions])
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ class BatchElements(NamedTuple):
             rows, keys, rows.column(EVENT).to_numpy(), clocks, setting.timeline.at_arrival(clocks), whole_rows
         )
 
-    def whole(self, positions: Longs) -> pa.Table:
+    def full_rows(self, positions: Longs) -> pa.Table:
         """Every column of the source and both times, of the rows at ascending `positions`."""
         if self.whole_rows is None or not len(positions):
             return self.rows.take(pa.array(positions))

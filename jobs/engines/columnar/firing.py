@@ -32,9 +32,9 @@ def pane_tables(
     """
     tables = []
     for kind in PaneKind:
-        own = rows_of(firings, rows_where(firings.kinds == kind))
-        if len(own.keys):
-            tables.append(_pane_table(kind, own, accumulators, distinct, setting))
+        of_kind = rows_of(firings, rows_where(firings.kinds == kind))
+        if len(of_kind.keys):
+            tables.append(_pane_table(kind, of_kind, accumulators, distinct, setting))
     return tables
 
 
@@ -71,8 +71,10 @@ def _pane_table(
 def _results(firings: Firings, accumulators: AccumulatorColumns, setting: Setting) -> Columns:
     """One array for each result column, a row a firing."""
     results = []
-    own = accumulators.take(firings.contents)
-    for name, aggregate, columns in zip(setting.pipeline.select, own.aggregates, own.columns, strict=True):
+    shown = accumulators.take(firings.contents)
+    for name, aggregate, columns in zip(
+        setting.pipeline.select, shown.aggregates, shown.columns, strict=True
+    ):
         try:
             results.append(aggregate.results(columns))
         except OverflowAtRow as failure:

@@ -64,12 +64,12 @@ class FixedFamily:
 
     def split(self, elements: BatchElements) -> Split:
         slices = self.windows.slices(elements.events)
-        behind = self._behind(elements, slices)
-        split = judge(self.setting, self.windows, elements, slices, behind)
-        split.parts[CELLS] = self._cells(elements, slices, behind)
-        split.counts["rows_accepted"] += len(slices) - len(behind)
+        tardy = self.windows.rows_behind(elements.events, slices, elements.watermarks)
+        split = judge(self.setting, self.windows, elements, slices, tardy)
+        split.parts[CELLS] = self._cells(elements, slices, tardy)
+        split.counts["rows_accepted"] += len(slices) - len(tardy)
         split.counts["assignments_made"] += self.windows.assignments(slices) - self.windows.assignments(
-            slices[behind]
+            slices[tardy]
         )
         return split
 
@@ -84,14 +84,14 @@ class FixedFamily:
             first_arrivals=rows.column(FIRST).to_numpy(),
             last_arrivals=rows.column(LAST).to_numpy(),
         )
-        elements, behind = elements_in_order(self.setting, parts[BEHIND])
+        elements, rows_behind = elements_in_order(self.setting, parts[BEHIND])
         received = Received(
             pieces=pieces,
             of_pieces=accumulators_received(rows, self.setting),
             elements=elements,
-            of_elements=AccumulatorColumns.of_elements(self.setting.aggregates, behind),
+            of_elements=AccumulatorColumns.of_elements(self.setting.aggregates, rows_behind),
         )
-        return Arrived(received, np.full(behind.num_rows, -1))
+        return Arrived(received, np.full(rows_behind.num_rows, -1))
 
     def replay(
         self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
@@ -99,26 +99,20 @@ class FixedFamily:
         rules = FixedRules(windows=self.windows, accumulates=not self.setting.purges)
         return replay_fixed(received, restored, self.setting.timeline, rules)
 
-    def _behind(self, elements: BatchElements, slices: Longs) -> Longs:
-        """The rows that the watermark has passed in some window of theirs, or that no window holds."""
-        passed = elements.events <= elements.watermarks  # a window ends after every element in it
-        if self.windows.have_gaps:
-            passed |= self.windows.windows_per_slice(slices) == 0
-        rows = np.flatnonzero(passed)
-        candidates = slices[rows]
-        is_behind = self.windows.earliest_last_instants(candidates) <= elements.watermarks[rows]
-        is_behind |= self.windows.windows_per_slice(candidates) == 0
-        return rows[is_behind]
-
-    def _cells(self, elements: BatchElements, slices: Longs, behind: Longs) -> Part:
+    def _cells(self, elements: BatchElements, slices: Longs, tardy: Longs) -> Part:
         """Partial aggregates by key and slice of the rows that are not behind."""
-        groups, keys, slices = group_pairs(elements.keys, slices, behind)
+        groups, keys, slices = group_pairs(elements.keys, slices, tardy)
         first, last = self._arrivals(groups, slices, elements.clocks)
-        own = slice(len(keys))  # the group of those that are behind comes last
-        columns = {SLICE: slices, ELEMENTS: groups.counts[own], FIRST: first[own], LAST: last[own]}
+        of_cells = slice(len(keys))  # the group of those that are behind comes last
+        columns = {
+            SLICE: slices,
+            ELEMENTS: groups.counts[of_cells],
+            FIRST: first[of_cells],
+            LAST: last[of_cells],
+        }
         for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
             columns |= {
-                name: column[own]
+                name: column[of_cells]
                 for name, column in zip(names, aggregate.partial(elements.rows, groups), strict=True)
             }
         return Part(keys, pa.table(columns))
@@ -138,16 +132,14 @@ class FixedFamily:
 
 
 def judge(
-    setting: Setting, windows: FixedWindows, elements: BatchElements, slices: Longs, behind: Longs
+    setting: Setting, windows: FixedWindows, elements: BatchElements, slices: Longs, candidates: Longs
 ) -> Split:
     """Of elements that are behind for some window: those that a window still takes, and those that none
     does.
     """
-    slices, watermarks = slices[behind], elements.watermarks[behind]
-    newest = windows.newest_windows(slices)
-    is_skipped = windows.are_late(newest, watermarks) | (windows.windows_per_slice(slices) == 0)
-    is_late = is_skipped & windows.are_late_elements(elements.events[behind], watermarks)
-    late, accepted = behind[is_late], behind[~is_skipped]
+    slices, watermarks = slices[candidates], elements.watermarks[candidates]
+    is_accepted, is_late = windows.judge(elements.events[candidates], slices, watermarks)
+    late, accepted = candidates[is_late], candidates[is_accepted]
     missed = windows.explode(slices[is_late])
     starts = windows.starts(missed.windows)
     rows = elements.rows.select([*setting.read, ARRIVAL, EVENT]).take(pa.array(accepted))
@@ -157,7 +149,7 @@ def judge(
         counts={
             "rows_accepted": len(accepted),
             "rows_late": len(late),
-            "rows_unassigned": len(behind) - len(accepted) - len(late),
-            "assignments_made": windows.assignments(slices[~is_skipped]),
+            "rows_unassigned": len(candidates) - len(accepted) - len(late),
+            "assignments_made": windows.assignments(slices[is_accepted]),
         },
     )

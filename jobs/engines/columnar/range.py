@@ -84,8 +84,8 @@ class RangeWork:
         yield from passed_on.rest()
         yield from packed.pop("counts", [])
         replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
-        sent = sum(table.num_rows for tables in packed.values() for table in tables)
-        rows = rows_merged(replay.pipeline, sent) + replay.parked // replay.ranges
+        rows_sent = sum(table.num_rows for tables in packed.values() for table in tables)
+        rows = rows_merged(replay.pipeline, rows_sent) + replay.parked // replay.ranges
         parts = parts_of(owned, rows, replay.state_memory_mb)
         # What makes files as a whole makes files in parts: the driver's memory holds only what is small.
         self.replay = dataclasses.replace(replay, file_rows=max(1, replay.file_rows // len(parts)))
@@ -146,10 +146,10 @@ class RangeWork:
         """The rows of the parent's `window_state`, without what follows from others; row groups of other key
         groups are not read.
         """
-        wanted = pa.schema(
+        schema = pa.schema(
             [field for field in self.schemas["window_state"] if field.name not in _NOT_RESTORED]
         )
-        return restored_rows(self.replay, "window_state", wanted, owned)
+        return restored_rows(self.replay, "window_state", schema, owned)
 
     def _panes(self, replayed: Replayed[AccumulatorColumns], distinct: pa.Table) -> list[pa.Table]:
         try:
@@ -255,5 +255,5 @@ def _counts(
 
 def _unpacked(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:
     """Of what was received, the rows of some key groups."""
-    some = (table[bounds_of_groups(unpack(table, (SENT_GROUP,)), key_groups)] for table in tables)
-    return [unpack(rows).replace_schema_metadata(None) for rows in some]
+    of_groups = (table[bounds_of_groups(unpack(table, (SENT_GROUP,)), key_groups)] for table in tables)
+    return [unpack(rows).replace_schema_metadata(None) for rows in of_groups]

@@ -68,7 +68,7 @@ class SessionFamily:
         parts = {
             PIECES: self._pieces(elements, None if harmless.all() else harmless),
             TARDY: Part(elements.keys[tardy], tardy_rows),
-            DOUBTFUL: Part(elements.keys[doubtful], elements.whole(doubtful)),
+            DOUBTFUL: Part(elements.keys[doubtful], elements.full_rows(doubtful)),
         }
         accepted = len(harmless) - len(doubtful)
         return Split(parts, late=None, counts={"rows_accepted": accepted, "assignments_made": accepted})

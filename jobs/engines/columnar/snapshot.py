@@ -64,10 +64,10 @@ def window_table(replayed: Replayed[AccumulatorColumns], distinct: pa.Table, fam
     """One row an open window, in its order."""
     windows, setting = replayed.windows, family.setting
     rows, is_empty = len(windows.keys), windows.contents == NO_CONTENTS
-    held = replayed.accumulators.take(windows.contents[~is_empty])
+    accumulators = replayed.accumulators.take(windows.contents[~is_empty])
     parts = [
         part
-        for aggregate, columns in zip(held.aggregates, held.columns, strict=True)
+        for aggregate, columns in zip(accumulators.aggregates, accumulators.columns, strict=True)
         for part in aggregate.encode(columns)
     ]
     contents = constant(None, rows, pa.string())

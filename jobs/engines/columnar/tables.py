@@ -48,17 +48,17 @@ def late_table(late: Late, rows: pa.Table, key_groups: pa.Array, schema: pa.Sche
     positions.
     """
     events = rows.column(EVENT).to_numpy()
-    kept = {name: rows.column(name) for name, _ in shape.source}
-    kept[KEY_GROUP] = key_groups
-    kept["event_time"] = times(events)
-    kept["arrival_time"] = times(rows.column(ARRIVAL).to_numpy())
+    columns = {name: rows.column(name) for name, _ in shape.source}
+    columns[KEY_GROUP] = key_groups
+    columns["event_time"] = times(events)
+    columns["arrival_time"] = times(rows.column(ARRIVAL).to_numpy())
     offsets = np.zeros(len(events) + 1, np.int32)
     np.cumsum(np.bincount(late.owners, minlength=len(events)), out=offsets[1:])
     missed = pa.StructArray.from_arrays([times(late.starts), times(late.ends)], names=["start", "end"])
-    kept["windows"] = pa.ListArray.from_arrays(pa.array(offsets), missed)
-    kept["late_by_ms"] = pa.array(late.watermarks - events)
-    kept["watermark"] = watermarks(late.watermarks)
-    return pa.table({field.name: kept[field.name] for field in schema if field.name != "run_id"})
+    columns["windows"] = pa.ListArray.from_arrays(pa.array(offsets), missed)
+    columns["late_by_ms"] = pa.array(late.watermarks - events)
+    columns["watermark"] = watermarks(late.watermarks)
+    return pa.table({field.name: columns[field.name] for field in schema if field.name != "run_id"})
 
 
 def times_in_ms(column: pa.ChunkedArray) -> Longs:

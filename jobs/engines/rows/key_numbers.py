@@ -62,7 +62,7 @@ class KeyNumbers:
             coded.size, np.int16
         )  # as small as it can be: there is an entry for every key that there might be
         groups[coded.codes] = columns.column(KEY_GROUP).to_numpy()
-        groups = groups[coded.there].astype(np.int64)
+        groups = groups[coded.present].astype(np.int64)
         order = _ascending(distinct)
         order = order[_by_group(groups[order])]
         return cls._ordered(coded, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
@@ -139,8 +139,8 @@ def _coded_column(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:
         for chunk, first in zip(column.chunks, firsts, strict=False)
     ]
     used = Coded.of(coded.codes[np.concatenate([np.zeros(0, np.int64), *places])], coded.size)
-    if len(used.there) < len(coded.there):
-        values = values.take(pa.array(np.searchsorted(coded.there, used.there)))
+    if len(used.present) < len(coded.present):
+        values = values.take(pa.array(np.searchsorted(coded.present, used.present)))
     return used, values
 
 
@@ -154,7 +154,7 @@ def _coded_texts(texts: pa.ChunkedArray) -> tuple[Coded, pa.Array] | None:
     coded, _ = code_values(numbers)
     examples = np.empty(coded.size, np.int64)
     examples[coded.codes] = np.arange(len(every))
-    return coded, every.take(pa.array(examples[coded.there]))
+    return coded, every.take(pa.array(examples[coded.present]))
 
 
 def _hashed(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:

@@ -53,12 +53,12 @@ class Coded(NamedTuple):
     Attributes:
         codes: int64[n] from 0 to size - 1.
         size: how many numbers there may be.
-        there: those that some row has, ascending.
+        present: those that some row has, ascending.
     """
 
     codes: Longs
     size: int
-    there: Longs
+    present: Longs
 
     @classmethod
     def of(cls, codes: Longs, size: int) -> Coded:
@@ -68,11 +68,11 @@ class Coded(NamedTuple):
         return cls(codes, size, np.flatnonzero(is_there))
 
     def numbered(self, numbers: Longs) -> Longs:
-        """int64[n]: what stands in `numbers` at the place that each row's code has in `there`."""
+        """int64[n]: what stands in `numbers` at the place that each row's code has in `present`."""
         table = np.empty(
             self.size, np.int32 if self.size < 1 << 31 else np.int64
         )  # half of a table is nearer to the processor
-        table[self.there] = numbers
+        table[self.present] = numbers
         return table.take(self.codes, mode="clip").astype(
             np.int64
         )  # all of them are there: no bound is checked
@@ -99,7 +99,7 @@ def code_values(values: Longs) -> tuple[Coded, Longs]:
         codes[order] = run_numbers(starts, len(values))
         return Coded(codes, len(starts), np.arange(len(starts))), ascending[starts]
     coded = Coded.of(values - least, span)
-    return coded, coded.there + least
+    return coded, coded.present + least
 
 
 def in_order(values: Longs) -> tuple[Longs, Longs]:
@@ -138,7 +138,7 @@ def group_values(values: Longs) -> tuple[Groups, Longs]:
     order of appearance.
     """
     coded, distinct = code_values(values)
-    size = len(coded.there)
+    size = len(coded.present)
     return Groups(coded.codes if size == coded.size else coded.numbered(np.arange(size)), size), distinct
 
 
@@ -165,12 +165,12 @@ def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tu
 def _group_inside(first: Longs, second: Longs, outside: Longs) -> tuple[Groups, Longs, Longs]:
     is_inside = np.ones(len(first), np.bool_)
     is_inside[outside] = False
-    some = int(np.argmax(is_inside))
-    if not is_inside[some]:
+    inner_row = int(np.argmax(is_inside))
+    if not is_inside[inner_row]:
         return Groups(np.zeros(len(first), np.int64), 1), first[:0], second[:0]
     # As copies of one that is inside they widen no range and make no group, and nothing is moved.
     first, second = first.copy(), second.copy()
-    first[outside], second[outside] = first[some], second[some]
+    first[outside], second[outside] = first[inner_row], second[inner_row]
     groups, ones, others = group_pairs(first, second)
     groups.codes[outside] = groups.size  # nobody else has these codes
     return Groups(groups.codes, groups.size + 1), ones, others
@@ -217,8 +217,10 @@ def sum_of_groups(values: Longs, groups: Groups) -> Longs:
     """The sum of each group, exact as long as it fits 64 bits."""
     if not len(values):
         return np.zeros(groups.size, np.int64)
-    for known, sums in groups.summed:
-        if np.array_equal(known[:_TOLD_APART], values[:_TOLD_APART]) and np.array_equal(known, values):
+    for summed_values, sums in groups.summed:
+        if np.array_equal(summed_values[:_TOLD_APART], values[:_TOLD_APART]) and np.array_equal(
+            summed_values, values
+        ):
             return sums
     sums = _sums(values, groups)
     if not groups.summed:

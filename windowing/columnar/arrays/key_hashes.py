@@ -42,8 +42,8 @@ def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
     codes = hash_codes(columns)
     groups = np.empty(len(codes), np.int32)
     for start in range(0, len(codes), _HASHED_AT_ONCE):
-        own = slice(start, start + _HASHED_AT_ONCE)
-        groups[own] = _scrambled(codes[own]) % np.uint32(max_parallelism)
+        chunk = slice(start, start + _HASHED_AT_ONCE)
+        groups[chunk] = _scrambled(codes[chunk]) % np.uint32(max_parallelism)
     return groups
 
 
@@ -128,8 +128,8 @@ def _units(text: Any, offsets: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray
     )
     # A sequence's first byte says how many units it makes: two beyond the basic plane, one below; those after
     # it make none.
-    made = np.where(octets >= 0xF0, 2, (octets & 0xC0) != 0x80)
-    return units, np.concatenate([[0], np.cumsum(made)])[offsets]
+    unit_counts = np.where(octets >= 0xF0, 2, (octets & 0xC0) != 0x80)
+    return units, np.concatenate([[0], np.cumsum(unit_counts)])[offsets]
 
 
 def _polynomials(units: NDArray[Any], offsets: NDArray[np.int64]) -> Codes:

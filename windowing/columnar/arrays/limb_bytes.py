@@ -72,10 +72,10 @@ def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) 
     words, inside = divmod(other_exponent - exponent, BITS)
     others, _ = shifted_up(others, np.full(len(others), inside))
     lead, lag = max(0, -words), max(0, words)
-    found = np.zeros((len(limbs), max(lead + limbs.shape[1], lag + others.shape[1]) + 1), np.int64)
-    found[:, lead : lead + limbs.shape[1]] = limbs
-    found[:, lag : lag + others.shape[1]] -= others
-    return normalise(found), exponent - BITS * lead
+    differences = np.zeros((len(limbs), max(lead + limbs.shape[1], lag + others.shape[1]) + 1), np.int64)
+    differences[:, lead : lead + limbs.shape[1]] = limbs
+    differences[:, lag : lag + others.shape[1]] -= others
+    return normalise(differences), exponent - BITS * lead
 
 
 def to_bytes(limbs: Longs, heads: Bytes) -> tuple[Bytes, NDArray[np.int32]]:

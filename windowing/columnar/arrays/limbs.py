@@ -151,8 +151,8 @@ def _nearest(digits: Longs, exponent: int, is_inexact: Booleans) -> Doubles:
     top = np.maximum(width - 1 - np.argmax(digits[:, ::-1] != 0, axis=1), 2)
     first, second, third = (digits[rows, top - number].astype(np.uint64) for number in range(3))
     lengths = np.frexp(first.astype(np.float64))[1].astype(np.uint64)
-    left = np.uint64(BITS) - lengths
-    leading = (first << (left + np.uint64(BITS))) | (second << left) | (third >> lengths)
+    free_bits = np.uint64(BITS) - lengths
+    leading = (first << (free_bits + np.uint64(BITS))) | (second << free_bits) | (third >> lengths)
     follows = (third & ((np.uint64(1) << lengths) - np.uint64(1))) != 0
     below = np.cumsum(digits != 0, axis=1)
     follows |= (top > 2) & (below[rows, np.maximum(top - 3, 0)] > 0)
@@ -199,11 +199,11 @@ def to_digits(limbs: Longs, count: int) -> list[Longs]:
         digit = (wide[:, 2 * place + 1] << BITS) + low
         digits.append(digit)
         carry = ((digit < 0) | ((carry == 1) & (digit == 0))).astype(np.int64)
-    rest = wide[:, 2 * count :]
-    sign = np.where(rest[:, -1] < 0, -1, 0)
-    is_spent = rest[:, -1] == sign
-    for column in range(rest.shape[1] - 1):
-        is_spent &= rest[:, column] == sign & _MASK
+    upper = wide[:, 2 * count :]
+    sign = np.where(upper[:, -1] < 0, -1, 0)
+    is_spent = upper[:, -1] == sign
+    for column in range(upper.shape[1] - 1):
+        is_spent &= upper[:, column] == sign & _MASK
     if not bool(np.all(is_spent & (carry + sign == 0))):
         raise OverflowError(f"An integer needs more than {count} digits of 64 bits.")
     return digits

@@ -62,8 +62,8 @@ def running(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries:
     until = np.where(is_last, ends, np.append(at[1:], rows))
     lengths = until - at
     offsets = np.cumsum(lengths) - lengths
-    there = np.repeat(at, lengths) + np.arange(int(lengths.sum())) - np.repeat(offsets, lengths)
-    return folded(there, np.repeat(keys, lengths), np.repeat(so_far, lengths), fold)
+    places = np.repeat(at, lengths) + np.arange(int(lengths.sum())) - np.repeat(offsets, lengths)
+    return folded(places, np.repeat(keys, lengths), np.repeat(so_far, lengths), fold)
 
 
 def _accumulated(values: Longs, firsts: Longs, fold: Fold) -> Longs:

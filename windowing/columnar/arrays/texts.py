@@ -24,7 +24,7 @@ _NUMBERS: Final = 1 << 62
 
 def are_short(texts: Sequence[pa.Array]) -> bool:
     """Whether texts are short enough, on average, to be numbers."""
-    ends: list[list[int]] = [text_offsets(some)[[0, -1]].tolist() for some in texts]
+    ends: list[list[int]] = [text_offsets(array)[[0, -1]].tolist() for array in texts]
     return sum(last - first for first, last in ends) <= _LONGEST * sum(map(len, texts))
 
 
@@ -46,8 +46,8 @@ def text_numbers(texts: pa.Array) -> Longs | None:
     pieces: list[Octets] = []  # a row for each place
     least, greatest = np.full(longest, 255, np.uint8), np.zeros(longest, np.uint8)
     for first in range(0, len(lengths), _ROWS_AT_ONCE):
-        own = offsets[first : first + _ROWS_AT_ONCE + 1]
-        piece = _places(octets[own[0] : own[-1]], own, longest, is_even)
+        piece_offsets = offsets[first : first + _ROWS_AT_ONCE + 1]
+        piece = _places(octets[piece_offsets[0] : piece_offsets[-1]], piece_offsets, longest, is_even)
         np.minimum(least, (piece if is_even else piece - np.uint8(1)).min(axis=1), out=least)
         np.maximum(greatest, piece.max(axis=1), out=greatest)
         pieces.append(piece)

@@ -141,7 +141,7 @@ class Walked(NamedTuple):
 
 
 def concerned_chains(
-    whole: OpenWindows, pieces: Chains, tardy: Elements, rules: SessionRules
+    sessions_whole: OpenWindows, pieces: Chains, tardy: Elements, rules: SessionRules
 ) -> tuple[Booleans, Longs, ConcernedChains]:
     """(bool[s], the sessions whose chain holds a tardy element; positions of tardy elements that nothing
     could accept; the chains).
@@ -151,30 +151,30 @@ def concerned_chains(
             `pieces`. The rows of tardy elements come behind these.
         tardy: in order of arrival.
     """
-    is_concerned = np.zeros(len(whole.keys), np.bool_)
-    near = np.flatnonzero(np.isin(whole.keys, tardy.keys))
-    firsts = np.concatenate([whole.starts[near], tardy.times])
-    lasts = np.concatenate([whole.ends[near] - rules.gap_ms, tardy.times])
+    is_concerned = np.zeros(len(sessions_whole.keys), np.bool_)
+    near = np.flatnonzero(np.isin(sessions_whole.keys, tardy.keys))
+    firsts = np.concatenate([sessions_whole.starts[near], tardy.times])
+    lasts = np.concatenate([sessions_whole.ends[near] - rules.gap_ms, tardy.times])
     numbers = chain_intervals(
-        np.concatenate([whole.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms
+        np.concatenate([sessions_whole.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms
     ).numbers()
     of_near, of_tardy = numbers[: len(near)], numbers[len(near) :]
     # An element that is late by its own window is accepted only by a session, and such elements alone make
     # none.
     is_late = rules.are_late(tardy.times + (rules.gap_ms - 1), tardy.watermarks)
     is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
-    left = np.flatnonzero(~is_dropped)
-    of_left, in_chains = sort_with_order(of_tardy[left])
-    positions, starts = left[in_chains], run_starts(of_left)
+    accepted = np.flatnonzero(~is_dropped)
+    of_left, in_chains = sort_with_order(of_tardy[accepted])
+    positions, starts = accepted[in_chains], run_starts(of_left)
     chains, counts = of_left[starts], np.diff(np.append(starts, len(of_left)))
     order = np.argsort(-counts, kind="stable")
     places = np.full(int(numbers.max(initial=-1)) + 1, -1)
     places[chains[order]] = np.arange(len(order))
     concerned = near[places[of_near] >= 0]
     is_concerned[concerned] = True
-    sessions = rows_of(whole, concerned)._replace(keys=places[of_near][places[of_near] >= 0])
+    sessions = rows_of(sessions_whole, concerned)._replace(keys=places[of_near][places[of_near] >= 0])
     holds = (sessions.firings == 0) | rules.accumulates
-    has_list = np.zeros(len(whole.keys), np.bool_)
+    has_list = np.zeros(len(sessions_whole.keys), np.bool_)
     has_list[concerned[holds]] = True
     lengths = np.diff(np.append(pieces.starts, len(pieces.order)))
     concerned_ones = ConcernedChains(

@@ -79,23 +79,23 @@ def replay_sessions(
     tardy = received.elements
     sessions = together([restored.windows, _sessions_of(received.pieces, rules.gap_ms)])
     pieces = chain_intervals(sessions.keys, sessions.starts, sessions.ends - rules.gap_ms, rules.gap_ms)
-    whole = _merged(sessions, pieces, rules.gap_ms)
-    is_concerned, dropped, chains = concerned_chains(whole, pieces, tardy, rules)
-    alone = chains.longer_than_most(few_chains)
-    walked = Walk(rules, timeline).walk(chains.part(0, alone))
-    walked = walked.then(Rounds(rules, timeline).walk(chains.part(alone, len(chains.keys))))
+    merged = _merged(sessions, pieces, rules.gap_ms)
+    is_concerned, dropped, chains = concerned_chains(merged, pieces, tardy, rules)
+    long_chains = chains.longer_than_most(few_chains)
+    walked = Walk(rules, timeline).walk(chains.part(0, long_chains))
+    walked = walked.then(Rounds(rules, timeline).walk(chains.part(long_chains, len(chains.keys))))
     quiet = np.flatnonzero(~is_concerned)
-    holds_contents = (whole.firings[quiet] == 0) | rules.accumulates
+    holds_contents = (merged.firings[quiet] == 0) | rules.accumulates
     contents = np.where(holds_contents, np.cumsum(holds_contents) - 1, NO_CONTENTS)
     holding = quiet[holds_contents]
     in_flight = together(
-        [rows_of(whole, quiet)._replace(contents=contents), renumbered(walked.in_flight, len(holding))]
+        [rows_of(merged, quiet)._replace(contents=contents), renumbered(walked.in_flight, len(holding))]
     )
     firings, still_open = _rise(in_flight, rules, timeline)
     windows = rows_of(still_open, np.lexsort((still_open.starts, still_open.keys)))
     next_firings, timers = timers_at_last_instants(windows, rules.lateness_ms, timeline)
     late = np.sort(np.append(walked.late, dropped))
-    is_restored = np.bincount(pieces.numbers()[: len(restored.windows.keys)], minlength=len(whole.keys))
+    is_restored = np.bincount(pieces.numbers()[: len(restored.windows.keys)], minlength=len(merged.keys))
     rows = restored.accumulators.join([received.of_pieces, received.of_elements])
     return Replayed(
         firings=together([firings, renumbered(walked.firings, len(holding))]),
@@ -106,7 +106,7 @@ def replay_sessions(
         accumulators=combined(_contents(pieces, holding, walked.running), rows),
         late=LateElements(positions=late, starts=tardy.times[late], ends=tardy.times[late] + rules.gap_ms),
         counts=Counts(
-            opened=len(whole.keys) - int(is_restored.sum()) + walked.opened,
+            opened=len(merged.keys) - int(is_restored.sum()) + walked.opened,
             merged=walked.merged,
             cleaned=len(in_flight.keys) - len(windows.keys) + walked.cleaned,
             elements_cleaned=int(in_flight.elements.sum() - windows.elements.sum()) + walked.elements_cleaned,
@@ -174,8 +174,10 @@ def _rise(sessions: OpenWindows, rules: SessionRules, timeline: Timeline) -> tup
     fired_at = sessions.last_fired_at.copy()
     fired_at[fires] = tick_ends
     firings = sessions.firings + fires
-    held = sessions.contents if rules.accumulates else np.where(firings > 0, NO_CONTENTS, sessions.contents)
-    after = sessions._replace(firings=firings, last_fired_at=fired_at, contents=held)
+    contents = (
+        sessions.contents if rules.accumulates else np.where(firings > 0, NO_CONTENTS, sessions.contents)
+    )
+    after = sessions._replace(firings=firings, last_fired_at=fired_at, contents=contents)
     is_over = rules.are_late(last_instants, np.full(len(last_instants), timeline.final))
     return on_time, rows_of(after, ~is_over)
 

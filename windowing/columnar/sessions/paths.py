@@ -80,10 +80,10 @@ class Paths:
     def pick(self, paths: Longs) -> Longs:
         """The number of what each list holds now; NO_CONTENTS for none."""
         is_there = paths != NO_CONTENTS
-        kept = paths[is_there]
-        self._picks.append((kept, self.sizes[kept]))
+        lists = paths[is_there]
+        self._picks.append((lists, self.sizes[lists]))
         numbers = np.where(is_there, self._picked + np.cumsum(is_there) - 1, NO_CONTENTS)
-        self._picked += len(kept)
+        self._picked += len(lists)
         return numbers
 
     def written(self) -> Running:
@@ -96,15 +96,15 @@ class Paths:
         paths, offsets, others = (_concatenated(column) for column in zip(*self._absorbed, strict=True))
         levels = self._levels[others]
         for level in range(int(levels.max()) + 1 if len(levels) else 0):
-            own = np.flatnonzero(levels == level)
-            of_pair, sources = _each(begins[others[own]], sizes[others[own]])
-            within = sources - begins[others[own]][of_pair]
-            running[(begins[paths[own]] + offsets[own])[of_pair] + within] = running[sources]
+            of_level = np.flatnonzero(levels == level)
+            of_pair, sources = _each(begins[others[of_level]], sizes[others[of_level]])
+            within = sources - begins[others[of_level]][of_pair]
+            running[(begins[paths[of_level]] + offsets[of_level])[of_pair] + within] = running[sources]
         picked, lengths = (_concatenated(column) for column in zip(*self._picks, strict=True))
         is_picked = np.zeros(self._begun, np.bool_)
         is_picked[picked] = True
-        kept = np.where(is_picked, sizes, 0)
-        starts = np.cumsum(kept) - kept
+        lengths_written = np.where(is_picked, sizes, 0)
+        starts = np.cumsum(lengths_written) - lengths_written
         return Running(running[np.repeat(is_picked, sizes)], starts[is_picked], starts[picked] + lengths - 1)
 
 

@@ -45,13 +45,13 @@ class Rounds:
         self._paths = Paths(chains.rows, chains.lengths, len(chains.lengths) + int(chains.counts.sum()))
         over = [columns_of(OpenWindows, [])]
         for number in range(int(chains.counts.max(initial=0))):
-            left = int(
+            chain_count = int(
                 np.searchsorted(-chains.counts, -number)
             )  # the first chains have an element in this round
-            is_over = self._live.keys >= left
+            is_over = self._live.keys >= chain_count
             over.append(rows_of(self._live, is_over))
             self._live = rows_of(self._live, ~is_over)
-            at = chains.firsts[:left] + number
+            at = chains.firsts[:chain_count] + number
             self._round(
                 Elements(*(column[at] for column in chains.elements)),
                 chains.row_numbers[at],
@@ -118,8 +118,8 @@ class Rounds:
             contents=np.full(len(begun), NO_CONTENTS),
         )
         self._live = together([live, new])
-        taken = np.flatnonzero(~is_late)
-        self._add(taken, one[taken], rows[taken], elements)
+        accepted = np.flatnonzero(~is_late)
+        self._add(accepted, one[accepted], rows[accepted], elements)
         if is_gone.any():
             self._live = rows_of(self._live, np.append(~is_gone, np.ones(len(begun), np.bool_)))
 
@@ -189,32 +189,32 @@ class Rounds:
     def _fire(self, slots: Longs, kind: int, watermarks: Longs, tick_ends: Longs, causes: Longs) -> None:
         live = self._live
         live.firings[slots] += 1
-        own = rows_of(live, slots)
+        due = rows_of(live, slots)
         self._firings.append(
             Firings(
-                keys=own.keys,
-                starts=own.starts,
-                ends=own.ends,
-                firings=own.firings,
+                keys=due.keys,
+                starts=due.starts,
+                ends=due.ends,
+                firings=due.firings,
                 kinds=np.full(len(slots), kind),
-                elements=own.elements,
+                elements=due.elements,
                 watermarks=watermarks,
                 tick_ends=tick_ends,
                 causes=causes,
-                contents=self._paths.pick(own.contents),
+                contents=self._paths.pick(due.contents),
             )
         )
         if not self.rules.accumulates:
             live.contents[slots] = NO_CONTENTS
 
     def _withdraw(self, slots: Longs, watermarks: Longs, clocks: Longs) -> None:
-        own = rows_of(self._live, slots)
+        absorbed = rows_of(self._live, slots)
         self._firings.append(
             Firings(
-                keys=own.keys,
-                starts=own.starts,
-                ends=own.ends,
-                firings=own.firings + 1,
+                keys=absorbed.keys,
+                starts=absorbed.starts,
+                ends=absorbed.ends,
+                firings=absorbed.firings + 1,
                 kinds=np.full(len(slots), PaneKind.WITHDRAWN),
                 elements=np.zeros(len(slots), np.int64),
                 watermarks=watermarks,

@@ -63,17 +63,25 @@ class Walk:
     def walk(self, chains: ConcernedChains) -> Walked:
         """Walk these chains. Called by `replay_sessions`."""
         lists = [part.tolist() for part in np.split(chains.rows, np.cumsum(chains.lengths)[:-1])]
-        there: list[list[Session]] = [[] for _ in chains.keys]
+        sessions_of_chains: list[list[Session]] = [[] for _ in chains.keys]
         columns = (column.tolist() for column in chains.sessions)
         for chain, start, end, elements, firings, fired_at, first, last, number in zip(*columns, strict=True):
             path = None if number == NO_CONTENTS else lists[number]
-            there[chain].append(Session(start, end, elements, firings, fired_at, first, last, path))
+            sessions_of_chains[chain].append(
+                Session(start, end, elements, firings, fired_at, first, last, path)
+            )
         for key, sessions, first, count in zip(
-            chains.keys.tolist(), there, chains.firsts.tolist(), chains.counts.tolist(), strict=True
+            chains.keys.tolist(),
+            sessions_of_chains,
+            chains.firsts.tolist(),
+            chains.counts.tolist(),
+            strict=True,
         ):
-            own = slice(first, first + count)
+            elements_of_chain = slice(first, first + count)
             facts = (*chains.elements[1:], chains.row_numbers, chains.positions)
-            self._chain(key, sessions, zip(*(column[own].tolist() for column in facts), strict=True))
+            self._chain(
+                key, sessions, zip(*(column[elements_of_chain].tolist() for column in facts), strict=True)
+            )
         return Walked(
             firings=columns_of(Firings, self._firings),
             in_flight=columns_of(OpenWindows, self._in_flight),
@@ -141,11 +149,11 @@ class Walk:
         """The session that begins where an element joins no session, or makes one of several, or of one a
         longer one.
         """
-        whole = Session(start, end, 0, 0, NO_TIME, clock, clock, None)
+        merged = Session(start, end, 0, 0, NO_TIME, clock, clock, None)
         for session in absorbed:
-            whole.elements += session.elements
-            whole.first_arrival = min(whole.first_arrival, session.first_arrival)
-            whole.last_arrival = max(whole.last_arrival, session.last_arrival)
+            merged.elements += session.elements
+            merged.first_arrival = min(merged.first_arrival, session.first_arrival)
+            merged.last_arrival = max(merged.last_arrival, session.last_arrival)
             if session.firings:
                 self._merged += 1
                 self._opened += 1
@@ -157,11 +165,11 @@ class Walk:
             (session.path for session in absorbed if session.path is not None), key=len, reverse=True
         )
         if paths:
-            whole.path = paths[0]
+            merged.path = paths[0]
             for path in paths[1:]:
-                whole.path.extend(path)
+                merged.path.extend(path)
         self._opened += 1 - len(absorbed)
-        return whole
+        return merged
 
     def _add(self, key: int, session: Session, clock: int, watermark: int, row: int) -> None:
         session.elements += 1

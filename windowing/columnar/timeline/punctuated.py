@@ -178,7 +178,7 @@ class _Walk:
         watermark: int,
     ) -> None:
         self._interval_ms, self._idle_timeout_ms = interval_ms, idle_timeout_ms
-        known = zip(
+        restored_rows = zip(
             restored.partitions.tolist(),
             restored.watermarks.tolist(),
             restored.last_arrival_ms.tolist(),
@@ -186,7 +186,7 @@ class _Walk:
         )
         self._reached: dict[int, int] = {}
         self._last_arrival: dict[int, int] = {}
-        for partition, reached, arrival in known:
+        for partition, reached, arrival in restored_rows:
             self._reached[partition], self._last_arrival[partition] = reached, arrival
         newest_end = from_ms // interval_ms * interval_ms
         self._active = {

@@ -84,11 +84,11 @@ class TickAggregates:
     @classmethod
     def concatenate(cls, parts: Iterable[TickAggregates]) -> TickAggregates:
         """The aggregates of all tasks as one."""
-        kept = [cls.none(), *parts]
+        all_parts = [cls.none(), *parts]
         return cls(
-            np.concatenate([part.partitions for part in kept]),
-            np.concatenate([part.max_event_ms for part in kept]),
-            np.concatenate([part.last_arrival_ms for part in kept]),
+            np.concatenate([part.partitions for part in all_parts]),
+            np.concatenate([part.max_event_ms for part in all_parts]),
+            np.concatenate([part.last_arrival_ms for part in all_parts]),
         )
 
     @classmethod

@@ -221,9 +221,9 @@ def _check(
     if first < -_ARRIVAL_LIMIT or last > _ARRIVAL_LIMIT:
         raise TimeRangeError(f"Arrivals and slice bounds must lie within ±2^62 ms; found {first} to {last}.")
     if len(ticks) and not from_ms <= ticks.last_arrival_ms.min() <= ticks.last_arrival_ms.max() < to_ms:
-        found = f"{ticks.last_arrival_ms.min()} to {ticks.last_arrival_ms.max()}"
+        arrivals_given = f"{ticks.last_arrival_ms.min()} to {ticks.last_arrival_ms.max()}"
         raise TimelineError(
-            f"Elements that arrived in {found} are not all of the slice [{from_ms}, {to_ms})."
+            f"Elements that arrived in {arrivals_given} are not all of the slice [{from_ms}, {to_ms})."
         )
     if len(restored) and restored.last_arrival_ms.max() >= from_ms:
         newest = restored.last_arrival_ms.max()
@@ -316,7 +316,7 @@ def _progress_after(
         # A partition has at most one step in the unfinished tick; what the newest tick end saw is the step
         # before it.
         finished = last - (steps.tick_ends[last] > newest_end)
-        seen = (finished >= 0) & (steps.partitions[finished] == partitions)
-        idle = seen & (newest_end - steps.last_arrival_ms[finished] >= strategy.idle_timeout_ms)
+        has_step = (finished >= 0) & (steps.partitions[finished] == partitions)
+        idle = has_step & (newest_end - steps.last_arrival_ms[finished] >= strategy.idle_timeout_ms)
     unfinished = None if newest_end == to_ms else newest_end
     return SourceProgress(partitions, steps.max_event_ms[last], steps.last_arrival_ms[last], idle, unfinished)

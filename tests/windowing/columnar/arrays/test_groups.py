@@ -43,7 +43,7 @@ def test_values_get_codes_however_they_are_found(entries: tuple[int, int], value
     with patch.multiple(grouping, _FREE_ENTRIES=0, _ENTRIES_PER_ROW=entries[0], _SORTED_PER_ROW=entries[1]):
         coded, distinct = code_values(column)
     assert sorted(distinct.tolist()) == sorted(set(values))
-    known = dict(zip(coded.there.tolist(), distinct.tolist(), strict=True))
+    known = dict(zip(coded.present.tolist(), distinct.tolist(), strict=True))
     assert known.keys() == set(coded.codes.tolist())
     assert [known[code] for code in coded.codes.tolist()] == values
     if entries[1]:

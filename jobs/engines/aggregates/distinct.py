@@ -88,8 +88,10 @@ class ColumnarCountDistinct:
 
     def _listed(self, codes: Longs, values: pa.Array, size: int) -> Columns:
         numbers, is_valid, values_of = as_ordinals(values)
-        kept = np.flatnonzero(is_valid)
-        entries = maps.folded(codes[kept], numbers[kept], np.zeros(len(kept), np.int64), maps.Fold.MAX)
+        valid_rows = np.flatnonzero(is_valid)
+        entries = maps.folded(
+            codes[valid_rows], numbers[valid_rows], np.zeros(len(valid_rows), np.int64), maps.Fold.MAX
+        )
         return [listed(entries.rows, values_of(entries.keys, np.ones(len(entries.keys), np.bool_)), size)]
 
     def results(self, accumulators: Columns) -> pa.Array:

@@ -91,8 +91,8 @@ class ColumnarDouble:
         is_valid = np.asarray(column.is_valid())
         codes, values = groups.codes[is_valid], column.drop_null().cast(pa.float64()).to_numpy()
         specials = [
-            np.bincount(codes[found], minlength=groups.size)
-            for found in (np.isnan(values), values == np.inf, values == -np.inf)
+            np.bincount(codes[matches], minlength=groups.size)
+            for matches in (np.isnan(values), values == np.inf, values == -np.inf)
         ]
         is_finite = np.isfinite(values)
         numbers, base = limbs.of_doubles(values[is_finite])
@@ -105,7 +105,7 @@ class ColumnarDouble:
         return _columns(
             limbs.sum_limbs(numbers, groups),
             base,
-            [sum_of_groups(found, groups) for found in specials],
+            [sum_of_groups(counts_of_kind, groups) for counts_of_kind in specials],
             sum_of_groups(counts, groups),
         )
 
@@ -114,7 +114,7 @@ class ColumnarDouble:
         return _columns(
             limbs.running_limbs(numbers, starts),
             base,
-            [running_sum(found, starts) for found in specials],
+            [running_sum(counts_of_kind, starts) for counts_of_kind in specials],
             running_sum(counts, starts),
         )
 
@@ -125,7 +125,9 @@ class ColumnarDouble:
 
     def encode(self, accumulators: Columns) -> Columns:
         numbers, base, specials, counts = _read(accumulators)
-        flags = np.sum([(found > 0) << place for place, found in enumerate(specials)], axis=0)
+        flags = np.sum(
+            [(counts_of_kind > 0) << place for place, counts_of_kind in enumerate(specials)], axis=0
+        )
         exact = encode_exact(numbers, limbs.BITS * base, flags)
         return [pa.array(self._rounded(numbers, base, specials, None)), exact, pa.array(counts)]
 
@@ -141,18 +143,22 @@ class ColumnarDouble:
         sums = limbs.to_doubles(
             numbers, limbs.BITS * base - limbs.UNIT_BITS, () if divisors is None else [divisors]
         )
-        is_nan, is_positive, is_negative = (found > 0 for found in specials)
+        is_nan, is_positive, is_negative = (counts_of_kind > 0 for counts_of_kind in specials)
         sums[is_positive], sums[is_negative] = np.inf, -np.inf
         sums[is_nan | (is_positive & is_negative)] = np.nan
         return sums
 
 
 def _columns(numbers: Longs, base: int, specials: Sequence[Longs], counts: Longs) -> Columns:
-    return [pack_limbs(numbers, base), *(pa.array(found) for found in specials), pa.array(counts)]
+    return [
+        pack_limbs(numbers, base),
+        *(pa.array(counts_of_kind) for counts_of_kind in specials),
+        pa.array(counts),
+    ]
 
 
 def _read(accumulators: Columns) -> tuple[Longs, int, list[Longs], Longs]:
     """Limbs of one base and one width, that base, special values, counts."""
-    exact, *rest = accumulators
-    *specials, counts = (column.to_numpy() for column in rest)
+    exact, *others = accumulators
+    *specials, counts = (column.to_numpy() for column in others)
     return *unpack_limbs(exact), specials, counts

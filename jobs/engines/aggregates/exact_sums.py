@@ -71,10 +71,10 @@ def root(divided: int, divisor: int) -> float:
     if divided == 0:
         return 0.0
     bits = max(0, 66 - (divided.bit_length() - divisor.bit_length()) // 2)
-    whole, rest = divmod(divided << (2 * bits), divisor)
-    found = math.isqrt(whole)
-    inexact = rest != 0 or found * found != whole
-    return (2 * found + inexact) / (1 << (bits + 1))
+    quotient, remainder = divmod(divided << (2 * bits), divisor)
+    floor = math.isqrt(quotient)
+    inexact = remainder != 0 or floor * floor != quotient
+    return (2 * floor + inexact) / (1 << (bits + 1))
 
 
 def encode(total: ExactSum) -> bytes:
@@ -83,11 +83,11 @@ def encode(total: ExactSum) -> bytes:
     """
     scaled = total.scaled
     zeros = (scaled & -scaled).bit_length() - 1 if scaled else 0
-    rest = scaled >> zeros
+    odd_part = scaled >> zeros
     return (
         bytes([total.specials])
         + zeros.to_bytes(2, "big")
-        + rest.to_bytes(rest.bit_length() // 8 + 1, "big", signed=True)
+        + odd_part.to_bytes(odd_part.bit_length() // 8 + 1, "big", signed=True)
     )
 
 

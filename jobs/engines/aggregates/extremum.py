@@ -77,10 +77,10 @@ class ColumnarExtremum:
         ordinals, is_valid, values_of = as_ordinals(accumulators[0])
         if not is_valid.all():
             ordinals, groups = ordinals[is_valid], Groups(groups.codes[is_valid], groups.size)
-        found = np.zeros(groups.size, np.bool_)
-        found[groups.codes] = True
+        has_value = np.zeros(groups.size, np.bool_)
+        has_value[groups.codes] = True
         best = least_of_groups(ordinals, groups) if self._is_least else greatest_of_groups(ordinals, groups)
-        return [values_of(best, found)]
+        return [values_of(best, has_value)]
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         ordinals, is_valid, values_of = as_ordinals(accumulators[0])

@@ -112,16 +112,16 @@ class ColumnarFirstOrLast:
         self.columns: Parts = scalar.parts
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
-        kept = np.flatnonzero(np.asarray(rows.column(self._column).is_valid()))
+        valid_rows = np.flatnonzero(np.asarray(rows.column(self._column).is_valid()))
         keys = [
             rows.column(name).to_numpy()
             for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])
         ]
         # Of each group only the rows that times and order column put first are left; where several are, their
         # hashes decide.
-        left = self._best([*keys, *self._order_keys(self._order_column(rows))], kept, groups)
+        best_rows = self._best([*keys, *self._order_keys(self._order_column(rows))], valid_rows, groups)
         return self.combine(
-            self._parts_of(rows.take(pa.array(left))), Groups(groups.codes[left], groups.size)
+            self._parts_of(rows.take(pa.array(best_rows))), Groups(groups.codes[best_rows], groups.size)
         )
 
     def _order_column(self, rows: pa.Table) -> pa.Array | None:
@@ -141,7 +141,7 @@ class ColumnarFirstOrLast:
             for name in (self._column, self._scalar.order_by)
             if name is not None
         }
-        made = {
+        parts = {
             "value": columns[self._column],
             "event_time": _time(rows, EVENT),
             "arrival": _time(rows, ARRIVAL),
@@ -150,18 +150,20 @@ class ColumnarFirstOrLast:
                 row_digests(rows.select(self._scalar.hashed), self._scalar.hashed), pa.binary()
             ),
         }
-        return [_plain(made[name]).cast(kind) for name, kind in self.columns]
+        return [_plain(parts[name]).cast(kind) for name, kind in self.columns]
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
-        there = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
-        held = self._named(accumulators)
-        times = [_moments(held[name]) for name in ("event_time", "arrival") if name in held]
-        left = self._best([*times, *self._order_keys(held.get("order"))], there, groups)
-        if int(np.bincount(groups.codes[left], minlength=1).max()) > 1:
-            words = _words(held["row_hash"].take(pa.array(left)))
-            left = left[self._best([*words], np.arange(len(left)), Groups(groups.codes[left], groups.size))]
+        valid_rows = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
+        columns = self._named(accumulators)
+        times = [_moments(columns[name]) for name in ("event_time", "arrival") if name in columns]
+        best_rows = self._best([*times, *self._order_keys(columns.get("order"))], valid_rows, groups)
+        if int(np.bincount(groups.codes[best_rows], minlength=1).max()) > 1:
+            words = _words(columns["row_hash"].take(pa.array(best_rows)))
+            best_rows = best_rows[
+                self._best([*words], np.arange(len(best_rows)), Groups(groups.codes[best_rows], groups.size))
+            ]
         winners = np.full(groups.size, -1, np.int64)
-        winners[groups.codes[left]] = left
+        winners[groups.codes[best_rows]] = best_rows
         return _take(accumulators, winners)
 
     def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
@@ -176,24 +178,24 @@ class ColumnarFirstOrLast:
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         rows = len(accumulators[0])
-        there = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
-        places = self._places_of(accumulators, there)
-        count = len(there) + 1
+        valid_rows = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
+        places = self._places_of(accumulators, valid_rows)
+        count = len(valid_rows) + 1
         ranks = np.zeros(rows, np.int64)  # 0: nothing yet
-        ranks[there] = places + 1 if self._scalar.is_last else count - 1 - places
+        ranks[valid_rows] = places + 1 if self._scalar.is_last else count - 1 - places
         floors = run_numbers(starts, rows) * count
         best = np.maximum.accumulate(ranks + floors) - floors if rows else ranks
         row_of = np.full(count, -1, np.int64)
-        row_of[ranks[there]] = there
+        row_of[ranks[valid_rows]] = valid_rows
         return _take(accumulators, row_of[best])
 
-    def _places_of(self, accumulators: Columns, there: Longs) -> Longs:
+    def _places_of(self, accumulators: Columns, valid_rows: Longs) -> Longs:
         """The place of each accumulator that holds a row, by everything; equal only where they are
         interchangeable.
         """
-        held = self._named(_take(accumulators, there))
-        times = [_moments(held[name]) for name in ("event_time", "arrival") if name in held]
-        return _places([*times, *self._order_keys(held.get("order")), *_words(held["row_hash"])])
+        columns = self._named(_take(accumulators, valid_rows))
+        times = [_moments(columns[name]) for name in ("event_time", "arrival") if name in columns]
+        return _places([*times, *self._order_keys(columns.get("order")), *_words(columns["row_hash"])])
 
     def _named(self, accumulators: Columns) -> dict[str, pa.Array]:
         return dict(zip((name for name, _ in self.columns), accumulators, strict=True))

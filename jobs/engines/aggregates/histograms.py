@@ -157,9 +157,9 @@ class ColumnarApproxQuantile(SparseMaps):
             [math.floor(self._scalar.quantile * (total - 1)) for total in totals.tolist()], np.int64
         )[of_totals]
         before = np.cumsum(counts) - counts
-        found = np.searchsorted(np.cumsum(entries.values), positions + before, side="right")
+        places = np.searchsorted(np.cumsum(entries.values), positions + before, side="right")
         buckets = (
-            entries.keys[np.minimum(found, max(len(entries.keys) - 1, 0))]
+            entries.keys[np.minimum(places, max(len(entries.keys) - 1, 0))]
             if len(entries.keys)
             else np.zeros(len(counts), np.int64)
         )
@@ -177,9 +177,9 @@ class ColumnarApproxQuantile(SparseMaps):
 def buckets_of(values: np.ndarray, buckets: int) -> Longs:
     """`bucket_of` each of `values`."""
     fractions, exponents = np.frexp(np.abs(values))
-    found = (exponents.astype(np.int64) - LEAST_EXPONENT) * buckets + np.searchsorted(
+    buckets_found = (exponents.astype(np.int64) - LEAST_EXPONENT) * buckets + np.searchsorted(
         np.array(octave(buckets)), fractions, side="right"
     )
-    found = np.where((values == 0) | (exponents < LEAST_EXPONENT), 0, found)
-    found = np.where(np.isinf(values), INFINITY_BUCKET, found)
-    return np.where(np.isnan(values), NAN_BUCKET, np.where(values < 0, -found, found))
+    buckets_found = np.where((values == 0) | (exponents < LEAST_EXPONENT), 0, buckets_found)
+    buckets_found = np.where(np.isinf(values), INFINITY_BUCKET, buckets_found)
+    return np.where(np.isnan(values), NAN_BUCKET, np.where(values < 0, -buckets_found, buckets_found))

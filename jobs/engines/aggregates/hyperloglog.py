@@ -155,8 +155,12 @@ class ApproxDistinct(OneByOne):
 
     def add(self, accumulator: Registers, value: Any) -> Registers:
         hashed = self._hash(value)
-        rest = HASH_BITS - self.precision
-        return self._raise(accumulator, hashed >> rest, rest - (hashed & ((1 << rest) - 1)).bit_length() + 1)
+        suffix_bits = HASH_BITS - self.precision
+        return self._raise(
+            accumulator,
+            hashed >> suffix_bits,
+            suffix_bits - (hashed & ((1 << suffix_bits) - 1)).bit_length() + 1,
+        )
 
     def _raise(self, registers: Registers, number: int, rank: int) -> Registers:
         if isinstance(registers, bytearray):
@@ -199,9 +203,9 @@ class ColumnarApproxDistinct(SparseMaps):
 
     def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
         hashes = hashes_of(values)
-        rest = np.uint64(HASH_BITS - self._scalar.precision)
-        low = hashes & ((np.uint64(1) << rest) - np.uint64(1))
-        return (hashes >> rest).astype(np.int64), int(rest) - _bit_lengths(low) + 1
+        suffix_bits = np.uint64(HASH_BITS - self._scalar.precision)
+        low = hashes & ((np.uint64(1) << suffix_bits) - np.uint64(1))
+        return (hashes >> suffix_bits).astype(np.int64), int(suffix_bits) - _bit_lengths(low) + 1
 
     def results(self, accumulators: Columns) -> pa.Array:
         entries, rows = entries_of(accumulators[0]), len(accumulators[0])
@@ -257,8 +261,8 @@ def estimates(of_rank: Sequence[Longs], untouched: Longs, precision: int) -> Lon
     is_empty = untouched == registers
     raised += registers * _of_each(sigma, np.where(is_empty, 0.0, untouched / registers))
     with np.errstate(divide="ignore"):
-        found = np.rint(registers * registers / (2 * math.log(2) * raised))
-    return np.where(is_empty, 0, found).astype(np.int64)
+        rounded = np.rint(registers * registers / (2 * math.log(2) * raised))
+    return np.where(is_empty, 0, rounded).astype(np.int64)
 
 
 def _of_each(function: Callable[[float], float], values: np.ndarray) -> np.ndarray:

@@ -309,7 +309,7 @@ class ColumnarDecimal(_ExactSumming):
 
 def powers_of_ten(exponent: int) -> list[int]:
     """Divisors that make up 10^exponent, none of more than 31 bits."""
-    return [10 ** min(9, exponent - done) for done in range(0, exponent, 9)]
+    return [10 ** min(9, exponent - place) for place in range(0, exponent, 9)]
 
 
 def _decimals(digits: list[Longs], scale: int) -> pa.Array:

@@ -26,7 +26,7 @@ def totals(
     """For each aggregate of the `select` the accumulators of rows order[starts[i] : starts[i + 1]]; None
     where each row has to be seen.
     """
-    found = []
+    columns_of_totals = []
     for aggregate, accumulator in zip(pipeline.select.values(), accumulators, strict=True):
         column = None if aggregate.column is None else elements.column(aggregate.column)
         sees_rows = (
@@ -34,12 +34,12 @@ def totals(
             or aggregate.by is not None
             or (column is not None and column.null_count > 0)
         )
-        found.append(
+        columns_of_totals.append(
             None
             if sees_rows
             else accumulator.totals(None if column is None else column.take(pa.array(order)), starts)
         )
-    return found
+    return columns_of_totals
 
 
 def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | None]:
@@ -48,23 +48,23 @@ def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | Non
     """
     ranks: dict[str, list[Any]] = {}
     types = {field.name: field.type for field in elements.schema}
-    found: list[Sequence[Any] | None] = []
+    columns: list[Sequence[Any] | None] = []
     for name, aggregate in pipeline.select.items():
         values = None if aggregate.column is None else to_python(elements.column(aggregate.column))
         if aggregate.where is not None:
-            kept = bind_condition(f"select[{name!r}]", aggregate.where, types).holds(elements)
-            values = _only(kept, values)
+            is_chosen = bind_condition(f"select[{name!r}]", aggregate.where, types).holds(elements)
+            values = _only(is_chosen, values)
         if aggregate.by is not None and values is not None:
             ranks = ranks or _ranks(pipeline, elements)
             values = _ranked(aggregate, values, ranks)
-        found.append(values)
-    return found
+        columns.append(values)
+    return columns
 
 
-def _only(kept: Any, values: list[Any] | None) -> list[Any]:
+def _only(is_chosen: Any, values: list[Any] | None) -> list[Any]:
     if values is None:
-        return [True if keep else None for keep in kept.tolist()]
-    return [value if keep else None for keep, value in zip(kept.tolist(), values, strict=True)]
+        return [True if keep else None for keep in is_chosen.tolist()]
+    return [value if keep else None for keep, value in zip(is_chosen.tolist(), values, strict=True)]
 
 
 def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:

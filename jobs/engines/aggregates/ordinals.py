@@ -24,9 +24,9 @@ def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
     if storage is not None:
         numbers = values.cast(storage).cast(pa.int64()).fill_null(0).to_numpy()
 
-        def back(integers: Longs, there: Booleans) -> pa.Array:
-            kept = np.where(there, integers, 0)
-            return pa.array(kept, mask=~there).cast(storage).cast(kind)
+        def back(integers: Longs, is_valid: Booleans) -> pa.Array:
+            valid_integers = np.where(is_valid, integers, 0)
+            return pa.array(valid_integers, mask=~is_valid).cast(storage).cast(kind)
 
         return numbers, is_valid, back
     if pa.types.is_floating(kind):
@@ -35,7 +35,7 @@ def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
         return (
             bits ^ (bits >> 63 & _GREATEST),
             is_valid,
-            lambda integers, there: _doubles(integers, there, kind),
+            lambda integers, is_valid: _doubles(integers, is_valid, kind),
         )
     return _ranked(values, is_valid)
 
@@ -49,9 +49,11 @@ def _storage(kind: pa.DataType) -> pa.DataType | None:
     return pa.int32() if pa.types.is_date32(kind) else None
 
 
-def _doubles(integers: Longs, there: Booleans, kind: pa.DataType) -> pa.Array:
-    kept = np.where(there, integers, 0)
-    return pa.array((kept ^ (kept >> 63 & _GREATEST)).view(np.float64), mask=~there).cast(kind)
+def _doubles(integers: Longs, is_valid: Booleans, kind: pa.DataType) -> pa.Array:
+    valid_integers = np.where(is_valid, integers, 0)
+    return pa.array(
+        (valid_integers ^ (valid_integers >> 63 & _GREATEST)).view(np.float64), mask=~is_valid
+    ).cast(kind)
 
 
 def _ranked(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Booleans, Any]:
@@ -64,7 +66,7 @@ def _ranked(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Booleans, Any]
     codes = encoded.indices.fill_null(len(order)).to_numpy()
     in_order = encoded.dictionary.take(pa.array(order))
 
-    def back(integers: Longs, there: Booleans) -> pa.Array:
-        return in_order.take(pa.array(np.where(there, integers, 0), mask=~there))
+    def back(integers: Longs, is_valid: Booleans) -> pa.Array:
+        return in_order.take(pa.array(np.where(is_valid, integers, 0), mask=~is_valid))
 
     return ranks[codes], is_valid, back

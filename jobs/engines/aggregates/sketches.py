@@ -34,9 +34,9 @@ class SparseMaps(ABC):
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         column = rows.column(self._column).combine_chunks()
-        kept = np.flatnonzero(np.asarray(column.is_valid()))
+        valid_rows = np.flatnonzero(np.asarray(column.is_valid()))
         keys, values = self._entries_of(column.drop_null())
-        return columns_of(maps.folded(groups.codes[kept], keys, values, self.fold), groups.size)
+        return columns_of(maps.folded(groups.codes[valid_rows], keys, values, self.fold), groups.size)
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         entries = entries_of(accumulators[0])

@@ -248,14 +248,14 @@ class ColumnarVariance:
             2 * exponent,
         )
         divisors = [np.maximum(counts, 1), np.maximum(counts - 1, 1), *self._divisors]
-        found = (
+        quotients = (
             _roots(divided, exponent, divisors)
             if self._is_root
             else limbs.to_doubles(divided, exponent, divisors)
         )
         if isinstance(self._scalar, DoubleVariance):
-            found[np.any([special.to_numpy() > 0 for special in accumulators[1:4]], axis=0)] = np.nan
-        return pc.if_else(pa.array(counts > 1), pa.array(found), pa.scalar(None, pa.float64()))
+            quotients[np.any([special.to_numpy() > 0 for special in accumulators[1:4]], axis=0)] = np.nan
+        return pc.if_else(pa.array(counts > 1), pa.array(quotients), pa.scalar(None, pa.float64()))
 
     def _totals(self, accumulators: Columns) -> tuple[Longs, int]:
         """(limbs, exponent) of the sums."""
@@ -287,7 +287,7 @@ def _sums(accumulators: Columns) -> Columns:
 
 def _roots(divided: Longs, exponent: int, divisors: Sequence[Longs | int]) -> np.ndarray:
     """The square root of each quotient, the nearest double."""
-    rest = [np.broadcast_to(divisor, len(divided)).tolist() for divisor in divisors]
+    divisor_columns = [np.broadcast_to(divisor, len(divided)).tolist() for divisor in divisors]
     up, down = max(exponent, 0), max(-exponent, 0)
-    rows = zip(limbs.to_integers(divided), *rest, strict=True)
+    rows = zip(limbs.to_integers(divided), *divisor_columns, strict=True)
     return np.array([exact_sums.root(number << up, prod(by) << down) for number, *by in rows], np.float64)

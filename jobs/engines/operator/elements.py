@@ -75,11 +75,11 @@ class Elements:
         self._order = None if steps is None else steps.order
         self._totals: Iterator[tuple[Any, ...]] = iter(())
         self.are_stretches = steps is not None and kind is None and bool(pipeline.select)
-        found = [None]
+        columns = [None]
         if steps is not None and self.are_stretches:
-            found = totals(pipeline, rows, accumulators, steps.order, steps.starts)
-            self._totals = zip(*(repeat(None) if total is None else total for total in found), strict=False)
-        are_read = None in found
+            columns = totals(pipeline, rows, accumulators, steps.order, steps.starts)
+            self._totals = zip(*(repeat(None) if total is None else total for total in columns), strict=False)
+        are_read = None in columns
         self._ordered = rows if steps is None or not are_read else rows.take(pa.array(steps.order))
         self._columns = (
             operands(pipeline, self._ordered)

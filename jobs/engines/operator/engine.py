@@ -85,10 +85,10 @@ class ReplayRange:
     keys: Keys
 
     def __call__(self, number: int, received: Iterable[pa.Table]) -> Iterable[pa.Table]:
-        passed_on, elements, lost, folded = PassedOn(self.replay, number), [self._none()], 0, 0
+        passed_on, elements, quarantined_count, folded = PassedOn(self.replay, number), [self._none()], 0, 0
         for table in received:
             if passed_on.takes(table):
-                lost += table.num_rows
+                quarantined_count += table.num_rows
                 folded += self._folded(table.column("arrival_time"))
                 yield from passed_on.take(table)
             elif name_of(table) == _ELEMENTS:
@@ -96,7 +96,9 @@ class ReplayRange:
             else:
                 yield table
         yield from passed_on.rest()
-        yield counted({"rows_read": lost, "rows_quarantined": lost, "rows_folded": folded})
+        yield counted(
+            {"rows_read": quarantined_count, "rows_quarantined": quarantined_count, "rows_folded": folded}
+        )
         rows = in_order(self.replay.pipeline, pa.concat_tables(elements))
         work = WindowRange if self.replay.pipeline.keyed_process is None else ProcessRange
         yield from work(self.replay, self.keys, number, rows).run()

@@ -82,14 +82,14 @@ def late_rows(late: Sequence[LateElement], elements: Elements, shape: Shape, sch
     missed.
     """
     rows = elements.at([item.position for item in late])
-    kept = {name: rows.column(name) for name, _ in shape.source}
-    kept["key_group"] = rows.column(KEY_GROUP)
-    kept["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")
-    kept["arrival_time"] = times(rows.column(ARRIVAL).to_pylist(), "arrival_time")
-    kept["windows"] = _missed(late)
-    kept["late_by_ms"] = pa.array([item.watermark - item.timestamp for item in late], pa.int64())
-    kept["watermark"] = watermarks(item.watermark for item in late)
-    return pa.table({field.name: kept[field.name] for field in schema if field.name != "run_id"})
+    columns = {name: rows.column(name) for name, _ in shape.source}
+    columns["key_group"] = rows.column(KEY_GROUP)
+    columns["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")
+    columns["arrival_time"] = times(rows.column(ARRIVAL).to_pylist(), "arrival_time")
+    columns["windows"] = _missed(late)
+    columns["late_by_ms"] = pa.array([item.watermark - item.timestamp for item in late], pa.int64())
+    columns["watermark"] = watermarks(item.watermark for item in late)
+    return pa.table({field.name: columns[field.name] for field in schema if field.name != "run_id"})
 
 
 def _missed(late: Sequence[LateElement]) -> pa.Array:

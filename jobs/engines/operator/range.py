@@ -132,9 +132,9 @@ class RangeWork(ABC, Generic[Runner]):
     def _restore(self, parked: SnapshotTables, spilling: Spilling) -> None:
         """Give the operator what the parent has parked."""
         for part in spilling.parts(self.key_groups):
-            own = (pc.field("key_group") >= part.first) & (pc.field("key_group") <= part.last)
+            is_of_part = (pc.field("key_group") >= part.first) & (pc.field("key_group") <= part.last)
             self.runner.restore(
-                self.codec.from_tables(SnapshotTables(*(rows.filter(own) for rows in parked)))
+                self.codec.from_tables(SnapshotTables(*(rows.filter(is_of_part) for rows in parked)))
             )
 
     def _sides(self) -> dict[str, pa.Table]:
@@ -142,10 +142,10 @@ class RangeWork(ABC, Generic[Runner]):
         sides: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.sides}
         for row in self.runner.side_rows:
             if row.tag not in sides:
-                known = ", ".join(map(repr, sides)) or "none"
+                names = ", ".join(map(repr, sides)) or "none"
                 raise EmittedRowError(
                     f"a function wrote to the side output {row.tag!r} (key {row.key!r}, window "
-                    f"{row.window!r}); declared: {known}. Add it "
+                    f"{row.window!r}); declared: {names}. Add it "
                     "to side_outputs.",
                     key=row.key,
                     window=row.window,

@@ -25,8 +25,8 @@ def thinned(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
     if pipeline.late_refires == "element":
         return panes
     is_late = pc.equal(panes.column("kind"), "late")
-    again = np.flatnonzero(pc.or_(is_late, pc.equal(panes.column("kind"), "withdrawn")))
-    rows = panes.take(pa.array(again))
+    refire_rows = np.flatnonzero(pc.or_(is_late, pc.equal(panes.column("kind"), "withdrawn")))
+    rows = panes.take(pa.array(refire_rows))
     together = [*pipeline.keys, *_WINDOW]
     if pipeline.late_refires == "tick":
         rows = rows.append_column("__tick", pa.array(_ticks(rows, pipeline.watermarks.interval_ms)))
@@ -35,7 +35,7 @@ def thinned(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
     firings = rows.column("firing").to_numpy()[order]
     last = np.flatnonzero(_ends(rows.select(together).take(order), together))
     newest = np.repeat(firings[last], np.diff(last, prepend=-1))
-    replaced = again[order.to_numpy()[firings < newest]]
+    replaced = refire_rows[order.to_numpy()[firings < newest]]
     keep = np.ones(panes.num_rows, np.bool_)
     keep[replaced] = False
     return panes.filter(pa.array(keep))

@@ -36,17 +36,19 @@ def _rows_of_groups(file: pq.ParquetFile, names: list[str], owned: KeyGroupRange
     place = file.schema.names.index(_KEY_GROUP)
     groups_of_rows = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
     bounds = {
-        number: held.column(place).statistics for number, held in groups_of_rows.items() if held.num_rows
+        number: row_group.column(place).statistics
+        for number, row_group in groups_of_rows.items()
+        if row_group.num_rows
     }
     read = [
         number
-        for number, held in bounds.items()
-        if held is None or (held.min <= owned.last and held.max >= owned.first)
+        for number, row_group in bounds.items()
+        if row_group is None or (row_group.min <= owned.last and row_group.max >= owned.first)
     ]
     rows = file.read_row_groups(read, names, use_threads=False)
     if all(
-        held is not None and owned.first <= held.min and held.max <= owned.last
-        for held in (bounds[number] for number in read)
+        row_group is not None and owned.first <= row_group.min and row_group.max <= owned.last
+        for row_group in (bounds[number] for number in read)
     ):
         return rows
     groups = rows.column(_KEY_GROUP).to_numpy()

@@ -92,20 +92,20 @@ def hand_over(
     return named("files", pa.Table.from_pylist(columns, schema=_FILES))
 
 
-def shared_out(lost: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
+def shared_out(quarantined: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
     """Rows for `quarantine`, of which some have no key, to all ranges alike: no task has them all."""
-    bounds = [lost.num_rows * number // ranges for number in range(ranges + 1)]
+    bounds = [quarantined.num_rows * number // ranges for number in range(ranges + 1)]
     for number, (start, end) in enumerate(pairwise(bounds)):
         if start < end:
-            yield number, named("quarantine", lost.slice(start, end - start))
+            yield number, named("quarantine", quarantined.slice(start, end - start))
 
 
-def set_aside(replay: Replay, number: int, lost: pa.Table, part: str) -> pa.Table:
+def set_aside(replay: Replay, number: int, quarantined: pa.Table, part: str) -> pa.Table:
     """Rows for `quarantine` that range `number` has received or made, handed over with the version of the
     source that they stand in.
     """
-    rows = lost.append_column(
-        "source_version", pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), lost.num_rows)
+    rows = quarantined.append_column(
+        "source_version", pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), quarantined.num_rows)
     )
     return hand_over(replay, number, "quarantine", rows, table_schemas(replay.shape)["quarantine"], part)
 

@@ -122,16 +122,20 @@ def _own_folder() -> Path:
     folder = Path(named or tempfile.gettempdir()) / f"slackwater-state-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as error:
         raise StateFolderError(
             f"the folder for state that leaves memory can't be made: {error}. {_OTHER_FOLDER}", folder=folder
         ) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+    if (
+        not stat.S_ISDIR(status.st_mode)
+        or status.st_uid != os.geteuid()
+        or stat.S_IMODE(status.st_mode) & 0o077
+    ):
         raise StateFolderError(
             f"{folder}, the folder for state that leaves memory, must be a directory of user {os.geteuid()} "
             "that nobody else may enter; it "
-            f"is {stat.filemode(found.st_mode)} of user {found.st_uid}. Delete it if it is yours. "
+            f"is {stat.filemode(status.st_mode)} of user {status.st_uid}. Delete it if it is yours. "
             f"{_OTHER_FOLDER}",
             folder=folder,
         )

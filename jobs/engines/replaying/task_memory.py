@@ -49,8 +49,8 @@ def rows_of_range(limit_mb: int) -> int:
 def parts_needed(rows: int, limit_mb: int) -> int:
     """Of so many rows of a range, in how many parts they are merged: one where they are few, else a power of
     two, so that files which one run leaves part by part are not divided by those of the next."""
-    needed = max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
-    return 1 << (needed - 1).bit_length()
+    parts = max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
+    return 1 << (parts - 1).bit_length()
 
 
 def parts_of(owned: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:
@@ -63,8 +63,8 @@ def parts_of(owned: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRan
 def ranges_for(rows: int, limit_mb: int, slots: int, most: int) -> int:
     """Of rows, received and parked ones, so many ranges that each fits a task and that `slots` tasks at a
     time have equally much to do; one for few rows, and never above `most`."""
-    needed = max(min(slots, rows // _ROWS_WORTH_A_TASK), ceil(rows / rows_of_range(limit_mb)))
-    return max(1, min(most, needed if needed <= slots else ceil(needed / slots) * slots))
+    ranges = max(min(slots, rows // _ROWS_WORTH_A_TASK), ceil(rows / rows_of_range(limit_mb)))
+    return max(1, min(most, ranges if ranges <= slots else ceil(ranges / slots) * slots))
 
 
 def rows_merged(pipeline: Pipeline, sent: int) -> int:
@@ -120,11 +120,11 @@ def estimate_mb(
     )
     of_part = of_range // parts_needed(of_range, limit_mb) if engine.aggregates_first else of_range
     of_batch = min(rows, rows_at_once(limit_mb))
-    taken = max(
+    megabytes = max(
         (of_range - of_part) * _BYTES_PER_ROW_RECEIVED + of_part * _BYTES_PER_ROW_MERGED,
         of_batch * _BYTES_PER_ROW_READ,
     )
-    return _IDLE_MB + taken // _MB
+    return _IDLE_MB + megabytes // _MB
 
 
 def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile]) -> int:
@@ -139,14 +139,14 @@ def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[Inpu
     rows = {path: number for number, path in enumerate(actions.column("path").to_pylist())}
     total = 0
     for file in files:
-        there = rows_in([file])
+        count = rows_in([file])
         times = _span(actions, rows.get(file.path), pipeline.source.event_time)
         keys = [_span(actions, rows.get(file.path), name) for name in pipeline.keys]
         if times is not None and None not in keys:
             slices = (times // (grid.slide_ms * 1000) + 2) * slices_per_slide
             cells = slices * prod(span + 1 for span in keys if span is not None)
-            there = min(there, ceil(there / ROWS_AT_ONCE) * cells)
-        total += there
+            count = min(count, ceil(count / ROWS_AT_ONCE) * cells)
+        total += count
     return total
 
 

@@ -181,8 +181,8 @@ def _compare_columns(left: pa.ChunkedArray, operator: str, right: pa.ChunkedArra
 
 def _compare_number(column: pa.ChunkedArray, operator: str, value: int | Decimal) -> pa.ChunkedArray:
     if pa.types.is_floating(column.type):
-        found = _COMPARE[operator](column.cast(pa.float64()), float(value))
-        return pc.or_(found, pc.is_nan(column)) if operator in (">", ">=") else found
+        outcome = _COMPARE[operator](column.cast(pa.float64()), float(value))
+        return pc.or_(outcome, pc.is_nan(column)) if operator in (">", ">=") else outcome
     # Between two neighbours of the column's own values, so that the literal is never rounded.
     scaled = Fraction(value) * 10 ** (column.type.scale if pa.types.is_decimal(column.type) else 0)
     below, above = math.floor(scaled), math.ceil(scaled)

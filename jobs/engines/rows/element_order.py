@@ -44,9 +44,12 @@ def _rises(elements: pa.Table, names: list[str]) -> bool:
     rises = np.zeros(elements.num_rows - 1, np.bool_)
     are_equal = ~rises
     for name in names:
-        here, before = elements.column(name).slice(1), elements.column(name).slice(0, elements.num_rows - 1)
-        rises |= are_equal & np.asarray(pc.greater(here, before).fill_null(False))
-        are_equal &= np.asarray(pc.equal(here, before).fill_null(False))
+        current, previous = (
+            elements.column(name).slice(1),
+            elements.column(name).slice(0, elements.num_rows - 1),
+        )
+        rises |= are_equal & np.asarray(pc.greater(current, previous).fill_null(False))
+        are_equal &= np.asarray(pc.equal(current, previous).fill_null(False))
         if not bool(np.all(rises | are_equal)):
             return False
     return bool(np.all(rises))
@@ -54,8 +57,10 @@ def _rises(elements: pa.Table, names: list[str]) -> bool:
 
 def _equal_to_previous(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     """For rows 1 … n-1, whether the value equals the one before; two nulls are equal, and two NaN."""
-    here, before = column.slice(1), column.slice(0, len(column) - 1)
-    equal = np.asarray(pc.equal(here, before).fill_null(False))
+    current, previous = column.slice(1), column.slice(0, len(column) - 1)
+    equal = np.asarray(pc.equal(current, previous).fill_null(False))
     for alike in (pc.is_null, pc.is_nan) if pa.types.is_floating(column.type) else (pc.is_null,):
-        equal = equal | np.asarray(alike(here).fill_null(False)) & np.asarray(alike(before).fill_null(False))
+        equal = equal | np.asarray(alike(current).fill_null(False)) & np.asarray(
+            alike(previous).fill_null(False)
+        )
     return np.asarray(equal)

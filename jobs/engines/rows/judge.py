@@ -94,17 +94,21 @@ class Judge:
             reason[broken] = number
         reason[no_arrival] = len(_REASONS)
         concerned = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
-        wanted = self._wanted(rows)
-        usable = in_slice & (reason == 0) & wanted
+        passes_filter = self._wanted(rows)
+        usable = in_slice & (reason == 0) & passes_filter
         elements = rows.filter(pa.array(usable))
         elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(
             EVENT, pa.array(event[usable])
         )
-        unusable = np.flatnonzero(concerned & (reason != 0) & wanted) if quarantine else np.zeros(0, np.int64)
-        filtered = concerned & ~wanted
+        unusable = (
+            np.flatnonzero(concerned & (reason != 0) & passes_filter) if quarantine else np.zeros(0, np.int64)
+        )
+        filtered = concerned & ~passes_filter
         folded = np.count_nonzero(filtered & ~no_arrival & (moved_to < self.from_ms))
-        lost = self._quarantine(batch, unusable, reason)
-        return Prepared(elements, lost, int(np.count_nonzero(filtered)), int(folded), np.flatnonzero(usable))
+        quarantined = self._quarantine(batch, unusable, reason)
+        return Prepared(
+            elements, quarantined, int(np.count_nonzero(filtered)), int(folded), np.flatnonzero(usable)
+        )
 
     def takes_all(self, batch: SourceBatch) -> bool:
         """Whether the greatest and least times show that every row is an element, as in most batches."""
@@ -212,5 +216,5 @@ def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.boo
     per_second = PER_SECOND[column.type.unit]
     missing = np.asarray(column.is_null()) if column.null_count else np.zeros(len(column), np.bool_)
     numbers = column.cast(pa.int64())
-    known = np.asarray(numbers.fill_null(0) if column.null_count else numbers)
-    return known * 1000 if per_second == 1 else known // (per_second // 1000), missing
+    numbers_known = np.asarray(numbers.fill_null(0) if column.null_count else numbers)
+    return numbers_known * 1000 if per_second == 1 else numbers_known // (per_second // 1000), missing

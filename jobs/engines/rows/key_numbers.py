@@ -192,8 +192,8 @@ def with_keys(rows: pa.Table, keys: Longs, distinct: pa.Table) -> pa.Table:
     dictionaries.
     """
     first, beyond = (int(keys[0]), int(keys[-1]) + 1) if len(keys) else (0, 0)
-    own, places = distinct.slice(first, beyond - first), keys - first
-    for name, values in zip(own.column_names, own.columns, strict=True):
+    keys_of_part, places = distinct.slice(first, beyond - first), keys - first
+    for name, values in zip(keys_of_part.column_names, keys_of_part.columns, strict=True):
         if pa.types.is_integer(values.type):
             column = pa.array(values.to_numpy().astype(np.int64)[places])
         else:

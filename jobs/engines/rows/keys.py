@@ -51,8 +51,8 @@ class Keys:
         columns = [rows.column(name).to_pylist() for name in self.names]
         if len(columns) == 1:
             return list(columns[0])
-        seen: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        return [seen.setdefault(key, key) for key in zip(*columns, strict=True)]
+        tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        return [tuples.setdefault(key, key) for key in zip(*columns, strict=True)]
 
     def groups(self, rows: pa.Table) -> npt.NDArray[np.int32]:
         """The key group of each row."""

@@ -84,22 +84,24 @@ class Progress:
         )
         if not values:
             return cls.none()
-        whole, parts = values[0], values[1:]
+        totals_row, parts = values[0], values[1:]
         restored = SourceProgress(
             np.arange(len(parts), dtype=np.int64),
             np.array([to_ms(row["max_event_time"]) for row in parts], np.int64),
             np.array([to_ms(row["last_arrival"]) for row in parts], np.int64),
             np.array([row["idle"] for row in parts], np.bool_),
-            None if whole["unfinished_tick_start"] is None else to_ms(whole["unfinished_tick_start"]),
+            None
+            if totals_row["unfinished_tick_start"] is None
+            else to_ms(totals_row["unfinished_tick_start"]),
         )
-        watermark = INITIAL_WATERMARK if whole["watermark"] is None else to_ms(whole["watermark"])
-        marked = whole.get("collected")  # tables of an earlier format lack it
+        watermark = INITIAL_WATERMARK if totals_row["watermark"] is None else to_ms(totals_row["watermark"])
+        marked = totals_row.get("collected")  # tables of an earlier format lack it
         collected = None if marked is None else to_ms(marked)
         return cls(
             tuple(row["source_partition"] for row in parts),
             restored,
             watermark,
-            to_ms(whole["clock"]),
+            to_ms(totals_row["clock"]),
             collected,
         )
 
@@ -115,20 +117,20 @@ class Progress:
         """Rows of `source_progress`: one with null partition for the pipeline, then one for each source
         partition.
         """
-        known = self.per_partition
-        unfinished = moment(known.unfinished_tick_start_ms)
-        whole = {
+        progress = self.per_partition
+        unfinished = moment(progress.unfinished_tick_start_ms)
+        totals_row = {
             "watermark": moment(self.watermark),
             "clock": moment(self.clock),
             "unfinished_tick_start": unfinished,
         }
-        whole["collected"] = moment(self.collected)
-        rows: list[dict[str, Any]] = [whole]
+        totals_row["collected"] = moment(self.collected)
+        rows: list[dict[str, Any]] = [totals_row]
         for name, event, arrival, idle in zip(
             self.names,
-            known.max_event_ms.tolist(),
-            known.last_arrival_ms.tolist(),
-            known.idle.tolist(),
+            progress.max_event_ms.tolist(),
+            progress.last_arrival_ms.tolist(),
+            progress.idle.tolist(),
             strict=True,
         ):
             rows.append(
@@ -196,8 +198,10 @@ class AggregateTicks:
 
 
 def _microseconds(times: pa.ChunkedArray) -> Longs:
-    whole: Longs = times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64()).to_numpy()
-    return whole
+    microseconds: Longs = (
+        times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64()).to_numpy()
+    )
+    return microseconds
 
 
 def _coded_partitions(rows: pa.Table, column: str | None) -> tuple[Longs | int, pa.Array]:
@@ -288,12 +292,14 @@ def one_a_tick(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Tab
     )
 
 
-def _coded(parts: Sequence[pa.Table], known: Sequence[str] = ()) -> tuple[TickAggregates, tuple[str, ...]]:
+def _coded(
+    parts: Sequence[pa.Table], partitions_known: Sequence[str] = ()
+) -> tuple[TickAggregates, tuple[str, ...]]:
     """All rows of `parts`, and the names, sorted, of which `partitions` are the positions: theirs and those
     `known`.
     """
-    seen = {name for part in parts for name in part.column("partition").unique().to_pylist()}
-    names = tuple(sorted({*known, *seen}))
+    partitions_seen = {name for part in parts for name in part.column("partition").unique().to_pylist()}
+    names = tuple(sorted({*partitions_known, *partitions_seen}))
     code = {name: number for number, name in enumerate(names)}
     ticks = TickAggregates.concatenate(
         TickAggregates(

@@ -36,15 +36,15 @@ def check_roles(source: DeltaSource, schema: pa.Schema, others: Sequence[str]) -
             "a plain column, whose values have an order",
         ),
     )
-    for role, column, fitting, wanted in roles:
+    for role, column, fitting, kinds in roles:
         if column is None:
             continue
         kind = schema.field(column).type
         if not any(fits(kind) for fits in fitting):
-            told = (
-                f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {wanted}."
+            explanation = (
+                f"source {source.table!r}: {role} is column {column!r} of type {kind}; it must be {kinds}."
             )
-            raise SourceColumnError(told, column=column)
+            raise SourceColumnError(explanation, column=column)
 
 
 _PARTITIONING = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)

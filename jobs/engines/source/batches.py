@@ -54,9 +54,9 @@ class SourceBatch:
         """Two times, in the column's unit, that all of a column without nulls lie between; of a batch that
         has rows.
         """
-        known = None if self.statistics is None else self.statistics(time).bounds
-        if known is not None:
-            return known
+        extent = None if self.statistics is None else self.statistics(time).bounds
+        if extent is not None:
+            return extent
         values = self.rows.column(time).cast(pa.int64()).to_numpy()
         return int(values.min()), int(values.max())
 
@@ -75,10 +75,10 @@ def read(
     partition = dict(file.partition)
     data = opened(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
     with reads(f"{uri}/{file.path}"), data as parquet:
-        there = set(parquet.schema_arrow.names)
-        stored = [name for name in columns if name in there and name not in partition]
-        wanted = range(parquet.num_row_groups) if row_groups is None else row_groups
-        table = parquet.read_row_groups(wanted, stored, use_threads=False)
+        columns_in_file = set(parquet.schema_arrow.names)
+        stored = [name for name in columns if name in columns_in_file and name not in partition]
+        groups = range(parquet.num_row_groups) if row_groups is None else row_groups
+        table = parquet.read_row_groups(groups, stored, use_threads=False)
     arrays = []
     for name in columns:
         kind = schema.field(name).type

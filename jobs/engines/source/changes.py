@@ -108,9 +108,9 @@ class Changes:
 
 
 def _as_one(brought: frozenset[int | None], read_at: Sequence[int]) -> int:
-    known = [version for version in brought if version is not None]
-    least, greatest = min(known), max(known)
-    is_mixed = len(known) < len(brought) or any(least <= version < greatest for version in read_at)
+    versions = [version for version in brought if version is not None]
+    least, greatest = min(versions), max(versions)
+    is_mixed = len(versions) < len(brought) or any(least <= version < greatest for version in read_at)
     return UNKNOWN if is_mixed else greatest
 
 
@@ -120,7 +120,7 @@ def commits(uri: str, first: int, last: int) -> list[Commit] | None:
     Raises:
         LogDamaged: one of them is empty.
     """
-    log, found = filesystem(uri), []
+    log, commits_found = filesystem(uri), []
     for version in range(first, last + 1):
         path = commit_path(version)
         try:
@@ -130,8 +130,8 @@ def commits(uri: str, first: int, last: int) -> list[Commit] | None:
             return None
         if not actions:
             raise empty_commit(uri, path)
-        found.append(_commit(version, actions))
-    return found
+        commits_found.append(_commit(version, actions))
+    return commits_found
 
 
 def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
@@ -146,24 +146,26 @@ def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
         frozenset(files[kind])
         for kind in (("add", True), ("remove", True), ("add", False), ("remove", False))
     )
-    said: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    commit_info: dict[str, Any] = next(
+        (action["commitInfo"] for action in actions if "commitInfo" in action), {}
+    )
     return Commit(
         version,
         added - removed,
         removed - added,
         rewritten - rewrites,
         rewrites - rewritten,
-        _only_deletes(said),
+        _only_deletes(commit_info),
     )
 
 
-def _only_deletes(said: dict[str, Any]) -> bool:
+def _only_deletes(commit_info: dict[str, Any]) -> bool:
     """Whether a commit's own information, of Spark or of delta-rs, says that it is a DELETE, or a MERGE of
     which only deletes came.
     """
-    if said.get("operation") != "MERGE":
-        return said.get("operation") == "DELETE"
-    metrics = said.get("operationMetrics") or {}
+    if commit_info.get("operation") != "MERGE":
+        return commit_info.get("operation") == "DELETE"
+    metrics = commit_info.get("operationMetrics") or {}
     counts = [metrics.get(name) for name in _MERGED]
     return all(value is None or int(value) == 0 for value in counts) and any(
         value is not None for value in counts
@@ -249,11 +251,11 @@ class _Replay:
         return Changes(losses, {path: versions for path, versions in brought.items() if versions != {None}})
 
     def _loss(self, file: LogicalFile, version: int) -> Loss:
-        gone = self._origins(file) & self._gone
-        restored = self.restored if gone != self._origins(file) else None
+        vanished = self._origins(file) & self._gone
+        restored = self.restored if vanished != self._origins(file) else None
         return Loss(
             file.path,
-            frozenset(map(self.version_of.get, gone)),
+            frozenset(map(self.version_of.get, vanished)),
             version - 1 if self._is_known(file) else None,
             version,
             restored,
@@ -264,8 +266,8 @@ class _Replay:
         """The files whose rows are not all in the table: neither do they stand in it, nor does all that they
         were rewritten to.
         """
-        gone = set(self.left)
+        vanished = set(self.left)
         for before, after in reversed(self.rewrites):
-            if after and not after & gone:
-                gone -= before
-        return gone
+            if after and not after & vanished:
+                vanished -= before
+        return vanished

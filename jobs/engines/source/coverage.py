@@ -62,13 +62,13 @@ def was_read(
             (stretch.to_ms for stretch in stretches if added <= stretch.version < removed), default=low_ms
         )
     # What was read again since the removal does not rest on the file any more.
-    left = low_ms
+    uncovered_from = low_ms
     for stretch in sorted(
         (stretch for stretch in stretches if stretch.version >= removed), key=lambda stretch: stretch.from_ms
     ):
-        if stretch.from_ms <= left:
-            left = max(left, stretch.to_ms)
-    return left <= high_ms and left < last
+        if stretch.from_ms <= uncovered_from:
+            uncovered_from = max(uncovered_from, stretch.to_ms)
+    return uncovered_from <= high_ms and uncovered_from < last
 
 
 def had_readers(stretches: Sequence[Stretch], loss: Loss) -> bool:

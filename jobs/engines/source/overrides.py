@@ -38,7 +38,7 @@ class Overrides:
     moved: tuple[Moved, ...] = ()
 
     def apply(
-        self, pipeline: Pipeline, rows: pa.Table, arrival: Int64s, event: Int64s, known: Booleans
+        self, pipeline: Pipeline, rows: pa.Table, arrival: Int64s, event: Int64s, is_usable: Booleans
     ) -> tuple[Int64s, Booleans]:
         """The arrival of each row of the source as this run sees it, and which rows are moved. `known`: rows
         that have both times.
@@ -47,7 +47,7 @@ class Overrides:
         if not self.moved:
             return arrival, is_moved
         at = np.flatnonzero(
-            known & np.isin(arrival, np.array([item.true_ms for item in self.moved], np.int64))
+            is_usable & np.isin(arrival, np.array([item.true_ms for item in self.moved], np.int64))
         )
         if not len(at):
             return arrival, is_moved
@@ -72,12 +72,12 @@ def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
     named = (*pipeline.keys, source.source_partition, source.order_by)
     times = {source.event_time, source.arrival_time}
     keys = {name.lower() for name in pipeline.keys}
-    wanted = (
+    names = (
         name
         for name in named
         if name is not None and name not in times and (name.lower() in keys or name.lower() not in RESERVED)
     )
-    return tuple(dict.fromkeys(wanted))
+    return tuple(dict.fromkeys(names))
 
 
 def row_hashes(

@@ -136,12 +136,12 @@ class PinnedSource:
         """
         changes = self._changes_since(before)
         if changes is None:
-            lost = self._vanished(before, from_ms, arrival)
+            files = self._vanished(before, from_ms, arrival)
         else:
-            lost = self._lost(changes.losses, before, from_ms, arrival, restated)
-        if lost:
-            least = None if None in lost.values() else min(low for low in lost.values() if low is not None)
-            raise rewritten(self, before, f"{len(lost)} files, e.g. {min(lost)}", least)
+            files = self._lost(changes.losses, before, from_ms, arrival, restated)
+        if files:
+            least = None if None in files.values() else min(low for low in files.values() if low is not None)
+            raise rewritten(self, before, f"{len(files)} files, e.g. {min(files)}", least)
 
     def _lost(
         self,
@@ -154,7 +154,7 @@ class PinnedSource:
         """Paths of files with rows that live runs have read and that are gone, and the earliest arrival in
         each; None: not known.
         """
-        lost: dict[str, int | None] = {}
+        files: dict[str, int | None] = {}
         listed: dict[int, dict[str, tuple[InputFile, Bounds | None]]] = {}
         for loss in losses:
             if not had_readers(restated, loss):
@@ -171,8 +171,8 @@ class PinnedSource:
                 (FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
             )
             if file.may_hold_unread or rests_on(restated, low, high, loss, from_ms):
-                lost[loss.path] = low if bounds is not None and bounds != NOWHERE else None
-        return lost
+                files[loss.path] = low if bounds is not None and bounds != NOWHERE else None
+        return files
 
     def _vanished(self, before: "PinnedSource", from_ms: int, arrival: str) -> dict[str, int | None]:
         """As `_lost` where the log is gone: files that are not there any more. Their rows can only stand in
@@ -185,13 +185,13 @@ class PinnedSource:
             ):
                 return {}
         vanished = paths - _paths(self)
-        lost: dict[str, int | None] = {}
+        files: dict[str, int | None] = {}
         for file, bounds in files_with_bounds(before.actions, column):
             if file.path in vanished and (
                 file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000
             ):
-                lost[file.path] = None if bounds is None or bounds == NOWHERE else bounds[0] // 1000
-        return lost
+                files[file.path] = None if bounds is None or bounds == NOWHERE else bounds[0] // 1000
+        return files
 
     def _name_in_log(self, column: str) -> str:
         """The name under which the list of files has a column's bounds: where columns are mapped, not the one
@@ -238,11 +238,11 @@ class PinnedSource:
 
     def _changes_since(self, before: "PinnedSource") -> Changes | None:
         """What the commits after `before` have done to the rows; None where the log can't say it any more."""
-        known = self._changes_by_version
-        if before.version not in known:
+        changes_known = self._changes_by_version
+        if before.version not in changes_known:
             history = commits(self.uri, before.version + 1, self.version)
-            known[before.version] = None if history is None else changes_of(history, self.erasing)
-        return known[before.version]
+            changes_known[before.version] = None if history is None else changes_of(history, self.erasing)
+        return changes_known[before.version]
 
 
 def rewritten(

@@ -66,15 +66,15 @@ def pin_both(
     )
 
 
-def _refuse_other(source: DeltaSource, uri: str, there: str, wanted: str | None) -> None:
-    if wanted is not None and there != wanted:
+def _refuse_other(source: DeltaSource, uri: str, found_id: str, expected_id: str | None) -> None:
+    if expected_id is not None and found_id != expected_id:
         raise SourceReplaced(
             f"source {source.table!r}: the table at {uri} is not the one that runs have read. It was dropped "
             "and made again, or replaced: "
-            f"its id is {there}, theirs was {wanted}.",
+            f"its id is {found_id}, theirs was {expected_id}.",
             uri=uri,
-            table_id=there,
-            read_id=wanted,
+            table_id=found_id,
+            read_id=expected_id,
         )
 
 

@@ -82,8 +82,8 @@ class SourceFile:
             lacked = {name for name in may_lack if statistics(name).is_complete}
             eager = tuple(name for name in columns if (first is None or name in first) and name not in lacked)
             rows = read(self.uri, file, self.schema, eager, groups, self._metadata)
-            rest = None if len(eager) == len(columns) else _WholeRows(self, tuple(columns), groups)
-            yield SourceBatch(rows, file.path, file.may_hold_unread, file.read_to_ms, rest, statistics)
+            whole_rows = None if len(eager) == len(columns) else _WholeRows(self, tuple(columns), groups)
+            yield SourceBatch(rows, file.path, file.may_hold_unread, file.read_to_ms, whole_rows, statistics)
 
     def statistics(self, name: str, groups: Sequence[int]) -> ColumnStatistics:
         """What the footer says of a column in these row groups; nothing of partition columns, whose values
@@ -147,14 +147,14 @@ class SourceFile:
 
     def _pieces(self, groups: list[int], rows_at_once: int) -> Iterator[list[int]]:
         piece: list[int] = []
-        held = 0
+        rows_in_piece = 0
         for group in groups:
             size = self._sizes[group]
-            if piece and held + size > rows_at_once:
+            if piece and rows_in_piece + size > rows_at_once:
                 yield piece
-                piece, held = [], 0
+                piece, rows_in_piece = [], 0
             piece.append(group)
-            held += size
+            rows_in_piece += size
         if piece:
             yield piece
 

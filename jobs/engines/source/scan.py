@@ -54,8 +54,8 @@ class SliceScan:
         would be small."""
         size = self.size
         rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))
-        wanted = max(1, min(rounds * tasks_at_once, int(size / SMALL_GROUP_BYTES)))
-        of_group = max(size, 1) / wanted
+        count = max(1, min(rounds * tasks_at_once, int(size / SMALL_GROUP_BYTES)))
+        of_group = max(size, 1) / count
         shares = [
             share for file in self.files for share in file.shares(round(_bytes_wanted(file) / of_group))
         ]

@@ -81,12 +81,12 @@ class InProcess:
     def _mapped(self, scan: SliceScan, task: MapTask) -> list[tuple[int, pa.Table]]:
         return self._each(lambda group: task(scan.read(group)), scan.groups(self._threads))
 
-    def _each(self, work: Callable[[Given], Iterable[Result]], given: Iterable[Given]) -> list[Result]:
+    def _each(self, work: Callable[[Given], Iterable[Result]], inputs: Iterable[Given]) -> list[Result]:
         """What `work` gives of each, in their order."""
         if self._threads == 1:
-            return [found for one in given for found in work(one)]
+            return [result for one in inputs for result in work(one)]
         with ThreadPoolExecutor(self._threads, thread_name_prefix="task") as threads:
-            return list(itertools.chain.from_iterable(threads.map(lambda one: list(work(one)), given)))
+            return list(itertools.chain.from_iterable(threads.map(lambda one: list(work(one)), inputs)))
 
 
 class InThreads(InProcess):
@@ -94,9 +94,9 @@ class InThreads(InProcess):
     come from there.
     """
 
-    def _each(self, work: Callable[[Given], Iterable[Result]], given: Iterable[Given]) -> list[Result]:
+    def _each(self, work: Callable[[Given], Iterable[Result]], inputs: Iterable[Given]) -> list[Result]:
         forget_peak()
         try:
-            return super()._each(work, given)
+            return super()._each(work, inputs)
         except Exception as error:
             raise task_errors.of_error(error, "".join(traceback.format_exception(error))) from error

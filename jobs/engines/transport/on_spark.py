@@ -68,14 +68,14 @@ class OnSpark:
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            sent = (
+            tables = (
                 pair
                 for batch in batches
                 for pair in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
             )
-            if (first := next(sent, None)) is not None:
+            if (first := next(tables, None)) is not None:
                 received = (
-                    _decode(data.as_buffer()) for _, data in itertools.chain([first], sent) if data.is_valid
+                    _decode(data.as_buffer()) for _, data in itertools.chain([first], tables) if data.is_valid
                 )
                 yield from _blobs((0, table) for table in reduce(first[0], received))
 
@@ -86,8 +86,8 @@ class OnSpark:
             present = self._spark.range(0, ranges, 1, 1).selectExpr(
                 "cast(id as int) as number", "cast(null as binary) as data"
             )
-            sent = self._map(scan, task).union(present).repartitionById(ranges, col("number"))
-            return _tables(_in_tasks(sent, run))
+            tables = self._map(scan, task).union(present).repartitionById(ranges, col("number"))
+            return _tables(_in_tasks(tables, run))
 
     def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
         if scan.why_not_direct() is not None:
@@ -105,10 +105,10 @@ class OnSpark:
     def _scan(self, scan: SliceScan) -> "DataFrame":
         arrival = _column(scan.arrival)
         rows = self._rows_at(scan, scan.source.version)
-        wanted = (arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))
+        condition = (arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))
         for true_ms in scan.overrides.true_arrivals(scan.from_ms, scan.to_ms):
-            wanted = wanted | ((arrival >= to_datetime(true_ms)) & (arrival < to_datetime(true_ms + 1)))
-        in_slice = rows.where(wanted)
+            condition = condition | ((arrival >= to_datetime(true_ms)) & (arrival < to_datetime(true_ms + 1)))
+        in_slice = rows.where(condition)
         # Where the log is gone, only the rows say whether a deletion vector hides some that were read.
         if not scan.holds_unread() and (scan.before is None or scan.source.has_log_since(scan.before)):
             return in_slice
@@ -145,14 +145,14 @@ class OnSpark:
         pinned.
         """
         arrival = _column(scan.arrival)
-        known = pieces(scan.restated)
-        if not known:
+        pieces_read = pieces(scan.restated)
+        if not pieces_read:
             return self._rows_at(scan, before.version)
-        newest = max(piece.version for piece in known)
-        read = self._rows_at(scan, before.version).where(arrival >= to_datetime(known[-1].to_ms))
+        newest = max(piece.version for piece in pieces_read)
+        read = self._rows_at(scan, before.version).where(arrival >= to_datetime(pieces_read[-1].to_ms))
         read = read.unionByName(self._rows_at(scan, newest).where(arrival.isNull()))
         low = None
-        for piece in known:
+        for piece in pieces_read:
             part = self._rows_at(scan, piece.version).where(arrival < to_datetime(piece.to_ms))
             read = read.unionByName(part if low is None else part.where(arrival >= to_datetime(low)))
             low = piece.to_ms

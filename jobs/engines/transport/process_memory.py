@@ -11,12 +11,12 @@ def peak_kb() -> int:
     """The most since `forget_peak`, or since the process was started: VmHWM where the kernel tells it, since
     getrusage counts the parent's too, from before the exec."""
     status = _PROCESS / "status"
-    told = (
+    usage = (
         [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
         if status.exists()
         else []
     )
-    return int(told[0]) if told else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(usage[0]) if usage else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def forget_peak() -> None:

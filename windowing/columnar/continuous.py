@@ -92,7 +92,7 @@ def replay_continuous(
     waits = last_instants > timeline.final
     remembered = np.full(len(parked), NO_TIME) if rules.interval_ms == ONLY_AT_THE_END else fire_times
     return Replayed(
-        firings=fired.firings,
+        firings=[fired.firings],
         windows=windows,
         triggers=TriggerStates(values=remembered, unfired=triggers.unfired[parked]),
         next_firings=np.where(waits & (fire_times != NEVER), fire_times, NO_TIME),

@@ -123,7 +123,7 @@ def replay_counted(
     values = np.where((remaining > 0) & (max_count != NEVER), remaining, NO_TIME)
     windows, last_instants = rows_of(after, parked), assigned.last_instants[parked]
     return Replayed(
-        firings=firings,
+        firings=[firings],
         windows=windows,
         triggers=TriggerStates(values=values[parked], unfired=remaining[parked]),
         next_firings=np.full(len(parked), NO_TIME),

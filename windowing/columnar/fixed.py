@@ -133,7 +133,7 @@ class _Slice:
         total = len(existing.keys) - int(np.count_nonzero(is_replaced)) + len(refired.keys)
         next_firings, timers = timers_at_last_instants(windows, self.windows.lateness_ms, self.timeline)
         return Replayed(
-            firings=together([firings, refirings]),
+            firings=[firings, refirings],
             windows=windows,
             triggers=None,
             next_firings=next_firings,

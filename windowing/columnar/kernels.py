@@ -13,6 +13,7 @@ whoever calls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from slackwater.windowing.columnar.accumulators import Accumulators
@@ -82,7 +83,8 @@ class Replayed(NamedTuple, Generic[A]):
     """What the slice has made of its windows.
 
     Attributes:
-        firings: all of them; those of one kind stand in the order in which the family gives them.
+        firings: all of them, in blocks that nobody has copied together; those of one kind stand in the order
+            in which the family gives them.
         windows: those that are open at the slice's end, in the order in which they are parked.
         triggers: what their triggers remember; None where they remember nothing.
         next_firings: when each fires next, NO_TIME for never.
@@ -92,7 +94,7 @@ class Replayed(NamedTuple, Generic[A]):
         counts: for the ledger.
     """
 
-    firings: Firings
+    firings: Sequence[Firings]
     windows: OpenWindows
     triggers: TriggerStates | None
     next_firings: Longs

@@ -197,10 +197,8 @@ def accumulator_names(setting: Setting) -> list[list[str]]:
 
 def accumulators_received(rows: pa.Table, setting: Setting) -> AccumulatorColumns:
     """The accumulators that have travelled in these rows."""
-    columns = tuple(
-        [rows.column(name).combine_chunks() for name in names] for names in accumulator_names(setting)
-    )
-    return AccumulatorColumns(setting.aggregates, columns, rows.num_rows)
+    columns = ([rows.column(name).combine_chunks() for name in names] for names in accumulator_names(setting))
+    return AccumulatorColumns.of(setting.aggregates, columns, rows.num_rows)
 
 
 def elements_in_order(setting: Setting, part: Part) -> tuple[Elements, pa.Table]:

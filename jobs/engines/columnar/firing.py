@@ -3,6 +3,8 @@
 Which windows fire is the kernels' business.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import Columns, OverflowAtRow
@@ -23,18 +25,19 @@ _LABELS = {
 
 
 def pane_tables(
-    firings: Firings, accumulators: AccumulatorColumns, distinct: pa.Table, setting: Setting
+    blocks: Sequence[Firings], accumulators: AccumulatorColumns, distinct: pa.Table, setting: Setting
 ) -> list[pa.Table]:
-    """One row a firing, a table for each kind of which there are any.
+    """One row a firing, kind by kind; a table for each kind in each block of which there are any.
 
     Raises:
         FailedFiring: a sum has left the range of its type.
     """
     tables = []
     for kind in PaneKind:
-        of_kind = rows_of(firings, rows_where(firings.kinds == kind))
-        if len(of_kind.keys):
-            tables.append(_pane_table(kind, of_kind, accumulators, distinct, setting))
+        for firings in blocks:
+            of_kind = rows_of(firings, rows_where(firings.kinds == kind))
+            if len(of_kind.keys):
+                tables.append(_pane_table(kind, of_kind, accumulators, distinct, setting))
     return tables
 
 

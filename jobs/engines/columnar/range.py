@@ -231,7 +231,8 @@ def _counts(
     parts: dict[str, Part],
 ) -> dict[str, int]:
     """What the ledger counts of a range, under its names."""
-    kinds, counts = replayed.firings.kinds, replayed.counts
+    kinds = np.concatenate([firings.kinds for firings in replayed.firings])
+    counts = replayed.counts
     late = len(replayed.late.positions)
     accepted = parts[DOUBTFUL].rows.num_rows - late if DOUBTFUL in parts else 0
     return {

@@ -43,8 +43,8 @@ def restored_windows(parked: Part, family: Family) -> Restored[AccumulatorColumn
     if not has_contents.all():
         places = np.maximum(np.cumsum(has_contents) - 1, 0)
         indices = pa.array(places, mask=~has_contents)
-        columns = tuple([column.take(indices) for column in columns] for columns in accumulators.columns)
-        accumulators = AccumulatorColumns(accumulators.aggregates, columns, rows.num_rows)
+        columns = ([column.take(indices) for column in columns] for columns in accumulators.columns)
+        accumulators = AccumulatorColumns.of(accumulators.aggregates, columns, rows.num_rows)
     return Restored(windows=windows, triggers=triggers, accumulators=accumulators)
 
 
@@ -57,7 +57,7 @@ def _restored_accumulators(rows: pa.Table, setting: Setting) -> AccumulatorColum
             aggregate.decode([rows.column(name).combine_chunks() for name in names[first : first + width]])
         )
         first += width
-    return AccumulatorColumns(setting.aggregates, tuple(columns), rows.num_rows)
+    return AccumulatorColumns.of(setting.aggregates, columns, rows.num_rows)
 
 
 def window_table(replayed: Replayed[AccumulatorColumns], distinct: pa.Table, family: Family) -> pa.Table:

@@ -28,6 +28,7 @@ from slackwater.windowing.columnar.window_columns import (
     TriggerStates,
     columns_of,
     rows_of,
+    together,
 )
 from tests.windowing.columnar.operator_replays import Replayed as SliceRows
 from tests.windowing.columnar.operator_replays import Slice
@@ -115,7 +116,7 @@ class Replaying:
         )
         self.restored = _parked(replayed)
         late = [(tardy_numbers[row], int(tardy.watermarks[row])) for row in replayed.late.positions.tolist()]
-        kinds = Counter(replayed.firings.kinds.tolist())
+        kinds = Counter(together(replayed.firings).kinds.tolist())
         counts = {
             "windows_opened": replayed.counts.opened,
             "windows_merged": replayed.counts.merged,
@@ -149,7 +150,7 @@ def _parked(replayed: Replayed[ElementSets]) -> Restored[ElementSets]:
 
 
 def _panes(replayed: Replayed[ElementSets]) -> list[tuple[Any, ...]]:
-    rows = zip(*(column.tolist() for column in replayed.firings), strict=True)
+    rows = zip(*(column.tolist() for column in together(replayed.firings)), strict=True)
     return [
         (
             key,

@@ -98,7 +98,7 @@ def replay_sessions(
     is_restored = np.bincount(pieces.numbers()[: len(restored.windows.keys)], minlength=len(merged.keys))
     rows = restored.accumulators.join([received.of_pieces, received.of_elements])
     return Replayed(
-        firings=together([firings, renumbered(walked.firings, len(holding))]),
+        firings=[firings, renumbered(walked.firings, len(holding))],
         windows=windows,
         triggers=None,
         next_firings=next_firings,

@@ -18,7 +18,7 @@ from slackwater.jobs.engines.transport.on_spark import OnSpark
 from slackwater.jobs.protocol.lineage.erasure import Erasure, of_key
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import Runner
-from tests.jobs.protocol.restating import SCHEMA, START, Event, World, every_hour, moment
+from tests.jobs.protocol.world import SCHEMA, START, Event, World, every_hour, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -31,8 +31,8 @@ from slackwater.windowing import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, moment, ms
-from tests.jobs.protocol.test_redrive import redrive, restate
+from tests.jobs.protocol.restating.test_redrive import redrive, restate
+from tests.jobs.protocol.world import DAILY, HOUR, Event, World, moment, ms
 from tests.model import brute_force
 from tests.model import records as model
 

@@ -28,7 +28,7 @@ from slackwater.windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, multiset, perfect, version
+from tests.jobs.protocol.world import DAILY, HOUR, Event, World, multiset, perfect, version
 from tests.properties.test_paths import by_the_model, pane_of
 
 LENGTH = 4  # hours of a slice

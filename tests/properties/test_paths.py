@@ -22,7 +22,7 @@ from slackwater.jobs.protocol.restating.publish_branch import (
 )
 from slackwater.jobs.protocol.staging.declared import Declared
 from tests.jobs.protocol.published_model import PaneRow, newest_firings
-from tests.jobs.protocol.restating import Event, World, multiset
+from tests.jobs.protocol.world import Event, World, multiset
 from tests.properties.test_restatements import pipelines
 
 pytestmark = pytest.mark.slow

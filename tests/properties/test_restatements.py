@@ -22,7 +22,7 @@ from slackwater.windowing import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from tests.jobs.protocol.restating import DAILY, Event, World, perfect
+from tests.jobs.protocol.world import DAILY, Event, World, perfect
 
 pytestmark = pytest.mark.slow
 

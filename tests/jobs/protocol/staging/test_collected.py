@@ -31,7 +31,7 @@ from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import to_ms
-from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, moment, ms
+from tests.jobs.protocol.world import DAILY, HOUR, Event, World, every_hour, moment, ms
 
 # Of the first day, on the second: under a lateness of three hours [2, 4) was collected when the watermark was
 # at 7 h, on the first day.

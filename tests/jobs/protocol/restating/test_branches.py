@@ -10,7 +10,7 @@ from slackwater.jobs.tables.ledger.overrides import INPUT, Override
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.warehouse import Warehouse
 from slackwater.windowing.times import to_ms
-from tests.jobs.protocol.restating import DAILY
+from tests.jobs.protocol.world import DAILY
 from tests.jobs.tables.ledger.ledger_rows import day, run_row
 
 HOUR = timedelta(hours=1)

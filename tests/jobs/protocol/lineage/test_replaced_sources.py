@@ -19,7 +19,7 @@ from slackwater.jobs.protocol.lineage.adoption import Adopted, Adoption, OnlyCou
 from slackwater.jobs.protocol.lineage.recorded import CannotRepeat
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from tests.jobs.protocol.restating import SCHEMA, Event, World, every_hour, perfect
+from tests.jobs.protocol.world import SCHEMA, Event, World, every_hour, perfect
 
 EVENTS = every_hour(0, 48)
 

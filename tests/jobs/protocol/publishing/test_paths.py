@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from slackwater.jobs.protocol.publishing.corrections import Identity
 from tests.jobs.protocol.lineages import History, panes
 from tests.jobs.protocol.published_model import PaneRow, Published, comparable, newest_firings
+from tests.jobs.protocol.publishing.test_corrections import InMemory
 from tests.jobs.protocol.rolling import pane, roll_forward, write
 from tests.jobs.protocol.tables_of_panes import in_any_order, published_of
-from tests.jobs.protocol.test_corrections import InMemory
 
 Slices = tuple[tuple[PaneRow, ...], ...]
 

@@ -134,7 +134,7 @@ def test_a_bound_without_a_zone_is_utc_wherever_the_machine_stands() -> None:
     probe = (
         "from datetime import datetime; from slackwater.jobs.pipelines import expect; from "
         "slackwater.jobs.protocol.staging.validation import _metrics; "
-        "from tests.jobs.protocol.test_validation import panes; "
+        "from tests.jobs.protocol.staging.test_validation import panes; "
         "print(_metrics([expect.between('last', datetime(2013, 1, 1))], panes())['unexpected_0'])"
     )
     environment = {**os.environ, "TZ": "America/New_York"}

@@ -17,7 +17,7 @@ from slackwater.jobs.protocol.staging.declared import Declared
 from slackwater.jobs.protocol.staging.evolution import SettingsChanged
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
-from tests.jobs.protocol.restating import DAILY, HOUR, Event, World, every_hour, multiset, perfect
+from tests.jobs.protocol.world import DAILY, HOUR, Event, World, every_hour, multiset, perfect
 
 PURGING = PurgingTrigger.of(EventTimeTrigger())
 BASE = replace(DAILY, slice=4 * HOUR, allowed_lateness=50 * HOUR)

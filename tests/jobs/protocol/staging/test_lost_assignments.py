@@ -17,7 +17,7 @@ from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.windowing.columnar.window_columns import rows_of
 from slackwater.windowing.runtime.window_log import WindowLog
-from tests.jobs.protocol.restating import DAILY, World, every_hour
+from tests.jobs.protocol.world import DAILY, World, every_hour
 
 
 @pytest.fixture

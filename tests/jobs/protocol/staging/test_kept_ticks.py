@@ -45,7 +45,7 @@ from slackwater.jobs.tables.ledger.attempts import Attempt
 from slackwater.jobs.tables.ledger.overrides import honoured_by
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
-from tests.jobs.protocol.restating import DAILY, HOUR, START, TIME, Event, World, every_hour, ms
+from tests.jobs.protocol.world import DAILY, HOUR, START, TIME, Event, World, every_hour, ms
 
 
 class Broken(Exception):

@@ -24,7 +24,7 @@ from slackwater.jobs.protocol.staging.run import Runner, wall_clock
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from tests.integration.conftest import great_expectations as great_expectations
-from tests.jobs.protocol.restating import DAILY, Event, World, every_hour, moment, ms, multiset, perfect
+from tests.jobs.protocol.world import DAILY, Event, World, every_hour, moment, ms, multiset, perfect
 
 DAYS = 4
 END = 24 * DAYS

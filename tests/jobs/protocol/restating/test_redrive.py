@@ -20,7 +20,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.redrive import Redrive, Redriven
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_by
-from tests.jobs.protocol.restating import HOUR, Event, World, every_hour, moment, multiset
+from tests.jobs.protocol.world import HOUR, Event, World, every_hour, moment, multiset
 
 MS = timedelta(milliseconds=1)
 # Windows of two hours, three hours of lateness, a bound of one: [2, 4) closes when the watermark reaches 7 h

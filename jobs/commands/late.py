@@ -74,7 +74,7 @@ def report(
     Their windows are collected: declaring that lateness takes them in only when the range beside it is
     restated.
     """
-    from slackwater.jobs.protocol.staging.collected import LiveMarks
+    from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
     from slackwater.jobs.tables.inspection.inspection import Inspection
     from slackwater.jobs.tables.inspection.lateness import report as saved_by
     from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms

@@ -32,11 +32,11 @@ from slackwater.jobs.protocol.restating import backfill
 from slackwater.jobs.protocol.restating.backfill import Backfill
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
 from slackwater.jobs.protocol.restating.redrive import Redrive
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.protocol.staging.shapes import checked_source
-from slackwater.jobs.protocol.staging.staged import Staged
+from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
@@ -163,7 +163,7 @@ class OpenedPipeline:
         prepared = self.runner(engine="operator", transport=self.transport("close")).prepare()
         runner = prepared.runner
 
-        def show(staged: Staged) -> None:
+        def show(staged: StagedSlice) -> None:
             lines(line_of(staged))
             refuse_rejected(self.name, staged)
 
@@ -222,8 +222,8 @@ class OpenedPipeline:
             self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
         )
 
-    def _declared(self) -> Declared:
-        return Declared(self.pipeline, self.config_hash, self.tables)
+    def _declared(self) -> Declarations:
+        return Declarations(self.pipeline, self.config_hash, self.tables)
 
 
 def spark_transport(app: str) -> Callable[[], Transport]:

@@ -13,7 +13,7 @@ from slackwater.jobs import args
 from slackwater.jobs.errors import LostRaceError, PermanentError, RejectedError, RetryableError, UsageError
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.lease import LeaseHeld
-from slackwater.jobs.protocol.staging.staged import Staged
+from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 
 # What an error is called that another try would meet again, by exit code.
 OUTCOMES: Mapping[int, args.Outcome] = {1: "failed", 2: "refused", 4: "rejected", 5: "lost"}
@@ -27,7 +27,7 @@ class Work(Protocol):
         """The pipeline's name."""
 
     @property
-    def staged(self) -> Sequence[Staged]:
+    def staged(self) -> Sequence[StagedSlice]:
         """The slices that it has replayed so far."""
 
     def run(self) -> object:

@@ -20,14 +20,14 @@ from slackwater.jobs import command_line
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging.run import Prepared, Runner
+from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 
 # Moment -> the function around which it lies, whether it comes after it, and for which table.
 MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
-    "after the look at the lineage": (Prepared, "lineage", True, None),
+    "after the look at the lineage": (PreparedRunner, "lineage", True, None),
     "before the claim": (AttemptsWriter, "claim", False, None),
     "before the panes are staged": (Folder, "commit_files", False, "panes"),
     "before the ledger commit": (LedgerWriter, "commit", False, None),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.evolution import RULES, SettingsChanged
 from slackwater.windowing import (
     CountTrigger,
@@ -157,7 +157,7 @@ class ChangingLineage:
         rows = [row for row in self.world.ledger.rows() if row.branch == "main"]
         prepared = self.world.runner().prepare()
         rolling = RollForward.of(self.world.pipeline, prepared.tables, prepared.shape)
-        declared = Declared(self.world.pipeline, self.world.code, prepared.tables)
+        declared = Declarations(self.world.pipeline, self.world.code, prepared.tables)
         moves = Moves(self.world.pipeline.name, prepared.tables, rolling, declared, "0")
         with suppress(SettingsChanged):  # of what the row was run with, which today's settings need not be
             moves.restore(rows[number % len(rows)].seq)

@@ -20,7 +20,7 @@ from slackwater.jobs.protocol.restating.publish_branch import (
     BranchPublisher,
     ForkedFromAnotherPast,
 )
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from tests.jobs.protocol.published_model import PaneRow, newest_firings
 from tests.jobs.protocol.world import Event, World, multiset
 from tests.properties.test_restatements import pipelines
@@ -61,7 +61,7 @@ class WanderingLineage:
             self.world.pipeline.name,
             RollForward.of(self.world.pipeline, prepared.tables, prepared.shape),
         )
-        declared = Declared(self.world.pipeline, self.world.code, prepared.tables)
+        declared = Declarations(self.world.pipeline, self.world.code, prepared.tables)
         return Moves(name, prepared.tables, rolling, declared, "0"), BranchPublisher(
             name, prepared.tables, rolling, "0"
         )

@@ -16,11 +16,11 @@ from slackwater.jobs.protocol.lineage.moves import find_branch
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import validation
-from slackwater.jobs.protocol.staging.closed import refuse_closed
+from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
 from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
-from slackwater.jobs.protocol.staging.run import Prepared, Runner
+from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
-from slackwater.jobs.protocol.staging.staged import Parent, Staged
+from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.windowing.times import duration_ms
 
@@ -64,14 +64,14 @@ class CatchUp:
     request: Request
     runner: Callable[[], Runner]
     lines: Callable[[str], object] = print
-    staged: list[Staged] = field(default_factory=list)
+    staged: list[StagedSlice] = field(default_factory=list)
 
     def run(self) -> list[LedgerRow]:
         """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
 
         Raises:
             SliceRejected: validation said no; the message has the failing values.
-            SlackwaterError: see `Prepared.stage` and `Publisher.commit`.
+            SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`.
         """
         runner = self.runner()
         prepared = runner.prepare()
@@ -117,7 +117,7 @@ class CatchUp:
             parent = Parent(row, row, lineage.start_ms, parent.restated)
         return committed
 
-    def _parent(self, prepared: Prepared) -> Parent:
+    def _parent(self, prepared: PreparedRunner) -> Parent:
         """What the first slice continues."""
         name, branch = self.request.pipeline, self.request.branch
         if branch != MAIN:

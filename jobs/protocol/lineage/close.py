@@ -15,10 +15,10 @@ from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.publish import Publisher
-from slackwater.jobs.protocol.staging.run import Prepared, StageOfSlice
+from slackwater.jobs.protocol.staging.run import PreparedRunner, StageOfSlice
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
-from slackwater.jobs.protocol.staging.staged import Staged
+from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -56,13 +56,15 @@ def refuse_endless(pipeline: Pipeline) -> None:
         )
 
 
-def close(prepared: Prepared, publisher: Publisher, told: Callable[[Staged], None]) -> LedgerRow | None:
+def close(
+    prepared: PreparedRunner, publisher: Publisher, told: Callable[[StagedSlice], None]
+) -> LedgerRow | None:
     """Close main. `told` is given the staged close before it is committed. Returns its row; None where main
     is closed already.
 
     Raises:
         NothingToClose, NeverEnds.
-        SlackwaterError: see `Prepared.stage` and `Publisher.commit`; `told` may refuse what validation
+        SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`; `told` may refuse what validation
             rejected.
     """
     publisher.roll_forward.finish()

@@ -22,7 +22,7 @@ from deltalake import Transaction
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.staging.collected import Latenesses, collects, marks
+from slackwater.jobs.protocol.staging.collected_mark import Latenesses, collects, marks
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.upkeep import TableUpkeep

@@ -12,7 +12,7 @@ from datetime import datetime
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol.lineage.history import while_history_stays
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.tables.ledger.lineage_rows import check_branch_name, drop_row, fork_row, restore_row
 from slackwater.jobs.tables.ledger.reader import LedgerReader
@@ -67,7 +67,7 @@ class Moves:
     pipeline: str
     tables: Tables
     roll_forward: RollForward
-    declared: Declared
+    declared: Declarations
     version: str
     clock: Callable[[], datetime] = wall_clock
 

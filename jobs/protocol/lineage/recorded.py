@@ -9,7 +9,7 @@ from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.close import FinalReplay
-from slackwater.jobs.protocol.staging.collected import FIRST_FORMAT
+from slackwater.jobs.protocol.staging.collected_mark import FIRST_FORMAT
 from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice

@@ -30,15 +30,15 @@ from slackwater.jobs.protocol.planning.calibration import Calibration
 from slackwater.jobs.protocol.planning.prediction import Prediction, from_calibration, predict
 from slackwater.jobs.protocol.restating import restatement
 from slackwater.jobs.protocol.restating.restatement import Restatement, slices_of
-from slackwater.jobs.protocol.staging.closed import refuse_closed
-from slackwater.jobs.protocol.staging.collected import (
+from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
+from slackwater.jobs.protocol.staging.collected_mark import (
     LiveMarks,
     collects,
     mark_of,
     newest_last_instants,
     told,
 )
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.slice_replay import ways_on
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, end_of, iso, start_of
@@ -248,7 +248,7 @@ class _Planner:
         """Refuse what the first slice would."""
         if self.tables is None or not slices:
             return
-        declared = Declared(self.pipeline, registry.config_hash(self.pipeline), self.tables)
+        declared = Declarations(self.pipeline, registry.config_hash(self.pipeline), self.tables)
         changes = declared.changes(owner, slices[0].from_ms, start_of(self.live[0]) if self.live else None)
         if owner is not None:
             earlier_runs = [row for row in self.live if end_of(row) <= end_of(owner)]

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from slackwater.jobs.errors import LostRaceError, RejectedError, RetryableError, UsageError
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging import kept_ticks, validation
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging import tick_cache, validation
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
@@ -56,7 +56,7 @@ class Publisher:
     tables: Tables
     roll_forward: RollForward
     clock: Callable[[], datetime] = wall_clock
-    declared: Declared | None = None
+    declared: Declarations | None = None
 
     def publish(self, run_id: str | None = None, accept: str | None = None) -> list[LedgerRow]:
         """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and
@@ -136,7 +136,7 @@ class Publisher:
                 attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish"
             )
         if any(attempt.attempt > 1 or attempt.outcome == "rejected" for attempt in attempts):
-            kept_ticks.drop(self.tables)
+            tick_cache.drop(self.tables)
         return bound
 
     def _require_state(self, rows: list[LedgerRow]) -> None:

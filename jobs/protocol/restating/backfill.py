@@ -22,11 +22,11 @@ from slackwater.jobs.protocol.restating import branches, convergence, restatemen
 from slackwater.jobs.protocol.restating.branches import Origin
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
 from slackwater.jobs.protocol.restating.restatement import Restatement, behind, next_slice
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
-from slackwater.jobs.protocol.staging.run import Prepared, Runner
+from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso
-from slackwater.jobs.protocol.staging.staged import Parent, Staged
+from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.tables.ledger.lineage_rows import drop_row, fork_row
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
@@ -96,7 +96,7 @@ class Backfill:
     runner: Callable[[], Runner]
     lines: Callable[[str], object] = print
     progress: Callable[[int, int, str], object] = lambda done, most, what: None
-    staged: list[Staged] = field(default_factory=list)
+    staged: list[StagedSlice] = field(default_factory=list)
     published: LedgerRow | None = None
     message: str = ""
 
@@ -121,7 +121,7 @@ class Backfill:
         Raises:
             MainMoved: try again; what was replayed is kept.
             SliceRejected: validation said no to a slice; main and the slices before it stand.
-            SlackwaterError: see `restatement.restate` and `Prepared.stage`.
+            SlackwaterError: see `restatement.restate` and `PreparedRunner.stage`.
         """
         work = _Restating(self, self.runner().prepare())
         self.published = work.run()
@@ -131,7 +131,7 @@ class Backfill:
 class _Restating:
     """One restatement, prepared."""
 
-    def __init__(self, asked: Backfill, prepared: Prepared) -> None:
+    def __init__(self, asked: Backfill, prepared: PreparedRunner) -> None:
         self.asked, self.request = asked, asked.request
         self.prepared, self.runner, self.tables = prepared, prepared.runner, prepared.tables
         self.pipeline = prepared.runner.pipeline
@@ -224,7 +224,7 @@ class _Restating:
 
     def _fork(self, origin: Origin) -> Branch:
         start_ms = to_ms(self.ledger.start_of(origin.main))
-        Declared(self.pipeline, self.runner.config_hash, self.tables).changes(
+        Declarations(self.pipeline, self.runner.config_hash, self.tables).changes(
             origin.wanted.owner, origin.wanted.from_ms, start_ms
         )
         name, dropped_seq = origin.free_name()
@@ -291,7 +291,7 @@ class _Restating:
             whatever_the_code=self.request.whatever_the_code,
         )
         if reason is None and self.request.whatever_the_code:
-            reason = Declared(self.pipeline, self.runner.config_hash, self.tables).why_not_continued(
+            reason = Declarations(self.pipeline, self.runner.config_hash, self.tables).why_not_continued(
                 later[-1]
             )
         verb = "has converged" if reason is None else "has not converged"

@@ -15,7 +15,7 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRew
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.restating.restatement import Restatement
-from slackwater.jobs.protocol.staging.run import Prepared
+from slackwater.jobs.protocol.staging.run import PreparedRunner
 from slackwater.jobs.protocol.staging.slices import end_of, start_of
 from slackwater.jobs.protocol.staging.stragglers import (
     arrivals,
@@ -41,7 +41,7 @@ class Origin:
     Its branches are told by their names, so that the same command finds the branch that it left.
     """
 
-    prepared: Prepared
+    prepared: PreparedRunner
     main: LedgerRow
     wanted: Restatement
     slice_ms: int | None

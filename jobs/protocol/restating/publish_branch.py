@@ -20,8 +20,8 @@ from slackwater.jobs.protocol.restating import convergence
 from slackwater.jobs.protocol.restating.branches import ReadAgain
 from slackwater.jobs.protocol.restating.restatement import at, behind
 from slackwater.jobs.protocol.staging import validation
-from slackwater.jobs.protocol.staging.closed import refuse_closed
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slices import end_of, iso
 from slackwater.jobs.tables.ledger.lineage_rows import drop_row, publish_row
@@ -155,7 +155,7 @@ class BranchPublisher:
                 f"Fork again; `slackwater branches drop {self.pipeline} {name}` ends it.",
                 branch=name,
             )
-        Declared(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(branch_runs[-1])
+        Declarations(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(branch_runs[-1])
         return self.publish(
             main, branch, branch_runs, self._later(main, branch, branch_runs, pipeline, warehouse)
         )

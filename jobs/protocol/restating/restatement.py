@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.protocol.staging.closed import refuse_closed
+from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso, start_of
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 

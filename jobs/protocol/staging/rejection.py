@@ -4,14 +4,14 @@ to do next.
 
 from slackwater.jobs.errors import RejectedError
 from slackwater.jobs.protocol.staging import validation
-from slackwater.jobs.protocol.staging.staged import Staged
+from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 
 
 class SliceRejected(RejectedError):
     """A slice was rejected by validation; it moved nothing."""
 
 
-def refuse_rejected(pipeline: str, staged: Staged) -> None:
+def refuse_rejected(pipeline: str, staged: StagedSlice) -> None:
     """Ends the command where validation has rejected the slice.
 
     Raises:
@@ -21,7 +21,7 @@ def refuse_rejected(pipeline: str, staged: Staged) -> None:
         raise SliceRejected(_reason(pipeline, staged))
 
 
-def line_of(staged: Staged) -> str:
+def line_of(staged: StagedSlice) -> str:
     """One line for a slice: what it read, fired, missed and parked."""
     row = staged.row
     assert row.slice_start is not None and row.slice_end is not None
@@ -36,7 +36,7 @@ def line_of(staged: Staged) -> str:
     )
 
 
-def _reason(pipeline: str, staged: Staged) -> str:
+def _reason(pipeline: str, staged: StagedSlice) -> str:
     """What validation said, with the failing values and the next step."""
     row = staged.row
     assert row.slice_start is not None and row.slice_end is not None

@@ -25,18 +25,18 @@ from slackwater.jobs.errors import LostRaceError, RetryableError, SlackwaterErro
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.staging import validation
-from slackwater.jobs.protocol.staging.collected import LiveMarks, earliest_fired, late_by_mark
-from slackwater.jobs.protocol.staging.collected import told as collected_told
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.collected_mark import LiveMarks, earliest_fired, late_by_mark
+from slackwater.jobs.protocol.staging.collected_mark import told as collected_told
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.evolution import Difference
-from slackwater.jobs.protocol.staging.kept_ticks import KeptTicks
 from slackwater.jobs.protocol.staging.lease import LeaseHeld, renewed
 from slackwater.jobs.protocol.staging.odd_input import odd_input
 from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay, ways_on
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, iso
-from slackwater.jobs.protocol.staging.staged import Parent, Staged
+from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.protocol.staging.stragglers import restated_since, to_be_restated
+from slackwater.jobs.protocol.staging.tick_cache import TickCache
 from slackwater.jobs.tables.delta.folder import beside
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_before
@@ -90,7 +90,7 @@ class Runner:
     clock: Callable[[], datetime] = wall_clock
     checked: tuple[PinnedSource, Shape] | None = None
 
-    def prepare(self) -> "Prepared":
+    def prepare(self) -> "PreparedRunner":
         """Check the source against the declarations and make the tables.
 
         Raises:
@@ -99,11 +99,11 @@ class Runner:
         _, shape = self.checked or checked_source(self.warehouse, self.pipeline)
         tables = self.warehouse.tables(self.pipeline.name, shape)
         tables.ensure()
-        return Prepared(self, shape, tables)
+        return PreparedRunner(self, shape, tables)
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRunner:
     """A runner whose source and tables have been checked."""
 
     runner: Runner
@@ -132,7 +132,7 @@ class Prepared:
             return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
         return Lineage(parent.start_ms, parent.end_ms)
 
-    def stage(self, parent: Parent, slice_: Slice) -> Staged:
+    def stage(self, parent: Parent, slice_: Slice) -> StagedSlice:
         """Run one slice on `parent`, stage its rows and validate them.
 
         Raises:
@@ -149,7 +149,7 @@ class StageOfSlice:
 
     kind = RowKind.RUN
 
-    def __init__(self, prepared: Prepared, parent: Parent, slice_: Slice) -> None:
+    def __init__(self, prepared: PreparedRunner, parent: Parent, slice_: Slice) -> None:
         self.prepared = prepared
         self.runner = prepared.runner
         self.pipeline = prepared.runner.pipeline
@@ -162,11 +162,11 @@ class StageOfSlice:
         self.attempt = 1
         self.taken = (0, 0.0)
 
-    def run(self) -> Staged:
+    def run(self) -> StagedSlice:
         started = self.runner.clock()
         self._refuse_unsettled(started)
         attempt = self._claim(started)
-        kept = KeptTicks(self.tables, attempt)
+        kept = TickCache(self.tables, attempt)
         try:
             with self._way_out(), renewed(self.prepared.attempts, attempt, self.runner.clock):
                 row, checks = self._work(started, attempt, kept)
@@ -186,10 +186,10 @@ class StageOfSlice:
         )
         if outcome == "rejected":
             kept.keep()
-        return Staged(attempt, row, tuple(checks), *self.taken)
+        return StagedSlice(attempt, row, tuple(checks), *self.taken)
 
     def _work(
-        self, started: datetime, attempt: Attempt, kept: KeptTicks
+        self, started: datetime, attempt: Attempt, kept: TickCache
     ) -> tuple[LedgerRow, list[validation.Check]]:
         with self._phase("pin"):
             changes = self._changes()
@@ -312,8 +312,8 @@ class StageOfSlice:
             self._declared.refuse_rows_left_to_a_restatement(changes, live, work.pins.source)
 
     @property
-    def _declared(self) -> Declared:
-        return Declared(self.pipeline, self.runner.config_hash, self.tables)
+    def _declared(self) -> Declarations:
+        return Declarations(self.pipeline, self.runner.config_hash, self.tables)
 
     def _waiting(self, work: SliceReplay) -> list[validation.Check]:
         """Redriven rows that this run does not know of, because they arrive before its slice."""

@@ -21,7 +21,7 @@ from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.staging.collected import mark_of
+from slackwater.jobs.protocol.staging.collected_mark import mark_of
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES

@@ -7,7 +7,7 @@ import pytest
 from deltalake import write_deltalake
 
 from slackwater.jobs.errors import PermanentError
-from slackwater.jobs.protocol.staging.run import Prepared
+from slackwater.jobs.protocol.staging.run import PreparedRunner
 from tests.jobs.commands.own_source import SCHEMA, Own, every_hour
 
 # What each change of the declarations, or of the source, is told by.
@@ -69,7 +69,7 @@ def test_a_backfill_whose_first_slice_fails_for_good_leaves_no_branch(
         raise PermanentError("the data is at fault")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Prepared, "stage", fail)
+        patched.setattr(PreparedRunner, "stage", fail)
         assert own("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 1
     assert own.json(capsys, "branches", "list", "own") == []
     assert own("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 0

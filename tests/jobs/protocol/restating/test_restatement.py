@@ -16,7 +16,7 @@ from slackwater.jobs.protocol.restating.restatement import (
     restate,
     slices_of,
 )
-from slackwater.jobs.protocol.staging.closed import LineageClosed
+from slackwater.jobs.protocol.staging.closed_lineage import LineageClosed
 from slackwater.jobs.protocol.staging.slices import Slice
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms

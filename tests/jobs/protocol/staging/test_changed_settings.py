@@ -13,7 +13,7 @@ from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.evolution import SettingsChanged
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
@@ -51,7 +51,7 @@ def restore(world: World, seq: int) -> None:
         world.pipeline.name,
         prepared.tables,
         rolling,
-        Declared(world.pipeline, world.code, prepared.tables),
+        Declarations(world.pipeline, world.code, prepared.tables),
         "0",
     ).restore(seq)
 
@@ -133,7 +133,7 @@ def test_what_was_staged_with_another_trigger_is_published_only_where_that_is_de
     def publish() -> list[LedgerRow]:
         rolling = RollForward.of(world.pipeline, world.tables, shape)
         return Publisher(
-            "daily", world.tables, rolling, declared=Declared(world.pipeline, world.code, world.tables)
+            "daily", world.tables, rolling, declared=Declarations(world.pipeline, world.code, world.tables)
         ).publish()
 
     declare(trigger=PURGING)

@@ -21,8 +21,8 @@ from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.planning.plan import _Planner
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging import collected
-from slackwater.jobs.protocol.staging.declared import Declared
+from slackwater.jobs.protocol.staging import collected_mark
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.tables.inspection.inspection import Inspection
@@ -149,7 +149,7 @@ def test_the_mark_changes_no_state_hash_where_it_follows_from_watermark_and_late
         world.append(every_hour(0, 72))
         with patch(
             "slackwater.jobs.protocol.staging.slice_replay.mark_of",
-            collected.mark_of if known else lambda *facts: None,
+            collected_mark.mark_of if known else lambda *facts: None,
         ):
             hashes.append([row.state_hash for row in world.run(72)])
     assert hashes[0] == hashes[1]
@@ -165,7 +165,9 @@ def test_a_fork_and_a_restore_take_the_mark_of_their_run(tmp_path: Path) -> None
     world.run(96)
     assert {late["row"] for late in world.live("late_events")} == {LATE.row, 102}
     rolling = RollForward.of(world.pipeline, world.tables, world.runner().prepare().shape)
-    Moves("daily", world.tables, rolling, Declared(world.pipeline, world.code, world.tables), "0").restore(1)
+    Moves(
+        "daily", world.tables, rolling, Declarations(world.pipeline, world.code, world.tables), "0"
+    ).restore(1)
     world.run(96)
     assert counts(world)[2] == 4 and world.live("late_events") == []
     assert second.seq == 2 and marks(world) == [None] * 4
@@ -222,7 +224,8 @@ def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_agai
 def test_a_run_on_a_snapshot_of_this_format_reads_no_history(tmp_path: Path) -> None:
     world = world_of(tmp_path, OperatorEngine())
     with patch(
-        "slackwater.jobs.protocol.staging.collected.marks", side_effect=AssertionError("the history is read")
+        "slackwater.jobs.protocol.staging.collected_mark.marks",
+        side_effect=AssertionError("the history is read"),
     ):
         world.run(48)
         world.declare(allowed_lateness=120 * HOUR)

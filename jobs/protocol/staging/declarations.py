@@ -27,7 +27,7 @@ from slackwater.windowing.times import to_ms
 
 
 @dataclass(frozen=True)
-class Declared:
+class Declarations:
     """The declarations of a pipeline, today's and those of its runs.
 
     Attributes:

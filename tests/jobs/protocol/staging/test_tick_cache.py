@@ -35,10 +35,10 @@ from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.redrive import Redrive
-from slackwater.jobs.protocol.staging import kept_ticks, validation
-from slackwater.jobs.protocol.staging.kept_ticks import FILE, KeptTicks
+from slackwater.jobs.protocol.staging import tick_cache, validation
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.protocol.staging.run import Runner, StageOfSlice
+from slackwater.jobs.protocol.staging.tick_cache import FILE, TickCache
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.attempts import Attempt
@@ -249,7 +249,7 @@ def test_whatever_the_pass_depends_on_makes_it_anew(world: Trying, tmp_path: Pat
 
 def test_another_version_of_the_product_makes_it_anew(world: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
     world.fail(lambda: world.run(24))
-    monkeypatch.setattr(kept_ticks, "product_version", lambda: "another")
+    monkeypatch.setattr(tick_cache, "product_version", lambda: "another")
     assert world.passes_of(lambda: world.run(24)) == 1
 
 
@@ -294,7 +294,7 @@ def test_a_file_that_cannot_be_written_changes_nothing(
 
 
 def test_it_is_kept_on_object_stores_too(world: Trying, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_ticks, "filesystem", lambda uri: PyFileSystem(DeltaStorageHandler(uri)))
+    monkeypatch.setattr(tick_cache, "filesystem", lambda uri: PyFileSystem(DeltaStorageHandler(uri)))
     world.fail(lambda: world.run(24))
     assert world.passes_of(lambda: world.run(24)) == 0
     assert not world.kept.exists()
@@ -404,11 +404,11 @@ def test_what_is_kept_gives_the_timeline_and_the_progress_of_the_pass(
         scan = SliceScan(source, unread, tuple(table.column_names), "a", from_ms, to_ms, ms(0))
         judge = Judge.of(pipeline, scan)
         timeline, after = timeline_of(InProcess(), scan, judge, before)
-        first = KeptTicks(tables, attempt)
+        first = TickCache(tables, attempt)
         assert timeline_of(InProcess(), scan, judge, before, first)[0] == timeline
         first.keep()
         known_timeline, known_after = timeline_of(
-            NoPass(), scan, judge, before, KeptTicks(tables, replace(attempt, attempt=2))
+            NoPass(), scan, judge, before, TickCache(tables, replace(attempt, attempt=2))
         )
         assert known_timeline == timeline
         assert (known_after.names, known_after.per_partition, known_after.watermark) == (

@@ -32,7 +32,7 @@ FILE = "_ticks"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
-class KeptTicks:
+class TickCache:
     """Stands for the pass in one try (`slackwater.jobs.engines.rows.progress.Maxima`): makes it, unless an
     earlier try has kept what it gives.
 

@@ -33,7 +33,7 @@ class Parent:
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedSlice:
     """A slice that was replayed and validated: what publish may commit.
 
     Attributes:

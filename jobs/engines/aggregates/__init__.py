@@ -6,7 +6,7 @@ from slackwater.jobs.engines.aggregates.accumulator import Accumulator, Part, Re
 from slackwater.jobs.engines.aggregates.binding import bind, bind_columnar, bind_select
 from slackwater.jobs.engines.aggregates.columnar_aggregate import ColumnarAggregate, Columns, OverflowAtRow
 from slackwater.jobs.engines.aggregates.operands import operands, totals
-from slackwater.jobs.engines.aggregates.select_function import SelectFunction, Stretch, StretchFunction
+from slackwater.jobs.engines.aggregates.select_function import RowStretch, SelectFunction, StretchFunction
 from slackwater.jobs.engines.aggregates.spans import combine_spans
 from slackwater.jobs.engines.aggregates.table import AggregatedColumn, AggregateForms, register
 
@@ -19,8 +19,8 @@ __all__ = [
     "OverflowAtRow",
     "Part",
     "ResultOverflow",
+    "RowStretch",
     "SelectFunction",
-    "Stretch",
     "StretchFunction",
     "bind",
     "bind_columnar",

@@ -21,13 +21,13 @@ from slackwater.jobs.engines.aggregates.limb_columns import (
     pack_limbs,
     unpack_limbs,
 )
-from slackwater.jobs.engines.aggregates.summing import Summing
+from slackwater.jobs.engines.aggregates.summing import SumAndCount
 from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
 
-class _DoubleSumming(Summing):
+class _DoubleSumming(SumAndCount):
     """Doubles as an exact sum: a binary column beside a readable double and the count."""
 
     zero = exact_sums.ZERO

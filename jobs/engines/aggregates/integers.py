@@ -17,7 +17,7 @@ from slackwater.jobs.engines.aggregates.accumulator import Part, ResultOverflow,
 from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, OverflowAtRow, Parts
 from slackwater.jobs.engines.aggregates.count import count_values, running_sum
 from slackwater.jobs.engines.aggregates.limb_columns import decode_integers, encode_integers
-from slackwater.jobs.engines.aggregates.summing import Summing
+from slackwater.jobs.engines.aggregates.summing import SumAndCount
 from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
@@ -29,7 +29,7 @@ WIDE = pa.decimal128(38, 0)
 _TOO_WIDE = 10**38
 
 
-class _IntegerSumming(Summing):
+class _IntegerSumming(SumAndCount):
     """Integers in 128 bits: a decimal(38, 0) column beside the count."""
 
     zero = 0
@@ -75,7 +75,7 @@ class IntegerMean(_IntegerSumming):
         return total / count if count else None
 
 
-class _DecimalSumming(Summing):
+class _DecimalSumming(SumAndCount):
     """Decimals of one scale, summed as integers of their last digit: a binary column beside a readable
     decimal and the count.
 

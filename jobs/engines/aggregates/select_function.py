@@ -45,7 +45,7 @@ class SelectFunction(BulkAggregateFunction):
 
 
 @dataclass(slots=True)
-class Stretch:
+class RowStretch:
     """Rows start to stop - 1, and what each aggregate makes of them; None for one that has to see each."""
 
     start: int

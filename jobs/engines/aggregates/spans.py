@@ -13,7 +13,7 @@ from slackwater.windowing.columnar.arrays.spans import Spans
 
 
 @runtime_checkable
-class Summing(Protocol):
+class AdditiveAggregate(Protocol):
     """An aggregate whose accumulators add up, column by column, unless they are too large for that."""
 
     def adds_up(self, accumulators: Columns) -> bool:
@@ -22,7 +22,7 @@ class Summing(Protocol):
 
 def combine_spans(aggregate: ColumnarAggregate, accumulators: Columns, spans: Spans) -> Columns:
     """The accumulator of all elements in the accumulators of each span."""
-    if isinstance(aggregate, Summing) and aggregate.adds_up(accumulators):
+    if isinstance(aggregate, AdditiveAggregate) and aggregate.adds_up(accumulators):
         return [pa.array(spans.sum(column.to_numpy())) for column in accumulators]
     rows, owners = spans.exploded()
     indices = pa.array(rows)

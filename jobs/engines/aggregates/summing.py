@@ -5,7 +5,7 @@ from typing import Any
 from slackwater.jobs.engines.aggregates.accumulator import OneByOne
 
 
-class Summing(OneByOne):
+class SumAndCount(OneByOne):
     """Sum and count of values; subclasses say how a sum is held and read. Accumulator: (count, sum)."""
 
     zero: Any

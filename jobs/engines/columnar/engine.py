@@ -20,9 +20,14 @@ from slackwater.jobs.engines.columnar.range import RangeWork
 from slackwater.jobs.engines.columnar.tables import late_table
 from slackwater.jobs.engines.columnar.windows import family_of
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
-from slackwater.jobs.engines.replaying.results import collect, counted, named, shared_out
+from slackwater.jobs.engines.replaying.results import (
+    collect,
+    counts_table,
+    mark_table,
+    spread_quarantine_rows,
+)
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, columns_read
-from slackwater.jobs.engines.rows.judge import Judge, Prepared
+from slackwater.jobs.engines.rows.judge import Judge, JudgedBatch
 from slackwater.jobs.engines.rows.key_numbers import KeyNumbers, with_keys
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.source.batches import SourceBatch
@@ -75,19 +80,19 @@ class SplitBatches:
             yield from self._of_batch(batch)
 
     def _of_batch(self, batch: SourceBatch) -> Iterator[tuple[int, pa.Table]]:
-        prepared = self.judge.prepare(batch)
-        quarantined, rows = prepared.quarantined, prepared.elements
+        judged_batch = self.judge.judge_batch(batch)
+        quarantined, rows = judged_batch.quarantine_rows, judged_batch.elements
         folded = np.count_nonzero(rows.column(ARRIVAL).to_numpy() < self.judge.from_ms)
         counts = {
-            "rows_read": prepared.rows_read,
-            "rows_filtered": prepared.filtered,
+            "rows_read": judged_batch.rows_read,
+            "rows_filtered": judged_batch.filtered_count,
             "rows_quarantined": quarantined.num_rows,
-            "rows_folded": int(folded) + self._folded(quarantined) + prepared.filtered_folded,
+            "rows_folded": int(folded) + self._folded(quarantined) + judged_batch.filtered_folded_count,
         }
-        yield from shared_out(quarantined, self.replay.ranges)
+        yield from spread_quarantine_rows(quarantined, self.replay.ranges)
         if rows.num_rows:
             keys = KeyNumbers.of_batch(rows, self.keys)
-            whole_rows = None if batch.whole_rows is None else _Whole(batch, prepared)
+            whole_rows = None if batch.read_full_rows is None else _Whole(batch, judged_batch)
             elements = BatchElements.of(rows, keys.numbers, self.family.setting, whole_rows)
             split = self.family.split(elements)
             for name, part in split.parts.items():
@@ -95,7 +100,7 @@ class SplitBatches:
             if split.late is not None and len(split.late.positions):
                 yield from self._spread(self._late(split.late, elements, keys))
             counts |= split.counts
-        yield 0, counted(counts)
+        yield 0, counts_table(counts)
 
     def _route(self, name: str, part: Part, keys: KeyNumbers) -> Iterator[tuple[int, pa.Table]]:
         """The rows of `part` range by range; key numbers ascend with key groups."""
@@ -111,7 +116,7 @@ class SplitBatches:
                 part_of_range = Part(part.keys[start:end], part.rows.slice(start, end - start))
                 yield (
                     number,
-                    pack(named(name, with_keys(part_of_range.rows, part_of_range.keys, keys.distinct))),
+                    pack(mark_table(name, with_keys(part_of_range.rows, part_of_range.keys, keys.distinct))),
                 )
 
     def _spread(self, late: pa.Table) -> Iterator[tuple[int, pa.Table]]:
@@ -119,7 +124,7 @@ class SplitBatches:
         ranges = self.replay.ranges
         numbers = late.column("key_group").to_numpy().astype(np.int64) * ranges // self.keys.max_parallelism
         for number in np.unique(numbers).tolist():
-            yield number, named("late_events", late.filter(pa.array(numbers == number)))
+            yield number, mark_table("late_events", late.filter(pa.array(numbers == number)))
 
     def _late(self, late: Late, elements: BatchElements, keys: KeyNumbers) -> pa.Table:
         positions = late.positions
@@ -143,11 +148,11 @@ class _Whole:
     """Whole rows of a batch by the positions of its elements."""
 
     batch: SourceBatch
-    prepared: Prepared
+    judged_batch: JudgedBatch
 
     def __call__(self, positions: Longs) -> pa.Table:
-        rows_of_batch = self.prepared.positions
-        return self.batch.whole(positions if rows_of_batch is None else rows_of_batch[positions])
+        rows_of_batch = self.judged_batch.positions
+        return self.batch.full_rows(positions if rows_of_batch is None else rows_of_batch[positions])
 
 
 @dataclass(frozen=True)

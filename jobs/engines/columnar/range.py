@@ -25,10 +25,17 @@ from slackwater.jobs.engines.columnar.firing import FailedFiring, pane_tables
 from slackwater.jobs.engines.columnar.packing import unpack
 from slackwater.jobs.engines.columnar.snapshot import restored_windows, timer_table, window_table
 from slackwater.jobs.engines.columnar.tables import late_table
-from slackwater.jobs.engines.replaying.refires import thinned
+from slackwater.jobs.engines.replaying.refires import drop_replaced_refires
 from slackwater.jobs.engines.replaying.replay import Replay
-from slackwater.jobs.engines.replaying.restored import restored_rows
-from slackwater.jobs.engines.replaying.results import PassedOn, conform, counted, hand_over, hashed, name_of
+from slackwater.jobs.engines.replaying.results import (
+    PassingRows,
+    conform,
+    counts_table,
+    hand_over,
+    hashes_table,
+    name_of,
+)
+from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
 from slackwater.jobs.engines.replaying.task_memory import parts_of, rows_merged
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.key_numbers import (
@@ -75,13 +82,13 @@ class RangeWork:
         is merged in parts.
         """
         packed: dict[str, list[pa.Table]] = {}
-        passed_on = PassedOn(self.replay, self.number)
+        passing_rows = PassingRows(self.replay, self.number)
         for table in received:
-            if passed_on.takes(table):
-                yield from passed_on.take(table)
+            if passing_rows.takes(table):
+                yield from passing_rows.take(table)
             else:
                 packed.setdefault(name_of(table), []).append(table)
-        yield from passed_on.rest()
+        yield from passing_rows.hand_over_the_rest()
         yield from packed.pop("counts", [])
         replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
         rows_sent = sum(table.num_rows for tables in packed.values() for table in tables)
@@ -103,7 +110,7 @@ class RangeWork:
         yield from self._hand_over(
             part, replayed, self._late(replayed, arrived, by_name, numbers.distinct), numbers.distinct
         )
-        yield counted(_counts(replayed, restored, by_name), self._state_s)
+        yield counts_table(_counts(replayed, restored, by_name), self._state_s)
         self._state_s = 0.0
 
     def _number(
@@ -157,7 +164,7 @@ class RangeWork:
         except FailedFiring as failure:
             key = [column[failure.key].as_py() for column in distinct.select(self.keys.names).columns]
             raise failure.located(key[0] if len(key) == 1 else tuple(key)) from failure.error
-        return [thinned(pa.concat_tables(panes), self.replay.pipeline)] if panes else []
+        return [drop_replaced_refires(pa.concat_tables(panes), self.replay.pipeline)] if panes else []
 
     def _hand_over(
         self,
@@ -177,7 +184,7 @@ class RangeWork:
                 *self._handed_over(part, "timers", timers, state),
             ]
         yield from of_snapshot
-        yield hashed(output, state)
+        yield hashes_table(output, state)
 
     def _handed_over(
         self, part: int, name: str, pieces: list[pa.Table], to: ContentHash | None

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.aggregates import Accumulator, Stretch, operands, totals
+from slackwater.jobs.engines.aggregates import Accumulator, RowStretch, operands, totals
 from slackwater.jobs.engines.rows.columns_read import element_columns
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
@@ -46,7 +46,7 @@ def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
         ) from error
 
 
-class Elements:
+class OperatorElements:
     """The elements of a range, in order of arrival, or in steps.
 
     Args:
@@ -96,13 +96,13 @@ class Elements:
     def together(self, start: int, end: int) -> Any:
         """Elements `start` to `end` - 1, those of one step; `start` is where the step before has ended."""
         if self.are_stretches:
-            return Stretch(start, end, next(self._totals))
+            return RowStretch(start, end, next(self._totals))
         return range(start, end) if self._kind is None else list(islice(self._rest, end - start))
 
     def alone(self, start: int) -> Any:
         """The element of a step that has no other; `start` is where the step before has ended."""
         if self.are_stretches:
-            return Stretch(start, start + 1, next(self._totals))
+            return RowStretch(start, start + 1, next(self._totals))
         return start if self._kind is None else next(self._rest)
 
     def at(self, positions: Sequence[int]) -> pa.Table:

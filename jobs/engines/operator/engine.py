@@ -14,7 +14,14 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.operator.process_range import ProcessRange
 from slackwater.jobs.engines.operator.window_range import WindowRange
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
-from slackwater.jobs.engines.replaying.results import PassedOn, collect, counted, name_of, named, shared_out
+from slackwater.jobs.engines.replaying.results import (
+    PassingRows,
+    collect,
+    counts_table,
+    mark_table,
+    name_of,
+    spread_quarantine_rows,
+)
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE
 from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.engines.rows.judge import Judge
@@ -54,16 +61,16 @@ class MapElements:
 
     def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
         for batch in batches:
-            prepared = self.judge.prepare(batch)
-            yield from shared_out(prepared.quarantined, self.ranges)
-            if prepared.filtered:
+            judged_batch = self.judge.judge_batch(batch)
+            yield from spread_quarantine_rows(judged_batch.quarantine_rows, self.ranges)
+            if judged_batch.filtered_count:
                 filtered = {
-                    "rows_read": prepared.filtered,
-                    "rows_filtered": prepared.filtered,
-                    "rows_folded": prepared.filtered_folded,
+                    "rows_read": judged_batch.filtered_count,
+                    "rows_filtered": judged_batch.filtered_count,
+                    "rows_folded": judged_batch.filtered_folded_count,
                 }
-                yield 0, counted(filtered)
-            elements = prepared.elements
+                yield 0, counts_table(filtered)
+            elements = judged_batch.elements
             if not elements.num_rows:
                 continue
             groups = self.keys.groups(elements)
@@ -74,7 +81,7 @@ class MapElements:
                 )
             numbers = self.keys.ranges_of(groups, self.ranges)
             for number in np.unique(numbers).tolist():
-                yield number, named(_ELEMENTS, elements.filter(pa.array(numbers == number)))
+                yield number, mark_table(_ELEMENTS, elements.filter(pa.array(numbers == number)))
 
 
 @dataclass(frozen=True)
@@ -85,18 +92,23 @@ class ReplayRange:
     keys: Keys
 
     def __call__(self, number: int, received: Iterable[pa.Table]) -> Iterable[pa.Table]:
-        passed_on, elements, quarantined_count, folded = PassedOn(self.replay, number), [self._none()], 0, 0
+        passing_rows, elements, quarantined_count, folded = (
+            PassingRows(self.replay, number),
+            [self._none()],
+            0,
+            0,
+        )
         for table in received:
-            if passed_on.takes(table):
+            if passing_rows.takes(table):
                 quarantined_count += table.num_rows
                 folded += self._folded(table.column("arrival_time"))
-                yield from passed_on.take(table)
+                yield from passing_rows.take(table)
             elif name_of(table) == _ELEMENTS:
                 elements.append(table.replace_schema_metadata(None))
             else:
                 yield table
-        yield from passed_on.rest()
-        yield counted(
+        yield from passing_rows.hand_over_the_rest()
+        yield counts_table(
             {"rows_read": quarantined_count, "rows_quarantined": quarantined_count, "rows_folded": folded}
         )
         rows = in_order(self.replay.pipeline, pa.concat_tables(elements))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.operator.elements import Elements
+from slackwater.jobs.engines.operator.elements import OperatorElements
 from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP
 from slackwater.jobs.engines.rows.keys import Keys
@@ -77,7 +77,9 @@ def owners_of(
     }
 
 
-def late_rows(late: Sequence[LateElement], elements: Elements, shape: Shape, schema: pa.Schema) -> pa.Table:
+def late_rows(
+    late: Sequence[LateElement], elements: OperatorElements, shape: Shape, schema: pa.Schema
+) -> pa.Table:
     """One row a late element, whose position is that in `elements`: the source's columns and what it
     missed.
     """

@@ -11,7 +11,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns, output_of
 from slackwater.jobs.engines.operator.firing import owners_of, watermarks
 from slackwater.jobs.engines.operator.range import RangeWork
-from slackwater.jobs.engines.replaying.parked import codec_of_process
+from slackwater.jobs.engines.replaying.snapshot_codecs import codec_of_process
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner

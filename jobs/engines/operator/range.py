@@ -16,14 +16,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.operator.elements import Elements, element_class
+from slackwater.jobs.engines.operator.elements import OperatorElements, element_class
 from slackwater.jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
 from slackwater.jobs.engines.operator.failed_rows import failed_rows, function_raised
 from slackwater.jobs.engines.operator.firing import side_rows
 from slackwater.jobs.engines.operator.garbage import collector_resting, objects_set_aside
 from slackwater.jobs.engines.replaying.replay import Replay
-from slackwater.jobs.engines.replaying.restored import restored_rows
-from slackwater.jobs.engines.replaying.results import conform, counted, hand_over, hashed, set_aside
+from slackwater.jobs.engines.replaying.results import (
+    conform,
+    counts_table,
+    hand_over,
+    hand_over_quarantine_rows,
+    hashes_table,
+)
+from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
 from slackwater.jobs.engines.replaying.spilling import Spilling
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.keys import Keys
@@ -65,9 +71,9 @@ class RangeWork(ABC, Generic[Runner]):
         self.codec = self.make_codec()
         self.runner: Runner
 
-    def make_elements(self, rows: pa.Table) -> Elements:
+    def make_elements(self, rows: pa.Table) -> OperatorElements:
         """The elements that stand in `rows`."""
-        return Elements(self.pipeline, rows, self.element)
+        return OperatorElements(self.pipeline, rows, self.element)
 
     @abstractmethod
     def make_codec(self) -> SnapshotCodec:
@@ -118,11 +124,11 @@ class RangeWork(ABC, Generic[Runner]):
         yield from self._handed_over(self.replay, {**output, "late_events": self.late()})
         if runner.failed:
             failed = failed_rows(self.pipeline, runner.failed, self.elements.rows)
-            yield set_aside(self.replay, self.number, failed, "failed")
+            yield hand_over_quarantine_rows(self.replay, self.number, failed, "failed")
         output_hash = ContentHash()
         self._add(output_hash, output)
-        yield hashed(output_hash, state_hash)
-        yield counted({**counts, **runner.assignments(), **self._read()})
+        yield hashes_table(output_hash, state_hash)
+        yield counts_table({**counts, **runner.assignments(), **self._read()})
 
     def _handed_over(self, to: Replay, tables: dict[str, pa.Table]) -> Iterator[pa.Table]:
         for name, rows in tables.items():

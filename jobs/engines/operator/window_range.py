@@ -6,14 +6,14 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import SelectFunction, StretchFunction, bind_select
 from slackwater.jobs.engines.operator import range as range_work
-from slackwater.jobs.engines.operator.elements import Elements
+from slackwater.jobs.engines.operator.elements import OperatorElements
 from slackwater.jobs.engines.operator.emitted_rows import output_of
 from slackwater.jobs.engines.operator.firing import late_rows, pane_rows
 from slackwater.jobs.engines.operator.range import RangeWork
 from slackwater.jobs.engines.operator.steps import SteppedRows
-from slackwater.jobs.engines.replaying.parked import codec_of_windows
-from slackwater.jobs.engines.replaying.refires import thinned
+from slackwater.jobs.engines.replaying.refires import drop_replaced_refires
 from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.replaying.snapshot_codecs import codec_of_windows
 from slackwater.jobs.engines.replaying.spilling import Spilling
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.pipelines import Pipeline
@@ -49,8 +49,8 @@ class WindowRange(RangeWork[KeyGroupRunner]):
         )
         super().__init__(replay, keys, number, rows)
 
-    def make_elements(self, rows: pa.Table) -> Elements:
-        return Elements(
+    def make_elements(self, rows: pa.Table) -> OperatorElements:
+        return OperatorElements(
             self.pipeline,
             rows,
             self.element,
@@ -100,7 +100,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             spilling.look(self.runner)
 
     def emitted(self) -> pa.Table:
-        return thinned(
+        return drop_replaced_refires(
             pane_rows(self.runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)),
             self.pipeline,
         )

@@ -17,7 +17,7 @@ from slackwater.jobs.tables.schemas import TIME
 _WINDOW = ("window_start", "window_end")
 
 
-def thinned(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
+def drop_replaced_refires(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
     """`panes` of one key-group range and run without the late firings that a later one of the same window, or
     its withdrawal, replaces in the same tick or run, as the pipeline's `late_refires` says. A firing keeps
     all of its rows.

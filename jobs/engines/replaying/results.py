@@ -40,7 +40,7 @@ _FILES = pa.schema(
 )
 
 
-def named(name: str, table: pa.Table) -> pa.Table:
+def mark_table(name: str, table: pa.Table) -> pa.Table:
     """`table`, marked with what it is; the mark travels with it."""
     return table.replace_schema_metadata({_NAME: name.encode()})
 
@@ -50,7 +50,7 @@ def name_of(table: pa.Table) -> str:
     return bytes(table.schema.metadata[_NAME]).decode()
 
 
-def counted(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
+def counts_table(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
     """Counts under names of COUNTS and ASSIGNMENTS, those of all tasks are added up; beside them what the
     task has taken: CPU seconds for its share of the snapshot, and the most memory of its process
     meanwhile."""
@@ -58,9 +58,9 @@ def counted(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
     return rows.replace_schema_metadata({_NAME: b"counts", _TAKEN: json.dumps([peak_kb(), state_s]).encode()})
 
 
-def hashed(output: ContentHash, state: ContentHash) -> pa.Table:
+def hashes_table(output: ContentHash, state: ContentHash) -> pa.Table:
     """The hashes over a task's panes and over its part of the snapshot; those of all tasks are merged."""
-    return named("hashes", pa.table({"kind": ["output", "state"], "hash": [str(output), str(state)]}))
+    return mark_table("hashes", pa.table({"kind": ["output", "state"], "hash": [str(output), str(state)]}))
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -83,24 +83,24 @@ def hand_over(
     """Few rows of table `name` go to the driver, many stay here as a file of the table, written by a part of
     range `number`: also such as would, if every range gave as much, be more than the driver takes."""
     if rows.num_rows < replay.file_rows and rows.nbytes * replay.ranges < _DRIVER_BYTES:
-        return named(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))
+        return mark_table(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))
     written = write_staged(
         replay.target(name), replay.run_id, f"range-{number:05d}-{part}", conform(rows, schema)
     )
     columns = [{"table": name, **vars(written)}]
     columns[0]["partition"] = list(written.partition.items())
-    return named("files", pa.Table.from_pylist(columns, schema=_FILES))
+    return mark_table("files", pa.Table.from_pylist(columns, schema=_FILES))
 
 
-def shared_out(quarantined: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
+def spread_quarantine_rows(quarantined: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
     """Rows for `quarantine`, of which some have no key, to all ranges alike: no task has them all."""
     bounds = [quarantined.num_rows * number // ranges for number in range(ranges + 1)]
     for number, (start, end) in enumerate(pairwise(bounds)):
         if start < end:
-            yield number, named("quarantine", quarantined.slice(start, end - start))
+            yield number, mark_table("quarantine", quarantined.slice(start, end - start))
 
 
-def set_aside(replay: Replay, number: int, quarantined: pa.Table, part: str) -> pa.Table:
+def hand_over_quarantine_rows(replay: Replay, number: int, quarantined: pa.Table, part: str) -> pa.Table:
     """Rows for `quarantine` that range `number` has received or made, handed over with the version of the
     source that they stand in.
     """
@@ -110,7 +110,7 @@ def set_aside(replay: Replay, number: int, quarantined: pa.Table, part: str) -> 
     return hand_over(replay, number, "quarantine", rows, table_schemas(replay.shape)["quarantine"], part)
 
 
-class PassedOn:
+class PassingRows:
     """Rows of `late_events` and `quarantine` that range `number` receives only to hand them over. However
     many there are, it holds no more than makes a file."""
 
@@ -133,7 +133,7 @@ class PassedOn:
         if self._bytes[name] >= _PASSING_BYTES:
             yield self._hand_over(name)
 
-    def rest(self) -> Iterator[pa.Table]:
+    def hand_over_the_rest(self) -> Iterator[pa.Table]:
         """Hand over what is left."""
         yield from (self._hand_over(name) for name, held in self._held.items() if held)
 
@@ -141,7 +141,7 @@ class PassedOn:
         rows, part = pa.concat_tables(self._held[name]), f"split-{self._files}"
         self._held[name], self._bytes[name], self._files = [], 0, self._files + 1
         if name == "quarantine":
-            return set_aside(self._replay, self._number, rows, part)
+            return hand_over_quarantine_rows(self._replay, self._number, rows, part)
         return hand_over(
             self._replay, self._number, name, rows, table_schemas(self._replay.shape)[name], part
         )

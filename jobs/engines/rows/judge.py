@@ -24,27 +24,27 @@ _EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 @dataclass(frozen=True)
-class Prepared:
+class JudgedBatch:
     """One batch of the source, judged.
 
     Attributes:
         elements: the usable rows of the slice and those folded into it: the batch's columns and, as int64,
             `__arrival_ms`, `__event_ms`.
-        quarantined: rows of `quarantine`, without run_id and source version.
-        filtered: how many rows of this run the pipeline's condition left out.
-        filtered_folded: how many of those had arrived before the slice.
+        quarantine_rows: the rows that go to the table `quarantine`, without run_id and source version.
+        filtered_count: how many rows of this run the pipeline's condition left out.
+        filtered_folded_count: how many of those had arrived before the slice.
         positions: where in the batch each element stands; None when every row is one.
     """
 
     elements: pa.Table
-    quarantined: pa.Table
-    filtered: int = 0
-    filtered_folded: int = 0
+    quarantine_rows: pa.Table
+    filtered_count: int = 0
+    filtered_folded_count: int = 0
     positions: Int64s | None = None
 
     @property
     def rows_read(self) -> int:
-        return self.elements.num_rows + self.quarantined.num_rows + self.filtered
+        return self.elements.num_rows + self.quarantine_rows.num_rows + self.filtered_count
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Judge:
         """The judge of the rows that `scan` reads."""
         return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms, scan.overrides)
 
-    def prepare(self, batch: SourceBatch, quarantine: bool = True) -> Prepared:
+    def judge_batch(self, batch: SourceBatch, quarantine: bool = True) -> JudgedBatch:
         """Judge every row of `batch`. One that does not meet the pipeline's condition is none of its rows,
         whatever else is wrong with it. A row that breaks several rules is quarantined for the first of:
         arrival, key, event time, range, ahead. Without `quarantine` unusable rows are left out, for a pass
@@ -80,7 +80,7 @@ class Judge:
         event, no_event = in_milliseconds(rows.column(source.event_time))
         if self.takes_all(batch):
             elements = rows.append_column(ARRIVAL, pa.array(arrival)).append_column(EVENT, pa.array(event))
-            return Prepared(elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int8)))
+            return JudgedBatch(elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int8)))
         moved_to, is_moved = self.overrides.apply(
             self.pipeline, rows, arrival, event, ~no_arrival & ~no_event
         )
@@ -106,14 +106,14 @@ class Judge:
         filtered = concerned & ~passes_filter
         folded = np.count_nonzero(filtered & ~no_arrival & (moved_to < self.from_ms))
         quarantined = self._quarantine(batch, unusable, reason)
-        return Prepared(
+        return JudgedBatch(
             elements, quarantined, int(np.count_nonzero(filtered)), int(folded), np.flatnonzero(usable)
         )
 
     def takes_all(self, batch: SourceBatch) -> bool:
         """Whether the greatest and least times show that every row is an element, as in most batches."""
         arrival, event = self.pipeline.source.arrival_time, self.pipeline.source.event_time
-        if not batch.rows.num_rows or self.overrides.moved or self.pipeline.condition is not None:
+        if not batch.rows.num_rows or self.overrides.moved_arrivals or self.pipeline.condition is not None:
             return False
         if not all(batch.is_complete(name) for name in (arrival, event, *self.pipeline.keys)):
             return False
@@ -160,7 +160,7 @@ class Judge:
 
     def _quarantine(self, batch: SourceBatch, positions: Int64s, reason: npt.NDArray[np.int8]) -> pa.Table:
         source = self.pipeline.source
-        rows = batch.whole(positions) if len(positions) else batch.rows.slice(0, 0)
+        rows = batch.full_rows(positions) if len(positions) else batch.rows.slice(0, 0)
         codes = [_REASONS[number - 1][0] for number in reason[positions].tolist()]
         texts = [
             _REASONS[number - 1][1].format(ahead=self.pipeline.max_ahead)

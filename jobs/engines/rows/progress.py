@@ -188,7 +188,7 @@ class AggregateTicks:
         millisecond).
         """
         if not self.judge.takes_all(batch):
-            elements = self.judge.prepare(batch, quarantine=False).elements
+            elements = self.judge.judge_batch(batch, quarantine=False).elements
             return elements, elements.column(ARRIVAL).to_numpy(), elements.column(EVENT).to_numpy(), 1
         source = self.judge.pipeline.source
         arrivals, events = (
@@ -224,7 +224,7 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
     null.
     """
     source = judge.pipeline.source
-    told_by = identifying_columns(judge.pipeline) if judge.overrides.moved else ()
+    told_by = identifying_columns(judge.pipeline) if judge.overrides.moved_arrivals else ()
     read = {
         source.event_time,
         source.arrival_time,

@@ -37,12 +37,16 @@ class SourceBatch:
     path: str | None
     may_hold_unread: bool
     read_to_ms: int | None = None
-    whole_rows: Callable[[npt.NDArray[np.int64]], pa.Table] | None = None
+    read_full_rows: Callable[[npt.NDArray[np.int64]], pa.Table] | None = None
     statistics: Callable[[str], ColumnStatistics] | None = None
 
-    def whole(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+    def full_rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         """All wanted columns of the rows at ascending `positions`."""
-        return self.rows.take(pa.array(positions)) if self.whole_rows is None else self.whole_rows(positions)
+        return (
+            self.rows.take(pa.array(positions))
+            if self.read_full_rows is None
+            else self.read_full_rows(positions)
+        )
 
     def is_complete(self, name: str) -> bool:
         """Whether the column holds no null."""

@@ -21,7 +21,7 @@ Int64s = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
-class Moved(NamedTuple):
+class MovedArrival(NamedTuple):
     """One changed arrival; times in milliseconds."""
 
     row_hash: str
@@ -35,7 +35,7 @@ class Overrides:
     later one counts.
     """
 
-    moved: tuple[Moved, ...] = ()
+    moved_arrivals: tuple[MovedArrival, ...] = ()
 
     def apply(
         self, pipeline: Pipeline, rows: pa.Table, arrival: Int64s, event: Int64s, is_usable: Booleans
@@ -44,15 +44,15 @@ class Overrides:
         that have both times.
         """
         is_moved = np.zeros(len(arrival), np.bool_)
-        if not self.moved:
+        if not self.moved_arrivals:
             return arrival, is_moved
         at = np.flatnonzero(
-            is_usable & np.isin(arrival, np.array([item.true_ms for item in self.moved], np.int64))
+            is_usable & np.isin(arrival, np.array([item.true_ms for item in self.moved_arrivals], np.int64))
         )
         if not len(at):
             return arrival, is_moved
         hashes = row_hashes(pipeline, rows.take(pa.array(at)), arrival[at], event[at])
-        new = {item.row_hash: item.new_ms for item in self.moved}
+        new = {item.row_hash: item.new_ms for item in self.moved_arrivals}
         effective = arrival.copy()
         for place, row_hash in zip(at.tolist(), hashes, strict=True):
             if row_hash in new:
@@ -61,7 +61,7 @@ class Overrides:
 
     def true_arrivals(self, from_ms: int, to_ms: int) -> list[int]:
         """The true arrivals, in milliseconds, of rows that are moved into the slice [from_ms, to_ms)."""
-        return sorted({item.true_ms for item in self.moved if from_ms <= item.new_ms < to_ms})
+        return sorted({item.true_ms for item in self.moved_arrivals if from_ms <= item.new_ms < to_ms})
 
 
 def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from slackwater.jobs.engines.source.batches import name_in_files
 from slackwater.jobs.engines.source.changes import UNKNOWN, Changes, Loss, changes_of, commits
-from slackwater.jobs.engines.source.coverage import Stretch, had_readers, read_to, rests_on
+from slackwater.jobs.engines.source.coverage import ReadRange, had_readers, read_to, rests_on
 from slackwater.jobs.engines.source.files import (
     FIRST_MS,
     NOWHERE,
@@ -87,7 +87,8 @@ class PinnedSource:
         to_ms: int,
         arrival: str,
         before: "PinnedSource | None",
-        restated: Sequence[Stretch] = (),
+        *,
+        newer_reads: Sequence[ReadRange] = (),
         also: Sequence[int] = (),
     ) -> list[InputFile]:
         """Files that may hold rows of the slice, by partition values and statistics, in path order; and files
@@ -95,11 +96,11 @@ class PinnedSource:
         `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without
         an arrival time. `restated` is what live runs have read at versions newer than `before`; rows that
         arrived in one of the milliseconds `also` are wanted too."""
-        new = None if before is None else self._new_since(before, restated)
+        new = None if before is None else self._new_since(before, newer_reads)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
         for file, bounds in files_with_bounds(self.actions, self._name_in_log(arrival)):
-            read_ms = None if new is None else read_to(restated, new.get(file.path, UNKNOWN))
+            read_ms = None if new is None else read_to(newer_reads, new.get(file.path, UNKNOWN))
             has_left = bounds is None or (
                 bounds[0] < low and (read_ms is None or bounds[1] + 999 >= read_ms * 1000)
             )
@@ -126,7 +127,7 @@ class PinnedSource:
         return chosen
 
     def check_kept(
-        self, before: "PinnedSource", from_ms: int, arrival: str, restated: Sequence[Stretch] = ()
+        self, before: "PinnedSource", from_ms: int, arrival: str, newer_reads: Sequence[ReadRange] = ()
     ) -> None:
         """Refuse a source that has lost or changed rows which runs before `from_ms` have read and none has
         read again since. Mere rewrites (compaction) are no change.
@@ -138,7 +139,7 @@ class PinnedSource:
         if changes is None:
             files = self._vanished(before, from_ms, arrival)
         else:
-            files = self._lost(changes.losses, before, from_ms, arrival, restated)
+            files = self._lost(changes.losses, before, from_ms, arrival, newer_reads)
         if files:
             least = None if None in files.values() else min(low for low in files.values() if low is not None)
             raise rewritten(self, before, f"{len(files)} files, e.g. {min(files)}", least)
@@ -149,7 +150,7 @@ class PinnedSource:
         before: "PinnedSource",
         from_ms: int,
         arrival: str,
-        restated: Sequence[Stretch],
+        newer_reads: Sequence[ReadRange],
     ) -> dict[str, int | None]:
         """Paths of files with rows that live runs have read and that are gone, and the earliest arrival in
         each; None: not known.
@@ -157,7 +158,7 @@ class PinnedSource:
         files: dict[str, int | None] = {}
         listed: dict[int, dict[str, tuple[InputFile, Bounds | None]]] = {}
         for loss in losses:
-            if not had_readers(restated, loss):
+            if not had_readers(newer_reads, loss):
                 continue
             version = before.version if loss.listed is None else loss.listed
             if version not in listed:
@@ -170,7 +171,7 @@ class PinnedSource:
             low, high = (
                 (FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
             )
-            if file.may_hold_unread or rests_on(restated, low, high, loss, from_ms):
+            if file.may_hold_unread or rests_on(newer_reads, low, high, loss, from_ms):
                 files[loss.path] = low if bounds is not None and bounds != NOWHERE else None
         return files
 
@@ -203,14 +204,14 @@ class PinnedSource:
         """Whether the log still says which rows are gone since `before`."""
         return self._changes_since(before) is not None
 
-    def is_certain_since(self, before: "PinnedSource", restated: Sequence[Stretch] = ()) -> bool:
+    def is_certain_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> bool:
         """Whether the log still says of each file whether its rows are new since `before` or old, to runs
         that have read as `restated`.
         """
         changes = self._changes_since(before)
         return (
             changes is not None
-            and UNKNOWN not in changes.new_files(item.version for item in restated).values()
+            and UNKNOWN not in changes.new_files(item.version for item in newer_reads).values()
         )
 
     def added_since(self, before: "PinnedSource", read_at: Iterable[int] = ()) -> dict[str, int] | None:
@@ -228,12 +229,12 @@ class PinnedSource:
         }
         return {column.name: names.get(name_in_files(column)) for column in self.schema}
 
-    def _new_since(self, before: "PinnedSource", restated: Sequence[Stretch] = ()) -> dict[str, int]:
+    def _new_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> dict[str, int]:
         """Paths of files that may hold rows which `before` lacks, and the version that brought each; where
         the log is gone, all that `before` did not have."""
         changes = self._changes_since(before)
         if changes is not None:
-            return changes.new_files(item.version for item in restated)
+            return changes.new_files(item.version for item in newer_reads)
         return dict.fromkeys(_paths(self) - _paths(before), UNKNOWN)
 
     def _changes_since(self, before: "PinnedSource") -> Changes | None:

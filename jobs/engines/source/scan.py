@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slackwater.jobs.engines.source.batches import SourceBatch
-from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.overrides import Overrides
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
@@ -42,7 +42,7 @@ class SliceScan:
     to_ms: int
     start_ms: int
     before: PinnedSource | None = None
-    restated: tuple[Stretch, ...] = ()
+    newer_reads: tuple[ReadRange, ...] = ()
     overrides: Overrides = field(default_factory=Overrides)
     first: tuple[str, ...] | None = None
     rows_at_once: int = ROWS_AT_ONCE
@@ -75,7 +75,7 @@ class SliceScan:
         if (
             self.before is not None
             and self.holds_unread()
-            and not self.source.is_certain_since(self.before, self.restated)
+            and not self.source.is_certain_since(self.before, self.newer_reads)
         ):
             return "a log that no longer says which rows are new"
         return self.source.why_not_direct

@@ -118,7 +118,7 @@ class OnSpark:
         unread = rows.where(earlier)
         if scan.before is not None:
             read_before = self._read_before(scan, scan.before).where(earlier)
-            is_certain = scan.source.is_certain_since(scan.before, scan.restated)
+            is_certain = scan.source.is_certain_since(scan.before, scan.newer_reads)
             if not is_certain and not read_before.exceptAll(unread).isEmpty():
                 raise rewritten(scan.source, scan.before, "a comparison of both versions")
             unread = unread.exceptAll(read_before)
@@ -145,7 +145,7 @@ class OnSpark:
         pinned.
         """
         arrival = _column(scan.arrival)
-        pieces_read = pieces(scan.restated)
+        pieces_read = pieces(scan.newer_reads)
         if not pieces_read:
             return self._rows_at(scan, before.version)
         newest = max(piece.version for piece in pieces_read)

@@ -19,7 +19,7 @@ from slackwater.jobs.engines.replaying.task_memory import estimate_mb, ranges_fo
 from slackwater.jobs.engines.rows.judge import in_milliseconds
 from slackwater.jobs.engines.rows.progress import Progress
 from slackwater.jobs.engines.source.batches import read
-from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
@@ -320,7 +320,7 @@ class _Planner:
         declared = self.pipeline.source
         read = None if owner is None or self._reads_other_table(owner) else input_of(owner, declared.table)
         before = None if read is None else pin(declared, self.source.uri, read.version)
-        restated: tuple[Stretch, ...] = ()
+        restated: tuple[ReadRange, ...] = ()
         if before is not None and self.tables is not None and self.head is not None:
             restated = restated_since(self.tables.ledger, self.head, owner, declared.table)
         try:
@@ -335,7 +335,9 @@ class _Planner:
         chosen = []
         for item in slices:
             chosen.append(
-                self.source.files(item.from_ms, item.to_ms, declared.arrival_time, before, restated)
+                self.source.files(
+                    item.from_ms, item.to_ms, declared.arrival_time, before, newer_reads=restated
+                )
             )
             before, restated = self.source, ()
         return chosen

@@ -5,7 +5,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.aggregates import bind_select
 from slackwater.jobs.engines.operator.elements import element_class
 from slackwater.jobs.engines.operator.emitted_rows import output_of, side_outputs_of
-from slackwater.jobs.engines.replaying.parked import state_columns
+from slackwater.jobs.engines.replaying.snapshot_codecs import state_columns
 from slackwater.jobs.engines.rows.columns_read import check_key_types, columns_read
 from slackwater.jobs.engines.rows.conditions import bind_condition
 from slackwater.jobs.engines.rows.keys import Keys

@@ -13,8 +13,8 @@ from slackwater.jobs.engines.replaying.spilling import state_memory_mb
 from slackwater.jobs.engines.replaying.task_memory import ranges_for, rows_at_once, rows_sent
 from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.rows.progress import Maxima, Progress, tick_maxima, timeline_of
-from slackwater.jobs.engines.source.coverage import Stretch
-from slackwater.jobs.engines.source.overrides import Moved, Overrides
+from slackwater.jobs.engines.source.coverage import ReadRange
+from slackwater.jobs.engines.source.overrides import MovedArrival, Overrides
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import pin, pin_both
 from slackwater.jobs.engines.source.scan import SliceScan
@@ -72,7 +72,7 @@ class Pins:
 
     source: PinnedSource
     before: PinnedSource | None
-    restated: tuple[Stretch, ...] = ()
+    restated: tuple[ReadRange, ...] = ()
     overrides: tuple[Override, ...] = ()
 
     @classmethod
@@ -82,7 +82,7 @@ class Pins:
         warehouse: Warehouse,
         owner: LedgerRow | None,
         from_ms: int,
-        restated: tuple[Stretch, ...],
+        restated: tuple[ReadRange, ...],
         overrides: Sequence[Override],
         known: int,
         ledger: LedgerReader,
@@ -120,7 +120,7 @@ class Pins:
         warehouse: Warehouse,
         row: LedgerRow,
         owner: LedgerRow | None,
-        restated: tuple[Stretch, ...],
+        restated: tuple[ReadRange, ...],
         overrides: Sequence[Override],
         ledger: LedgerReader,
     ) -> "Pins":
@@ -200,12 +200,14 @@ class SliceReplay:
         )
         overrides = Overrides(
             tuple(
-                Moved(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time))
+                MovedArrival(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time))
                 for row in pins.overrides
             )
         )
         also = overrides.true_arrivals(from_ms, to_ms)
-        files = tuple(pins.source.files(from_ms, to_ms, arrival, pins.before, pins.restated, also))
+        files = tuple(
+            pins.source.files(from_ms, to_ms, arrival, pins.before, newer_reads=pins.restated, also=also)
+        )
         columns = tuple(pins.source.schema.names)
         return SliceScan(
             pins.source,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.tables.ledger.attempts import Attempt
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -25,7 +25,7 @@ class Parent:
     row: LedgerRow | None
     owner: LedgerRow | None
     start_ms: int | None
-    restated: tuple[Stretch, ...] = ()
+    restated: tuple[ReadRange, ...] = ()
 
     @property
     def end_ms(self) -> int | None:

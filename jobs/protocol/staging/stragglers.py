@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from slackwater.jobs.engines.rows.judge import in_milliseconds
 from slackwater.jobs.engines.source.batches import read
-from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.scan import SliceScan
@@ -56,7 +56,7 @@ def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str 
 
 def restated_since(
     ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, table: str
-) -> tuple[Stretch, ...]:
+) -> tuple[ReadRange, ...]:
     """What live runs of `head` have read at newer versions of the source `table` than `owner`, the run that
     the next one continues.
     """
@@ -70,13 +70,13 @@ def restated_since(
     )
 
 
-def stretches_of(runs: Iterable[LedgerRow], table: str) -> list[Stretch]:
+def stretches_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:
     """At which version of the source `table` each of `runs` has read its slice."""
     stretches = []
     for row in runs:
         version = version_of(row, table)
         if version is not None and row.slice_start is not None and row.slice_end is not None:
-            stretches.append(Stretch(to_ms(row.slice_start), to_ms(row.slice_end), version))
+            stretches.append(ReadRange(to_ms(row.slice_start), to_ms(row.slice_end), version))
     return stretches
 
 
@@ -95,7 +95,7 @@ class Stragglers:
 
 def find(
     source: PinnedSource,
-    live: Sequence[Stretch],
+    live: Sequence[ReadRange],
     arrival: str,
     *,
     folds: bool | Sequence[bool],

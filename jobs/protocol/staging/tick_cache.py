@@ -125,7 +125,7 @@ def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:
     pinned = [
         None if table is None else (table.uri, table.table_id, table.version) for table in (source, before)
     ]
-    rows = (pinned, scan.files, scan.restated, scan.overrides, scan.from_ms, scan.to_ms, scan.start_ms)
+    rows = (pinned, scan.files, scan.newer_reads, scan.overrides, scan.from_ms, scan.to_ms, scan.start_ms)
     rules = {name: value for name, value in judge.pipeline.describe().items() if name != "expect"}
     key = repr((product_version(), rows, json.dumps(rules, sort_keys=True)))
     return hashlib.sha256(b"\0".join((key.encode(), body))).digest()

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.engines.aggregates import (
     ResultOverflow,
+    RowStretch,
     SelectFunction,
-    Stretch,
     StretchFunction,
     bind,
     operands,
@@ -183,7 +183,7 @@ def test_stretches_of_rows_come_to_what_their_rows_do(data: st.DataObject) -> No
     one_by_one = SelectFunction(accumulators, operands(pipeline, rows))
 
     for step, (start, stop) in enumerate(pairwise(starts.tolist())):
-        stretch = Stretch(start, stop, tuple(None if total is None else total[step] for total in found))
+        stretch = RowStretch(start, stop, tuple(None if total is None else total[step] for total in found))
         state = function.add_all(stretch, function.create_accumulator())
         expected = reduce(
             lambda state, row: one_by_one.add(row, state),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.engines.replaying.refires import thinned
+from slackwater.jobs.engines.replaying.refires import drop_replaced_refires
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.windowing import EventTimeSessionWindows, WatermarkStrategy
@@ -67,7 +67,7 @@ def left(late_refires: str) -> list[tuple[str, int, int]]:
     ]
     times = [(name, TIME) for name in ("window_start", "window_end", "tick_end", "cause_arrival")]
     whole = [("key", pa.string()), ("firing", pa.int64()), ("ordinal", pa.int64()), ("kind", pa.string())]
-    panes = thinned(pa.Table.from_pylist(rows, schema=pa.schema([*whole, *times])), pipeline)
+    panes = drop_replaced_refires(pa.Table.from_pylist(rows, schema=pa.schema([*whole, *times])), pipeline)
     return [(row["key"], row["firing"], row["ordinal"]) for row in panes.to_pylist()]
 
 

@@ -159,8 +159,8 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
 
 def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> None:
     told = (
-        "from slackwater.jobs.engines.replaying.results import collect, counted; "
-        "print(collect([counted({})]).memory_mb)"
+        "from slackwater.jobs.engines.replaying.results import collect, counts_table; "
+        "print(collect([counts_table({})]).memory_mb)"
     )
     large = (
         "import subprocess, sys; held = bytearray(b'x') * (700 << 20); subprocess.run([sys.executable, "

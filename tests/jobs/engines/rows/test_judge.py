@@ -117,24 +117,26 @@ def test_a_row_is_what_it_is_when_judged_alone(
     )
     batch = batch_of(arrivals, events, may_hold_unread=may_hold_unread, k=keys, part=parts)
 
-    prepared = Judge(pipeline, low, high).prepare(batch)
+    judged_batch = Judge(pipeline, low, high).judge_batch(batch)
 
     expected = [verdict(row, low, high, may_hold_unread, pipeline) for row in rows]
     elements = [number for number, what in enumerate(expected) if what == "element"]
-    assert prepared.elements.column("row").to_pylist() == elements
-    assert prepared.elements.column(ARRIVAL).to_pylist() == [
+    assert judged_batch.elements.column("row").to_pylist() == elements
+    assert judged_batch.elements.column(ARRIVAL).to_pylist() == [
         (arrivals[number] or 0) // 1000 for number in elements
     ]
-    assert prepared.elements.column(EVENT).to_pylist() == [
+    assert judged_batch.elements.column(EVENT).to_pylist() == [
         (events[number] or 0) // 1000 for number in elements
     ]
     unusable = [(number, what) for number, what in enumerate(expected) if what not in ("element", None)]
-    numbers = [json.loads(text)["row"] for text in prepared.quarantined.column("row_json").to_pylist()]
-    told = zip(numbers, prepared.quarantined.column("reason_code").to_pylist(), strict=True)
+    numbers = [
+        json.loads(text)["row"] for text in judged_batch.quarantine_rows.column("row_json").to_pylist()
+    ]
+    told = zip(numbers, judged_batch.quarantine_rows.column("reason_code").to_pylist(), strict=True)
     assert list(told) == unusable
-    assert prepared.rows_read == len(elements) + len(unusable)
-    alone = Judge(pipeline, low, high).prepare(batch, quarantine=False)
-    assert alone.elements.equals(prepared.elements) and alone.quarantined.num_rows == 0
+    assert judged_batch.rows_read == len(elements) + len(unusable)
+    alone = Judge(pipeline, low, high).judge_batch(batch, quarantine=False)
+    assert alone.elements.equals(judged_batch.elements) and alone.quarantine_rows.num_rows == 0
 
 
 @pytest.mark.parametrize(
@@ -155,11 +157,11 @@ def test_earlier_rows_are_taken_in_where_no_run_has_read_them_and_the_pipeline_f
     batch = replace(
         batch, may_hold_unread=may_hold_unread, read_to_ms=None if read_to is None else hours[read_to]
     )
-    prepared = Judge(declared(stragglers=stragglers), hours[3], hours[4], hours[1]).prepare(batch)
+    judged_batch = Judge(declared(stragglers=stragglers), hours[3], hours[4], hours[1]).judge_batch(batch)
     assert [
-        (arrival - START_MS) // HOUR_MS for arrival in prepared.elements.column(ARRIVAL).to_pylist()
+        (arrival - START_MS) // HOUR_MS for arrival in judged_batch.elements.column(ARRIVAL).to_pylist()
     ] == taken
-    assert prepared.quarantined.num_rows == (may_hold_unread and read_to is None), (
+    assert judged_batch.quarantine_rows.num_rows == (may_hold_unread and read_to is None), (
         "the row without an arrival"
     )
 
@@ -176,11 +178,11 @@ def test_earlier_rows_are_taken_in_where_no_run_has_read_them_and_the_pipeline_f
 def test_times_of_any_unit_are_floored_to_milliseconds(unit: str, numbers: list[int]) -> None:
     per_ms = {"s": 1 / 1000, "ms": 1, "us": 1000, "ns": 10**6}[unit]
     batch = batch_of(numbers, numbers, unit)
-    prepared = Judge(declared(start="1960-01-01"), -10_000, 10_000).prepare(batch)
+    judged_batch = Judge(declared(start="1960-01-01"), -10_000, 10_000).judge_batch(batch)
     expected = [math.floor(number / per_ms) for number in numbers]
     assert (
-        prepared.elements.column(ARRIVAL).to_pylist()
-        == prepared.elements.column(EVENT).to_pylist()
+        judged_batch.elements.column(ARRIVAL).to_pylist()
+        == judged_batch.elements.column(EVENT).to_pylist()
         == expected
     )
 
@@ -190,8 +192,8 @@ def test_times_without_a_zone_are_utc() -> None:
     rows = batch.rows.set_column(0, "a", times([START_MS * 1000], tz=None)).set_column(
         1, "e", times([START_MS * 1000], tz=None)
     )
-    prepared = Judge(declared(), START_MS, START_MS + 1).prepare(SourceBatch(rows, None, True))
-    assert prepared.elements.column(ARRIVAL).to_pylist() == [START_MS]
+    judged_batch = Judge(declared(), START_MS, START_MS + 1).judge_batch(SourceBatch(rows, None, True))
+    assert judged_batch.elements.column(ARRIVAL).to_pylist() == [START_MS]
 
 
 class TestACondition:
@@ -199,16 +201,20 @@ class TestACondition:
         before, within, beyond = (1000 * (START_MS + hours * HOUR_MS) for hours in (-1, 0, 1))
         arrivals = [within, within, within, before, beyond, None, None]
         batch = batch_of(arrivals, [within] * 7, k=["x", "y", None, "y", "y", "y", "x"])
-        prepared = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS, START_MS - HOUR_MS).prepare(
-            batch
+        judged_batch = Judge(
+            declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS, START_MS - HOUR_MS
+        ).judge_batch(batch)
+        assert judged_batch.elements.column("row").to_pylist() == [0]
+        assert judged_batch.quarantine_rows.column("reason_code").to_pylist() == ["null_arrival"]
+        assert (judged_batch.filtered_count, judged_batch.filtered_folded_count, judged_batch.rows_read) == (
+            4,
+            1,
+            6,
         )
-        assert prepared.elements.column("row").to_pylist() == [0]
-        assert prepared.quarantined.column("reason_code").to_pylist() == ["null_arrival"]
-        assert (prepared.filtered, prepared.filtered_folded, prepared.rows_read) == (4, 1, 6)
-        again = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS).prepare(
+        again = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS).judge_batch(
             replace(batch, may_hold_unread=False)
         )
-        assert (again.filtered, again.filtered_folded, again.rows_read) == (2, 0, 3), (
+        assert (again.filtered_count, again.filtered_folded_count, again.rows_read) == (2, 0, 3), (
             "read before, but for those that arrived since"
         )
 
@@ -229,7 +235,7 @@ class TestHowFarAWindowReaches:
     def is_usable(self, event_ms: int, **changes: Any) -> bool:
         pipeline = declared(max_ahead=timedelta(days=366_000), **changes)
         batch = batch_of([event_ms * 1000], [event_ms * 1000])
-        return Judge(pipeline, event_ms, event_ms + 1).prepare(batch).elements.num_rows == 1
+        return Judge(pipeline, event_ms, event_ms + 1).judge_batch(batch).elements.num_rows == 1
 
     @pytest.mark.parametrize(
         ("changes", "back", "forth"),
@@ -256,7 +262,11 @@ class TestHowFarAWindowReaches:
 
 class TestQuarantine:
     def told(self, batch: SourceBatch, **changes: Any) -> list[dict[str, Any]]:
-        return Judge(declared(**changes), START_MS, START_MS + HOUR_MS).prepare(batch).quarantined.to_pylist()
+        return (
+            Judge(declared(**changes), START_MS, START_MS + HOUR_MS)
+            .judge_batch(batch)
+            .quarantine_rows.to_pylist()
+        )
 
     def test_it_says_which_rule_and_which_column(self) -> None:
         now = START_MS * 1000
@@ -339,6 +349,6 @@ class TestQuarantine:
 def test_judging_leaves_the_batch_as_it_was() -> None:
     batch = batch_of([START_MS * 1000, None], [None, START_MS * 1000])
     before = batch.rows.to_pylist()
-    Judge(declared(), START_MS, START_MS + 1).prepare(batch)
+    Judge(declared(), START_MS, START_MS + 1).judge_batch(batch)
     assert batch.rows.to_pylist() == before
     assert np.asarray(batch.rows.column("row")).tolist() == [0, 1]

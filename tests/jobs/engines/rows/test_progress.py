@@ -26,7 +26,7 @@ from slackwater.jobs.engines.rows.progress import (
 )
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.files import InputFile
-from slackwater.jobs.engines.source.overrides import Moved, Overrides
+from slackwater.jobs.engines.source.overrides import MovedArrival, Overrides
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import InProcess
@@ -233,7 +233,7 @@ def test_the_pass_reads_times_partition_and_condition_and_asks_whether_keys_are_
         ("k",),
     )
     assert pass_over(replace(declared(), where="k = 'x'")) == (("a", "e", "p", "k"), ())
-    assert pass_over(declared(), Overrides((Moved("00", 0, 0),))) == (("row", "a", "e", "p", "k"), ())
+    assert pass_over(declared(), Overrides((MovedArrival("00", 0, 0),))) == (("row", "a", "e", "p", "k"), ())
 
 
 @settings(max_examples=60)

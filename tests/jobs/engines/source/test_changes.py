@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.engines.source.changes import commits
-from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from tests.jobs.engines.source.source_logs import File, Log, hour
 
@@ -149,8 +149,8 @@ class TestCompactedFiles:
         files = [log.append(2), log.append(3)]
         log.compact(*files)
         now = log.pin()
-        assert now.is_certain_since(before, [Stretch(hour(0), hour(24), now.version)])
-        assert not now.is_certain_since(before, [Stretch(hour(0), hour(24), before.version + 1)])
+        assert now.is_certain_since(before, [ReadRange(hour(0), hour(24), now.version)])
+        assert not now.is_certain_since(before, [ReadRange(hour(0), hour(24), before.version + 1)])
         assert now.added_since(before) is not None
         assert now.added_since(before, [before.version + 1]) is None
 
@@ -185,9 +185,9 @@ class TestRestoredTables:
         log.restore(before.version)
         now = log.pin()
         now.check_kept(before, hour(24), "a")
-        now.check_kept(before, hour(24), "a", [Stretch(hour(0), hour(24), now.version)])
+        now.check_kept(before, hour(24), "a", [ReadRange(hour(0), hour(24), now.version)])
         with pytest.raises(SourceRewritten):
-            now.check_kept(before, hour(24), "a", [Stretch(hour(0), hour(24), seen)])
+            now.check_kept(before, hour(24), "a", [ReadRange(hour(0), hour(24), seen)])
 
 
 class TestLogsThatAreGone:
@@ -260,21 +260,21 @@ def test_no_row_that_was_read_changes_unnoticed_and_new_ones_are_new_once(data: 
         read_at = data.draw(st.integers(1, log.version))
         if not log.rows(read_at) or not log.files:
             return  # an empty source is refused
-        restated, read = [], {row for row in log.rows(read_at) if log.arrival(row) < COVERED}
+        newer_reads, read = [], {row for row in log.rows(read_at) if log.arrival(row) < COVERED}
         if data.draw(st.booleans()):
             version, end = data.draw(st.integers(read_at, log.version)), data.draw(st.integers(1, COVERED))
-            restated = [Stretch(hour(0), hour(end), version)] if version > read_at else []
+            newer_reads = [ReadRange(hour(0), hour(end), version)] if version > read_at else []
             again = {row for row in log.rows(version) if log.arrival(row) < end}
-            read = {row for row in read if log.arrival(row) >= end} | again if restated else read
+            read = {row for row in read if log.arrival(row) >= end} | again if newer_reads else read
         before, now = log.pin(read_at), log.pin()
         try:
-            now.check_kept(before, hour(COVERED), "a", restated)
+            now.check_kept(before, hour(COVERED), "a", newer_reads)
         except SourceRewritten:
             return
         assert read <= log.rows(log.version)
-        if now.is_certain_since(before, restated):
+        if now.is_certain_since(before, newer_reads):
             found = []
-            for file in now.files(hour(COVERED), hour(COVERED), "a", before, restated):
+            for file in now.files(hour(COVERED), hour(COVERED), "a", before, newer_reads=newer_reads):
                 left = file.read_to_ms or hour(0)
                 rows = next(rows for (path, _), rows in log.files.items() if path == file.path)
                 found += [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.source.coverage import Stretch, pieces, read_to, was_read
+from slackwater.jobs.engines.source.coverage import ReadRange, pieces, read_to, was_read
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def readers(rows: list[Row], runs: list[Run]) -> dict[Row, list[Run]]:
 
 
 @st.composite
-def lineages(draw: st.DrawFn) -> tuple[list[Run], list[Stretch], int]:
+def lineages(draw: st.DrawFn) -> tuple[list[Run], list[ReadRange], int]:
     """Live runs in slice order, one after the other, a part of them restated later on; and what the next run
     is told of it.
     """
@@ -63,38 +63,38 @@ def lineages(draw: st.DrawFn) -> tuple[list[Run], list[Stretch], int]:
             before = again[position - 1] if position else runs[number].parent
             runs[number] = replace(runs[number], version=again[position], parent=before)
     last = runs[-1].version
-    return runs, [Stretch(run.low, run.high, run.version) for run in runs if run.version > last], last
+    return runs, [ReadRange(run.low, run.high, run.version) for run in runs if run.version > last], last
 
 
 @given(lineages(), st.integers(0, 70), st.integers(1, 9))
 @settings(max_examples=300)
 def test_a_row_that_is_new_since_the_run_before_has_been_read_if_a_restatement_has_read_it(
-    lineage: tuple[list[Run], list[Stretch], int], arrival: int, version: int
+    lineage: tuple[list[Run], list[ReadRange], int], arrival: int, version: int
 ) -> None:
-    runs, restated, last = lineage
+    runs, newer_reads, last = lineage
     row = Row(arrival, last + version)
     was = bool(readers([row], runs)[row])
-    until = read_to(restated, row.added)
+    until = read_to(newer_reads, row.added)
     assert was == (until is not None and arrival < until)
 
 
 @given(lineages(), st.integers(0, 69), st.integers(1, 9))
 @settings(max_examples=300)
 def test_pieces_say_the_newest_version_at_which_an_arrival_was_read(
-    lineage: tuple[list[Run], list[Stretch], int], arrival: int, version: int
+    lineage: tuple[list[Run], list[ReadRange], int], arrival: int, version: int
 ) -> None:
-    runs, restated, last = lineage
+    runs, newer_reads, last = lineage
     row = Row(arrival, last + version)
-    at = next((piece.version for piece in pieces(restated) if arrival < piece.to_ms), last)
+    at = next((piece.version for piece in pieces(newer_reads) if arrival < piece.to_ms), last)
     assert bool(readers([row], runs)[row]) == (row.added <= at)
 
 
 @given(lineages(), st.data())
 @settings(max_examples=500)
 def test_what_a_live_run_has_read_of_a_removed_file_is_never_overlooked(
-    lineage: tuple[list[Run], list[Stretch], int], data: st.DataObject
+    lineage: tuple[list[Run], list[ReadRange], int], data: st.DataObject
 ) -> None:
-    runs, restated, last = lineage
+    runs, newer_reads, last = lineage
     end = runs[-1].high
     low = data.draw(st.integers(0, end + 5))
     high = data.draw(st.integers(low, end + 8))
@@ -103,17 +103,19 @@ def test_what_a_live_run_has_read_of_a_removed_file_is_never_overlooked(
     rows = [Row(arrival, added or 0, removed) for arrival in range(low, high + 1)]
     found = readers(rows, runs)
     rests = any(run.version < removed for row in rows for run in found[row])
-    told = was_read(restated, low, high, added, removed, end)
+    told = was_read(newer_reads, low, high, added=added, removed=removed, read_ms=end)
     assert told or not rests
-    if not restated:
+    if not newer_reads:
         assert told == rests, "without a restatement it is exact"
 
 
 def test_a_file_that_was_restated_as_a_whole_rests_on_nothing_any_more() -> None:
-    restated = [Stretch(10, 20, 7), Stretch(20, 30, 8)]
-    assert not was_read(restated, 12, 29, None, 6, 50)
-    assert was_read(restated, 12, 30, None, 6, 50), "its last row arrived in a slice that was not restated"
-    assert was_read(restated, 9, 12, None, 6, 50)
-    assert was_read(restated, 12, 29, None, 8, 50), (
+    newer_reads = [ReadRange(10, 20, 7), ReadRange(20, 30, 8)]
+    assert not was_read(newer_reads, 12, 29, added=None, removed=6, read_ms=50)
+    assert was_read(newer_reads, 12, 30, added=None, removed=6, read_ms=50), (
+        "its last row arrived in a slice that was not restated"
+    )
+    assert was_read(newer_reads, 9, 12, added=None, removed=6, read_ms=50)
+    assert was_read(newer_reads, 12, 29, added=None, removed=8, read_ms=50), (
         "the first of the two slices was restated before the file was removed"
     )

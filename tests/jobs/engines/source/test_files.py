@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.engines.source.batches import read
-from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.windowing.times import to_datetime, to_ms
@@ -237,15 +237,15 @@ class TestRowsThatComeAfterTheirSlice:
         before = commit(tmp_path, {1: after(1)})
         seen = commit(tmp_path, {2: after(2), 3: None})
         later = commit(tmp_path, {4: after(3), 5: None})
-        restated = [Stretch(ms(after(0)), ms(after(24)), seen.version)]
-        files = later.files(ms(after(48)), ms(after(72)), "a", before, restated)
+        newer_reads = [ReadRange(ms(after(0)), ms(after(24)), seen.version)]
+        files = later.files(ms(after(48)), ms(after(72)), "a", before, newer_reads=newer_reads)
         assert [
             (read(later.uri, file, later.schema, ("row",)).column("row").to_pylist(), file.read_to_ms)
             for file in files
         ] == [([4, 5], None)]
         wider = commit(tmp_path, {6: after(5), 7: after(30), 8: None})
-        restated = [Stretch(ms(after(0)), ms(after(24)), wider.version)]
-        [file] = wider.files(ms(after(48)), ms(after(72)), "a", before, restated)
+        newer_reads = [ReadRange(ms(after(0)), ms(after(24)), wider.version)]
+        [file] = wider.files(ms(after(48)), ms(after(72)), "a", before, newer_reads=newer_reads)
         assert (file.may_hold_unread, file.read_to_ms) == (True, ms(after(24))), "row 7 alone is left"
 
     def test_a_removed_file_that_was_restated_since_is_no_loss(self, tmp_path: Path) -> None:
@@ -253,10 +253,10 @@ class TestRowsThatComeAfterTheirSlice:
         commit(tmp_path, {2: after(30)})
         DeltaTable(str(tmp_path)).delete("row = 1")
         later = pin(SOURCE, str(tmp_path))
-        later.check_kept(before, ms(after(48)), "a", [Stretch(ms(after(0)), ms(after(24)), later.version)])
+        later.check_kept(before, ms(after(48)), "a", [ReadRange(ms(after(0)), ms(after(24)), later.version)])
         with pytest.raises(SourceRewritten):
             later.check_kept(
-                before, ms(after(48)), "a", [Stretch(ms(after(24)), ms(after(48)), later.version)]
+                before, ms(after(48)), "a", [ReadRange(ms(after(24)), ms(after(48)), later.version)]
             )
 
     def test_what_only_a_restatement_has_read_may_not_be_removed_either(self, tmp_path: Path) -> None:
@@ -266,7 +266,9 @@ class TestRowsThatComeAfterTheirSlice:
         later = pin(SOURCE, str(tmp_path))
         later.check_kept(before, ms(after(48)), "a")
         with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T02:00:00Z on"):
-            later.check_kept(before, ms(after(48)), "a", [Stretch(ms(after(0)), ms(after(24)), seen.version)])
+            later.check_kept(
+                before, ms(after(48)), "a", [ReadRange(ms(after(0)), ms(after(24)), seen.version)]
+            )
 
 
 class TestReadingAFile:

@@ -61,7 +61,7 @@ def test_a_column_of_which_only_nulls_matter_is_read_where_the_file_may_hold_som
         [True, True, True, False],
         [True, True, False, False],
     ]
-    assert pieces[1].whole(np.array([0, 2])).to_pylist() == [
+    assert pieces[1].full_rows(np.array([0, 2])).to_pylist() == [
         {"a": 4, "day": "x", "b": None, "new": None},
         {"a": 6, "day": "x", "b": "z", "new": None},
     ]
@@ -100,7 +100,7 @@ def test_whole_rows_are_those_of_the_file(
         chosen = data.draw(st.sets(st.integers(0, size - 1), min_size=1))
         positions = np.array(sorted(chosen), np.int64)
         assert piece.rows.column_names == ["a"]
-        assert piece.whole(positions).equals(whole.take(pa.array(positions + start)))
+        assert piece.full_rows(positions).equals(whole.take(pa.array(positions + start)))
         start += size
     assert start == rows
 

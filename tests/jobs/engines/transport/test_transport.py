@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from slackwater.jobs.engines.source import scan as scans
-from slackwater.jobs.engines.source.coverage import Stretch
+from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
@@ -287,9 +287,9 @@ class TestOnSpark:
         seen = commit(tmp_path, {3: 2.0, 4: 31.0, 5: None})
         later = commit(tmp_path, {6: 3.0, 7: 32.0, 8: None, 9: 50.0})
         day = [to_ms(START + timedelta(hours=hours)) for hours in (0, 24, 48, 72)]
-        restated = (Stretch(day[0], day[1], seen.version),)
-        files = tuple(later.files(day[2], day[3], "a", before, restated))
-        scan = SliceScan(later, files, tuple(SCHEMA.names), "a", day[2], day[3], day[0], before, restated)
+        newer_reads = (ReadRange(day[0], day[1], seen.version),)
+        files = tuple(later.files(day[2], day[3], "a", before, newer_reads=newer_reads))
+        scan = SliceScan(later, files, tuple(SCHEMA.names), "a", day[2], day[3], day[0], before, newer_reads)
         by_spark = replace(scan, source=replace(later, why_not_direct="deletion vectors"))
         tables = OnSpark(spark).gather(by_spark, lambda batches: ((0, batch.rows) for batch in batches))
         rows = pa.concat_tables(tables).sort_by("row").column("row").to_pylist()

@@ -20,7 +20,7 @@ from slackwater.windowing.runtime.window_operator_config import WindowOperatorCo
 from slackwater.windowing.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
 
 
-class AccumulatorColumns:
+class AccumulatorCodec:
     """The accumulators of a `select` as columns `<result>__<part>`: canonical, whatever the order of the
     elements was.
 
@@ -75,7 +75,7 @@ def codec_of_windows(
     """The codec of a pipeline's window operator. `element` is the named tuple that its elements are, if they
     are one.
     """
-    contents = AccumulatorColumns(shape.parts, accumulators) if shape.parts else None
+    contents = AccumulatorCodec(shape.parts, accumulators) if shape.parts else None
     layout = SnapshotLayout.of_windows(
         config,
         keys=KeyColumns.of(keys.columns),

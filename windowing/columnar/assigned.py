@@ -15,7 +15,7 @@ from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import group_pairs
 from slackwater.windowing.columnar.contents import Contents, combined
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.kernels import Received, Restored
+from slackwater.windowing.columnar.kernels import SliceInput, WindowState
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
@@ -116,13 +116,15 @@ class Assigned(NamedTuple):
         rows = np.flatnonzero(self.stay(timeline))
         return rows[np.lexsort((windows.starts[rows], windows.keys[rows]))]
 
-    def accumulators_of(self, contents: Contents, received: Received[A], restored: Restored[A]) -> A:
+    def accumulators_of(
+        self, contents: Contents, slice_input: SliceInput[A], initial_state: WindowState[A]
+    ) -> A:
         """The accumulators of contents whose row i is restored window i, and row p + j the element of taking
         j.
         """
         rows = np.append(np.arange(len(self.restored)), self.elements + len(self.restored))
         contents = contents._replace(rows=rows[contents.rows], running_rows=rows[contents.running_rows])
-        return combined(contents, restored.accumulators.join([received.of_elements]))
+        return combined(contents, initial_state.accumulators.join([slice_input.element_accumulators]))
 
 
 def _new_windows(keys: Longs, starts: Longs, ends: Longs) -> OpenWindows:

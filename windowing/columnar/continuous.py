@@ -24,7 +24,7 @@ from slackwater.windowing.columnar.arrays.groups import Groups, group_pairs, run
 from slackwater.windowing.columnar.assigned import Assigned
 from slackwater.windowing.columnar.contents import Contents
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.kernels import Counts, Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import Timers, timers_for, timers_of
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
@@ -61,8 +61,8 @@ class ContinuousRules:
 
 
 def replay_continuous(
-    received: Received[A], restored: Restored[A], timeline: Timeline, rules: ContinuousRules
-) -> Replayed[A]:
+    slice_input: SliceInput[A], initial_state: WindowState[A], timeline: Timeline, rules: ContinuousRules
+) -> SliceResult[A]:
     """Replay one slice.
 
     Args:
@@ -75,23 +75,23 @@ def replay_continuous(
     Returns:
         Firings by window and, for each, in order; open windows by key and start.
     """
-    assert restored.triggers is not None
-    assigned = Assigned.of(restored.windows, received.elements, rules.windows)
+    assert initial_state.triggers is not None
+    assigned = Assigned.of(initial_state.windows, slice_input.elements, rules.windows)
     size = len(assigned.windows.keys)
     before = TriggerStates(values=np.full(size, NO_TIME), unfired=np.zeros(size, np.int64))
-    for column, values in zip(before, restored.triggers, strict=True):
+    for column, values in zip(before, initial_state.triggers, strict=True):
         column[assigned.restored] = values
     if rules.interval_ms == ONLY_AT_THE_END:
         before.values[assigned.restored] = assigned.last_instants[assigned.restored]
-    slice_ = _Slice.of(assigned, before, received.elements, rules.interval_ms, timeline)
-    fired = slice_.accumulated() if rules.accumulates else slice_.purged(restored.windows.contents)
+    slice_ = _Slice.of(assigned, before, slice_input.elements, rules.interval_ms, timeline)
+    fired = slice_.accumulated() if rules.accumulates else slice_.purged(initial_state.windows.contents)
     after, triggers = slice_.after(fired)
     parked, is_closed = assigned.parked(after, timeline), ~assigned.stay(timeline)
     windows, fire_times = rows_of(after, parked), triggers.values[parked]
     last_instants, cleanups = assigned.last_instants[parked], assigned.cleanups[parked]
     waits = last_instants > timeline.final
     remembered = np.full(len(parked), NO_TIME) if rules.interval_ms == ONLY_AT_THE_END else fire_times
-    return Replayed(
+    return SliceResult(
         firings=[fired.firings],
         windows=windows,
         triggers=TriggerStates(values=remembered, unfired=triggers.unfired[parked]),
@@ -100,12 +100,12 @@ def replay_continuous(
             *_timers_of_trigger(windows, waits, fire_times, last_instants),
             *timers_of(windows, waits, last_instants, cleanups),
         ],
-        accumulators=assigned.accumulators_of(fired.contents, received, restored),
+        accumulators=assigned.accumulators_of(fired.contents, slice_input, initial_state),
         late=LateElements.none(),
         counts=Counts(
-            opened=size - len(assigned.restored),
-            cleaned=int(np.count_nonzero(is_closed)),
-            elements_missed=assigned.missed,
+            windows_opened=size - len(assigned.restored),
+            windows_cleaned=int(np.count_nonzero(is_closed)),
+            assignments_missed=assigned.missed,
             elements_cleaned=int(after.elements[is_closed].sum()),
             elements_never_fired=int(triggers.unfired[is_closed].sum()),
         ),

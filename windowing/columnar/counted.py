@@ -22,7 +22,7 @@ from slackwater.windowing.columnar.arrays.groups import Groups, group_pairs, run
 from slackwater.windowing.columnar.assigned import Assigned
 from slackwater.windowing.columnar.contents import Contents
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.kernels import Counts, Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import timers_of
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
@@ -54,8 +54,8 @@ class CountRules:
 
 
 def replay_counted(
-    received: Received[A], restored: Restored[A], timeline: Timeline, rules: CountRules
-) -> Replayed[A]:
+    slice_input: SliceInput[A], initial_state: WindowState[A], timeline: Timeline, rules: CountRules
+) -> SliceResult[A]:
     """Replay one slice.
 
     Args:
@@ -68,10 +68,10 @@ def replay_counted(
         Firings in order of window and arrival, early ones and late ones mixed; open windows by key and start.
     """
     max_count = rules.max_count
-    assigned = Assigned.of(restored.windows, received.elements, rules.windows)
+    assigned = Assigned.of(initial_state.windows, slice_input.elements, rules.windows)
     before, size = assigned.windows, len(assigned.windows.keys)
     count = before.elements - before.firings * max_count
-    clocks = received.elements.clocks[assigned.elements]
+    clocks = slice_input.elements.clocks[assigned.elements]
 
     order = np.argsort(assigned.owners, kind="stable")
     owners = assigned.owners[order]
@@ -80,7 +80,7 @@ def replay_counted(
     passed = count[owners] + places
     fires = (passed + 1) % max_count == 0
 
-    holds = np.arange(len(restored.windows.keys))
+    holds = np.arange(len(initial_state.windows.keys))
     if not rules.accumulates:
         holds = holds[count[assigned.restored] > 0]
     rows = np.append(holds, order + len(assigned.restored))
@@ -97,7 +97,7 @@ def replay_counted(
 
     fired = owners[fires]
     at = order[fires]
-    watermarks = received.elements.watermarks[assigned.elements[at]]
+    watermarks = slice_input.elements.watermarks[assigned.elements[at]]
     is_late = assigned.last_instants[fired] <= watermarks
     firings = Firings(
         keys=before.keys[fired],
@@ -122,18 +122,18 @@ def replay_counted(
     parked, is_closed = assigned.parked(after, timeline), ~assigned.stay(timeline)
     values = np.where((remaining > 0) & (max_count != NEVER), remaining, NO_TIME)
     windows, last_instants = rows_of(after, parked), assigned.last_instants[parked]
-    return Replayed(
+    return SliceResult(
         firings=[firings],
         windows=windows,
         triggers=TriggerStates(values=values[parked], unfired=remaining[parked]),
         next_firings=np.full(len(parked), NO_TIME),
         timers=timers_of(windows, np.zeros(len(parked), np.bool_), last_instants, assigned.cleanups[parked]),
-        accumulators=assigned.accumulators_of(contents, received, restored),
+        accumulators=assigned.accumulators_of(contents, slice_input, initial_state),
         late=LateElements.none(),
         counts=Counts(
-            opened=size - len(assigned.restored),
-            cleaned=int(np.count_nonzero(is_closed)),
-            elements_missed=assigned.missed,
+            windows_opened=size - len(assigned.restored),
+            windows_cleaned=int(np.count_nonzero(is_closed)),
+            assignments_missed=assigned.missed,
             elements_cleaned=int(after.elements[is_closed].sum()),
             elements_never_fired=int(remaining[is_closed].sum()),
         ),

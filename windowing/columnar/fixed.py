@@ -35,7 +35,7 @@ from slackwater.windowing.columnar.arrays.groups import (
     sum_of_groups,
 )
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.kernels import Counts, Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import timers_at_last_instants
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (
@@ -67,8 +67,8 @@ class FixedRules:
 
 
 def replay_fixed(
-    received: Received[A], restored: Restored[A], timeline: Timeline, rules: FixedRules
-) -> Replayed[A]:
+    slice_input: SliceInput[A], initial_state: WindowState[A], timeline: Timeline, rules: FixedRules
+) -> SliceResult[A]:
     """Replay one slice.
 
     Args:
@@ -83,7 +83,7 @@ def replay_fixed(
         times stand side by side, and what some windows lack is at one end: they are written, hashed and read
         in less time.
     """
-    return _Slice(rules.windows, rules.accumulates, timeline).replay(received, restored)
+    return _Slice(rules.windows, rules.accumulates, timeline).replay(slice_input, initial_state)
 
 
 class _Part(NamedTuple, Generic[A]):
@@ -113,26 +113,26 @@ class _Slice:
     accumulates: bool
     timeline: Timeline
 
-    def replay(self, received: Received[A], restored: Restored[A]) -> Replayed[A]:
-        numbers = self.windows.numbers(restored.windows.starts)
-        before = restored.windows._replace(starts=numbers, ends=numbers)
+    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
+        numbers = self.windows.numbers(initial_state.windows.starts)
+        before = initial_state.windows._replace(starts=numbers, ends=numbers)
         has_fired = numbers <= self.windows.newest_passed(self.timeline.initial)
         of_waiting, of_fired = rows_where(~has_fired), rows_where(has_fired)
-        on_time, late, missed = self._assign(received)
+        on_time, late, missed = self._assign(slice_input)
         due, accumulators = self._due(
-            [self._windows_of_pieces(received), on_time],
+            [self._windows_of_pieces(slice_input), on_time],
             rows_of(before, of_waiting),
-            restored.accumulators.take(of_waiting),
+            initial_state.accumulators.take(of_waiting),
         )
         fired, firings = self._fire(due)
         old = rows_of(before, of_fired)
         existing = together([fired, _with_contents(old, len(due.keys) + np.arange(len(old.keys)))])
-        accumulators = accumulators.join([restored.accumulators.take(of_fired)])
+        accumulators = accumulators.join([initial_state.accumulators.take(of_fired)])
         refired, is_replaced, refirings, totals = self._refire(existing, accumulators, late)
         windows, elements_cleaned = self._staying(existing, is_replaced, refired)
         total = len(existing.keys) - int(np.count_nonzero(is_replaced)) + len(refired.keys)
         next_firings, timers = timers_at_last_instants(windows, self.windows.lateness_ms, self.timeline)
-        return Replayed(
+        return SliceResult(
             firings=[firings, refirings],
             windows=windows,
             triggers=None,
@@ -141,9 +141,9 @@ class _Slice:
             accumulators=accumulators.join([totals]),
             late=LateElements.none(),
             counts=Counts(
-                opened=total - len(before.keys),
-                cleaned=total - len(windows.keys),
-                elements_missed=missed,
+                windows_opened=total - len(before.keys),
+                windows_cleaned=total - len(windows.keys),
+                assignments_missed=missed,
                 elements_cleaned=elements_cleaned,
             ),
         )
@@ -158,15 +158,15 @@ class _Slice:
         starts = self.windows.starts(windows.starts)
         return windows._replace(starts=starts, ends=starts + self.windows.size_ms)
 
-    def _windows_of_pieces(self, received: Received[A]) -> _Part[A]:
+    def _windows_of_pieces(self, slice_input: SliceInput[A]) -> _Part[A]:
         """Pieces of slices as pieces of the windows that hold them."""
-        pieces = received.pieces
+        pieces = slice_input.pieces
         if self.windows.overlap and len(pieces.keys):
-            return self._of_spans(pieces, received.of_pieces)
+            return self._of_spans(pieces, slice_input.piece_accumulators)
         numbers = self.windows.newest_windows(pieces.firsts)
-        return _Part(pieces._replace(firsts=numbers, lasts=numbers), received.of_pieces)
+        return _Part(pieces._replace(firsts=numbers, lasts=numbers), slice_input.piece_accumulators)
 
-    def _of_spans(self, pieces: Pieces, of_pieces: A) -> _Part[A]:
+    def _of_spans(self, pieces: Pieces, piece_accumulators: A) -> _Part[A]:
         """As `_windows_of_pieces` where windows overlap. The pieces of a key become one row a slice, of which
         each window spans some.
         """
@@ -195,7 +195,7 @@ class _Slice:
             first_arrivals=first_of_spans,
             last_arrivals=last_of_spans,
         )
-        return _Part(of_windows, of_pieces.combine(groups).combine_spans(spans))
+        return _Part(of_windows, piece_accumulators.combine(groups).combine_spans(spans))
 
     def _arrivals(self, pieces: Pieces, newest_windows: Longs, groups: Groups) -> tuple[Longs, Longs]:
         """First and last arrival of each group of pieces; 0 where all windows of a group are closed by the
@@ -208,11 +208,11 @@ class _Slice:
         first = least_of_groups(pieces.first_arrivals[open_rows], groups_of_open)
         return first, greatest_of_groups(pieces.last_arrivals[open_rows], groups_of_open)
 
-    def _assign(self, received: Received[A]) -> tuple[_Part[A], _LateTakings[A], int]:
+    def _assign(self, slice_input: SliceInput[A]) -> tuple[_Part[A], _LateTakings[A], int]:
         """Elements that are behind for some of their windows: pieces of those that wait, takings of those
         that have fired, and how often an element missed one.
         """
-        keys, times, clocks, watermarks = received.elements
+        keys, times, clocks, watermarks = slice_input.elements
         exploded = self.windows.explode(self.windows.slices(times))
         in_force = watermarks[exploded.rows]
         waits = self.windows.last_instants(exploded.windows) > in_force
@@ -235,9 +235,9 @@ class _Slice:
             numbers=numbers,
             clocks=clocks[late_rows],
             watermarks=watermarks[late_rows],
-            accumulators=received.of_elements.take(late_rows),
+            accumulators=slice_input.element_accumulators.take(late_rows),
         )
-        part = _Part(on_time, received.of_elements.take(rows))
+        part = _Part(on_time, slice_input.element_accumulators.take(rows))
         return part, late, int(np.count_nonzero(is_missed))
 
     def _due(self, parts: Sequence[_Part[A]], waiting: OpenWindows, of_waiting: A) -> tuple[OpenWindows, A]:

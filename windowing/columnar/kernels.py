@@ -1,14 +1,14 @@
-"""What every kernel of windows on columns takes and gives.
+"""The signature that the kernels share, and the records that they take and give.
 
-A kernel replays one slice of one key-group range: `replay(received, restored, timeline, rules)`. There is
-one for each family of windows, in the file of that name: `fixed` (tumbling and sliding), `sessions`,
-`counted` and `continuous`. All of them give a `Replayed`, so panes, windows and timers are written once, by
-whoever calls.
+A kernel replays one slice of one key-group range on whole columns:
+`replay(slice_input, initial_state, timeline, rules)`. Each family of windows has one, in the file or folder
+of its name: `fixed` (tumbling and sliding), `sessions`, `counted` and `continuous`. All of them return a
+`SliceResult`, so panes, windows and timers are written by one piece of code in the engine.
 
-    received pieces and elements ─┐
-    restored windows ─────────────┼─ replay ─┬─ firings ──────── panes
-    timeline of watermarks ───────┘          ├─ windows, timers ─ parked for the next slice
-                                             └─ late elements, counts
+    SliceInput: pieces and elements ──┐
+    WindowState: open windows ────────┼─ replay ─┬─ firings ──────── panes
+    Timeline: watermarks ─────────────┘          ├─ windows, timers ─ parked for the next slice
+                                                 └─ late elements, counts
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slackwater.windowing.columnar.window_columns import (
 A = TypeVar("A", bound=Accumulators)
 
 
-class Received(NamedTuple, Generic[A]):
+class SliceInput(NamedTuple, Generic[A]):
     """What has come in the slice.
 
     Attributes:
@@ -42,18 +42,18 @@ class Received(NamedTuple, Generic[A]):
     """
 
     pieces: Pieces
-    of_pieces: A
+    piece_accumulators: A
     elements: Elements
-    of_elements: A
+    element_accumulators: A
 
 
-class Restored(NamedTuple, Generic[A]):
-    """The windows that are open at the slice's start.
+class WindowState(NamedTuple, Generic[A]):
+    """The windows that are open at the slice's start, with the state of their triggers and aggregates.
 
     Attributes:
-        windows: `contents` of row i is i, or NO_CONTENTS.
-        triggers: what their triggers remember; None where they remember nothing.
-        accumulators: a row for each window; of one without contents it means nothing.
+        windows: the open windows; `contents` of row i is i, or NO_CONTENTS.
+        triggers: the state of the trigger of each window; None for triggers without state.
+        accumulators: a row for each window; the row of a window without contents has no meaning.
     """
 
     windows: OpenWindows
@@ -62,36 +62,38 @@ class Restored(NamedTuple, Generic[A]):
 
 
 class Counts(NamedTuple):
-    """What the ledger counts of windows, beside their firings.
+    """Counts for the ledger that the firings do not show.
 
     Attributes:
-        opened, merged, cleaned: windows.
-        elements_missed: how often an element was late for a window, though another took it.
-        elements_cleaned: elements of the windows that were collected.
-        elements_never_fired: those of them that were in no firing.
+        windows_opened, windows_cleaned, windows_merged: windows that were created, collected, and absorbed by
+            another session after they had fired.
+        assignments_missed: (element, window) pairs of which the window was already collected, though another
+            window took the element.
+        elements_cleaned: elements that the collected windows had accepted.
+        elements_never_fired: those of `elements_cleaned` that were in no firing.
     """
 
-    opened: int
-    cleaned: int
-    merged: int = 0
-    elements_missed: int = 0
+    windows_opened: int
+    windows_cleaned: int
+    windows_merged: int = 0
+    assignments_missed: int = 0
     elements_cleaned: int = 0
     elements_never_fired: int = 0
 
 
-class Replayed(NamedTuple, Generic[A]):
-    """What the slice has made of its windows.
+class SliceResult(NamedTuple, Generic[A]):
+    """The firings of the slice, and the state at its end.
 
     Attributes:
-        firings: all of them, in blocks that nobody has copied together; those of one kind stand in the order
-            in which the family gives them.
-        windows: those that are open at the slice's end, in the order in which they are parked.
-        triggers: what their triggers remember; None where they remember nothing.
-        next_firings: when each fires next, NO_TIME for never.
-        timers: those that are pending.
-        accumulators: what the contents of firings and windows number.
-        late: elements that no window took, as far as that was not known before.
-        counts: for the ledger.
+        firings: all firings, in blocks, so that they need not be copied into one; firings of one kind stand
+            in the order that the family's kernel documents.
+        windows: the windows that are open at the slice's end, in the order in which they are parked.
+        triggers: the state of the trigger of each window; None for triggers without state.
+        next_firings: when each window fires next; NO_TIME for never.
+        timers: the pending timers.
+        accumulators: the rows that `contents` of firings and windows number.
+        late: elements that no window took; those that the map side found to be late are not among them.
+        counts: counts for the ledger.
     """
 
     firings: Sequence[Firings]

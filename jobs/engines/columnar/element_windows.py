@@ -12,9 +12,9 @@ import numpy as np
 
 from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
 from slackwater.jobs.engines.columnar.families import (
-    Arrived,
     BatchElements,
     Part,
+    RangeInput,
     Setting,
     Split,
     elements_in_order,
@@ -24,7 +24,7 @@ from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing import ContinuousEventTimeTrigger, CountTrigger, NeverTrigger
 from slackwater.windowing.columnar.continuous import ONLY_AT_THE_END, ContinuousRules, replay_continuous
 from slackwater.windowing.columnar.counted import CountRules, replay_counted
-from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.timeline.timeline import NEVER
 from slackwater.windowing.columnar.window_columns import Pieces, columns_of
 from slackwater.windowing.state.descriptors import StateDescriptor
@@ -47,16 +47,16 @@ class _ElementFamily:
         counts = {"rows_accepted": rows.num_rows, "assignments_made": rows.num_rows}
         return Split(parts={BEHIND: Part(elements.keys, rows)}, late=None, counts=counts)
 
-    def receive(self, parts: Mapping[str, Part]) -> Arrived:
+    def receive(self, parts: Mapping[str, Part]) -> RangeInput:
         elements, rows = elements_in_order(self.setting, parts[BEHIND])
-        of_elements = AccumulatorColumns.of_elements(self.setting.aggregates, rows)
-        received = Received(
+        element_accumulators = AccumulatorColumns.of_elements(self.setting.aggregates, rows)
+        slice_input = SliceInput(
             pieces=columns_of(Pieces, []),
-            of_pieces=of_elements.take(slice(0, 0)),
+            piece_accumulators=element_accumulators.take(slice(0, 0)),
             elements=elements,
-            of_elements=of_elements,
+            element_accumulators=element_accumulators,
         )
-        return Arrived(received, np.full(rows.num_rows, -1))
+        return RangeInput(slice_input, np.full(rows.num_rows, -1))
 
 
 class CountFamily(_ElementFamily):
@@ -65,14 +65,14 @@ class CountFamily(_ElementFamily):
     trigger_state: StateDescriptor = COUNT
 
     def replay(
-        self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
-    ) -> Replayed[AccumulatorColumns]:
+        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
+    ) -> SliceResult[AccumulatorColumns]:
         rules = CountRules(
             windows=fixed_windows(self.setting),
             max_count=self._max_count(),
             accumulates=not self.setting.purges,
         )
-        return replay_counted(received, restored, self.setting.timeline, rules)
+        return replay_counted(slice_input, initial_state, self.setting.timeline, rules)
 
     def _max_count(self) -> int:
         """Elements a firing; as in Flink, each element fires when none is asked for."""
@@ -91,8 +91,8 @@ class ContinuousFamily(_ElementFamily):
     trigger_state: StateDescriptor = FIRE_TIME
 
     def replay(
-        self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
-    ) -> Replayed[AccumulatorColumns]:
+        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
+    ) -> SliceResult[AccumulatorColumns]:
         trigger = self.setting.trigger
         interval_ms = ONLY_AT_THE_END
         if isinstance(trigger, ContinuousEventTimeTrigger):
@@ -102,4 +102,4 @@ class ContinuousFamily(_ElementFamily):
             interval_ms=interval_ms,
             accumulates=not self.setting.purges,
         )
-        return replay_continuous(received, restored, self.setting.timeline, rules)
+        return replay_continuous(slice_input, initial_state, self.setting.timeline, rules)

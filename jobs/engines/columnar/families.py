@@ -20,7 +20,7 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing import Trigger
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import Elements
 from slackwater.windowing.state.descriptors import StateDescriptor
@@ -148,7 +148,7 @@ class Split:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-class Arrived(NamedTuple):
+class RangeInput(NamedTuple):
     """What a range has received, as the kernels take it.
 
     Attributes:
@@ -156,8 +156,8 @@ class Arrived(NamedTuple):
         doubtful: int64, the place of each element in the part of that name; -1 where it came otherwise.
     """
 
-    received: Received[AccumulatorColumns]
-    doubtful: Longs
+    slice_input: SliceInput[AccumulatorColumns]
+    doubtful_places: Longs
 
 
 class Family(Protocol):
@@ -176,14 +176,14 @@ class Family(Protocol):
         there, if empty.
         """
 
-    def receive(self, parts: Mapping[str, Part]) -> Arrived:
+    def receive(self, parts: Mapping[str, Part]) -> RangeInput:
         """Range side: every part of all batches, as pieces and elements. Keys are numbered in the order in
         which a snapshot has them.
         """
 
     def replay(
-        self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
-    ) -> Replayed[AccumulatorColumns]:
+        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
+    ) -> SliceResult[AccumulatorColumns]:
         """The kernel of the family, with the rules of the pipeline."""
 
 
@@ -195,7 +195,7 @@ def accumulator_names(setting: Setting) -> list[list[str]]:
     ]
 
 
-def accumulators_received(rows: pa.Table, setting: Setting) -> AccumulatorColumns:
+def read_accumulators(rows: pa.Table, setting: Setting) -> AccumulatorColumns:
     """The accumulators that have travelled in these rows."""
     columns = ([rows.column(name).combine_chunks() for name in names] for names in accumulator_names(setting))
     return AccumulatorColumns.of(setting.aggregates, columns, rows.num_rows)

@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
 from slackwater.jobs.engines.columnar.families import (
-    Arrived,
     BatchElements,
     Late,
     Part,
+    RangeInput,
     Setting,
     Split,
     accumulator_names,
-    accumulators_received,
     elements_in_order,
+    read_accumulators,
 )
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing.columnar.arrays.columns import Longs
@@ -33,7 +33,7 @@ from slackwater.windowing.columnar.arrays.groups import (
 )
 from slackwater.windowing.columnar.fixed import FixedRules, replay_fixed
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.window_columns import Pieces
 
 CELLS, BEHIND = "cells", "behind"
@@ -73,7 +73,7 @@ class FixedFamily:
         )
         return split
 
-    def receive(self, parts: Mapping[str, Part]) -> Arrived:
+    def receive(self, parts: Mapping[str, Part]) -> RangeInput:
         keys, rows = parts[CELLS]
         slices = rows.column(SLICE).to_numpy()
         pieces = Pieces(
@@ -85,19 +85,19 @@ class FixedFamily:
             last_arrivals=rows.column(LAST).to_numpy(),
         )
         elements, rows_behind = elements_in_order(self.setting, parts[BEHIND])
-        received = Received(
+        slice_input = SliceInput(
             pieces=pieces,
-            of_pieces=accumulators_received(rows, self.setting),
+            piece_accumulators=read_accumulators(rows, self.setting),
             elements=elements,
-            of_elements=AccumulatorColumns.of_elements(self.setting.aggregates, rows_behind),
+            element_accumulators=AccumulatorColumns.of_elements(self.setting.aggregates, rows_behind),
         )
-        return Arrived(received, np.full(rows_behind.num_rows, -1))
+        return RangeInput(slice_input, np.full(rows_behind.num_rows, -1))
 
     def replay(
-        self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
-    ) -> Replayed[AccumulatorColumns]:
+        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
+    ) -> SliceResult[AccumulatorColumns]:
         rules = FixedRules(windows=self.windows, accumulates=not self.setting.purges)
-        return replay_fixed(received, restored, self.setting.timeline, rules)
+        return replay_fixed(slice_input, initial_state, self.setting.timeline, rules)
 
     def _cells(self, elements: BatchElements, slices: Longs, tardy: Longs) -> Part:
         """Partial aggregates by key and slice of the rows that are not behind."""

@@ -15,11 +15,11 @@ import pyarrow as pa
 from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
 from slackwater.jobs.engines.columnar.families import (
     DOUBTFUL,
-    Arrived,
     BatchElements,
     Family,
     Late,
     Part,
+    RangeInput,
 )
 from slackwater.jobs.engines.columnar.firing import FailedFiring, pane_tables
 from slackwater.jobs.engines.columnar.packing import unpack
@@ -50,7 +50,7 @@ from slackwater.jobs.engines.rows.key_numbers import (
 )
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.schemas import table_schemas
-from slackwater.windowing.columnar.kernels import Replayed, Restored
+from slackwater.windowing.columnar.kernels import SliceResult, WindowState
 from slackwater.windowing.columnar.window_columns import PaneKind
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.snapshot import ContentHash
@@ -105,12 +105,15 @@ class RangeWork:
         self, part: int, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]
     ) -> Iterator[pa.Table]:
         numbers, by_name, parked = self._number(key_groups, parts)
-        arrived, restored = self.family.receive(by_name), restored_windows(parked, self.family)
-        replayed = self.family.replay(arrived.received, restored)
+        range_input, initial_state = self.family.receive(by_name), restored_windows(parked, self.family)
+        slice_result = self.family.replay(range_input.slice_input, initial_state)
         yield from self._hand_over(
-            part, replayed, self._late(replayed, arrived, by_name, numbers.distinct), numbers.distinct
+            part,
+            slice_result,
+            self._late(slice_result, range_input, by_name, numbers.distinct),
+            numbers.distinct,
         )
-        yield counts_table(_counts(replayed, restored, by_name), self._state_s)
+        yield counts_table(_counts(slice_result, initial_state, by_name), self._state_s)
         self._state_s = 0.0
 
     def _number(
@@ -158,9 +161,11 @@ class RangeWork:
         )
         return restored_rows(self.replay, "window_state", schema, owned)
 
-    def _panes(self, replayed: Replayed[AccumulatorColumns], distinct: pa.Table) -> list[pa.Table]:
+    def _panes(self, slice_result: SliceResult[AccumulatorColumns], distinct: pa.Table) -> list[pa.Table]:
         try:
-            panes = pane_tables(replayed.firings, replayed.accumulators, distinct, self.family.setting)
+            panes = pane_tables(
+                slice_result.firings, slice_result.accumulators, distinct, self.family.setting
+            )
         except FailedFiring as failure:
             key = [column[failure.key].as_py() for column in distinct.select(self.keys.names).columns]
             raise failure.located(key[0] if len(key) == 1 else tuple(key)) from failure.error
@@ -169,16 +174,16 @@ class RangeWork:
     def _hand_over(
         self,
         part: int,
-        replayed: Replayed[AccumulatorColumns],
+        slice_result: SliceResult[AccumulatorColumns],
         late: list[pa.Table],
         distinct: pa.Table,
     ) -> Iterator[pa.Table]:
         output, state = ContentHash(), ContentHash()
-        yield from self._handed_over(part, "panes", self._panes(replayed, distinct), output)
+        yield from self._handed_over(part, "panes", self._panes(slice_result, distinct), output)
         yield from self._handed_over(part, "late_events", late, None)
         with self._on_state():
-            windows = [window_table(replayed, distinct, self.family)]
-            timers = [timer_table(timers, distinct) for timers in replayed.timers]
+            windows = [window_table(slice_result, distinct, self.family)]
+            timers = [timer_table(timers, distinct) for timers in slice_result.timers]
             of_snapshot = [
                 *self._handed_over(part, "window_state", windows, state),
                 *self._handed_over(part, "timers", timers, state),
@@ -209,18 +214,18 @@ class RangeWork:
 
     def _late(
         self,
-        replayed: Replayed[AccumulatorColumns],
-        arrived: Arrived,
+        slice_result: SliceResult[AccumulatorColumns],
+        range_input: RangeInput,
         parts: dict[str, Part],
         distinct: pa.Table,
     ) -> list[pa.Table]:
         """The doubtful elements that no window took, as rows of `late_events`."""
-        rows, starts, ends = replayed.late
+        rows, starts, ends = slice_result.late
         if not len(rows):
             return []
         late = Late(
-            positions=arrived.doubtful[rows],
-            watermarks=arrived.received.elements.watermarks[rows],
+            positions=range_input.doubtful_places[rows],
+            watermarks=range_input.slice_input.elements.watermarks[rows],
             owners=np.arange(len(rows)),
             starts=starts,
             ends=ends,
@@ -233,31 +238,31 @@ class RangeWork:
 
 
 def _counts(
-    replayed: Replayed[AccumulatorColumns],
-    restored: Restored[AccumulatorColumns],
+    slice_result: SliceResult[AccumulatorColumns],
+    initial_state: WindowState[AccumulatorColumns],
     parts: dict[str, Part],
 ) -> dict[str, int]:
     """What the ledger counts of a range, under its names."""
-    kinds = np.concatenate([firings.kinds for firings in replayed.firings])
-    counts = replayed.counts
-    late = len(replayed.late.positions)
+    kinds = np.concatenate([firings.kinds for firings in slice_result.firings])
+    counts = slice_result.counts
+    late = len(slice_result.late.positions)
     accepted = parts[DOUBTFUL].rows.num_rows - late if DOUBTFUL in parts else 0
     return {
         "rows_accepted": accepted,
         "rows_late": late,
         "assignments_made": accepted,
-        "assignments_missed": counts.elements_missed,
-        "assignments_before": int(restored.windows.elements.sum()),
-        "assignments_open": int(replayed.windows.elements.sum()),
+        "assignments_missed": counts.assignments_missed,
+        "assignments_before": int(initial_state.windows.elements.sum()),
+        "assignments_open": int(slice_result.windows.elements.sum()),
         "assignments_cleaned": counts.elements_cleaned,
         "elements_never_fired": counts.elements_never_fired,
-        "windows_opened": counts.opened,
-        "windows_merged": counts.merged,
+        "windows_opened": counts.windows_opened,
+        "windows_merged": counts.windows_merged,
         "windows_fired": int(np.count_nonzero(kinds < PaneKind.LATE)),
         "windows_refired": int(np.count_nonzero(kinds == PaneKind.LATE)),
-        "windows_cleaned": counts.cleaned,
-        "windows_open": len(replayed.windows.keys),
-        "timers_pending": sum(len(timers.keys) for timers in replayed.timers),
+        "windows_cleaned": counts.windows_cleaned,
+        "windows_open": len(slice_result.windows.keys),
+        "timers_pending": sum(len(timers.keys) for timers in slice_result.timers),
     }
 
 

@@ -14,19 +14,19 @@ import pyarrow as pa
 from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
 from slackwater.jobs.engines.columnar.families import (
     DOUBTFUL,
-    Arrived,
     BatchElements,
     Part,
+    RangeInput,
     Setting,
     Split,
     accumulator_names,
-    accumulators_received,
     elements_in_order,
+    read_accumulators,
 )
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, run_numbers
-from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.sessions.chains import SessionRules
 from slackwater.windowing.columnar.sessions.intervals import chain_intervals
 from slackwater.windowing.columnar.sessions.kernel import is_harmless, replay_sessions
@@ -73,7 +73,7 @@ class SessionFamily:
         accepted = len(harmless) - len(doubtful)
         return Split(parts, late=None, counts={"rows_accepted": accepted, "assignments_made": accepted})
 
-    def receive(self, parts: Mapping[str, Part]) -> Arrived:
+    def receive(self, parts: Mapping[str, Part]) -> RangeInput:
         keys, rows = parts[PIECES]
         pieces = Pieces(
             keys=keys,
@@ -91,18 +91,18 @@ class SessionFamily:
             self.setting,
             Part(np.append(certain.keys, doubtful.keys), both.append_column(_PLACE, pa.array(places))),
         )
-        received = Received(
+        slice_input = SliceInput(
             pieces=pieces,
-            of_pieces=accumulators_received(rows, self.setting),
+            piece_accumulators=read_accumulators(rows, self.setting),
             elements=elements,
-            of_elements=AccumulatorColumns.of_elements(self.setting.aggregates, tardy),
+            element_accumulators=AccumulatorColumns.of_elements(self.setting.aggregates, tardy),
         )
-        return Arrived(received, tardy.column(_PLACE).to_numpy())
+        return RangeInput(slice_input, tardy.column(_PLACE).to_numpy())
 
     def replay(
-        self, received: Received[AccumulatorColumns], restored: Restored[AccumulatorColumns]
-    ) -> Replayed[AccumulatorColumns]:
-        return replay_sessions(received, restored, self.setting.timeline, self.rules)
+        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
+    ) -> SliceResult[AccumulatorColumns]:
+        return replay_sessions(slice_input, initial_state, self.setting.timeline, self.rules)
 
     def _pieces(self, elements: BatchElements, chosen: Booleans | None) -> Part:
         """Sessions of the chosen rows. The others make a group of their own, which is left out: that is

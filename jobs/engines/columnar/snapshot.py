@@ -12,7 +12,7 @@ from slackwater.jobs.engines.columnar.families import Family, Part, Setting
 from slackwater.jobs.engines.columnar.tables import constant, times, times_in_ms, values_of_keys
 from slackwater.jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.kernels import Replayed, Restored
+from slackwater.windowing.columnar.kernels import SliceResult, WindowState
 from slackwater.windowing.columnar.parking import Timers
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows
 from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
@@ -21,7 +21,7 @@ from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
 _EMPTY = "[]"
 
 
-def restored_windows(parked: Part, family: Family) -> Restored[AccumulatorColumns]:
+def restored_windows(parked: Part, family: Family) -> WindowState[AccumulatorColumns]:
     """The windows of rows of `window_state`, in their order."""
     rows = parked.rows
     has_contents = np.asarray(rows.column("contents").is_null())
@@ -45,7 +45,7 @@ def restored_windows(parked: Part, family: Family) -> Restored[AccumulatorColumn
         indices = pa.array(places, mask=~has_contents)
         columns = ([column.take(indices) for column in columns] for columns in accumulators.columns)
         accumulators = AccumulatorColumns.of(accumulators.aggregates, columns, rows.num_rows)
-    return Restored(windows=windows, triggers=triggers, accumulators=accumulators)
+    return WindowState(windows=windows, triggers=triggers, accumulators=accumulators)
 
 
 def _restored_accumulators(rows: pa.Table, setting: Setting) -> AccumulatorColumns:
@@ -60,11 +60,13 @@ def _restored_accumulators(rows: pa.Table, setting: Setting) -> AccumulatorColum
     return AccumulatorColumns.of(setting.aggregates, columns, rows.num_rows)
 
 
-def window_table(replayed: Replayed[AccumulatorColumns], distinct: pa.Table, family: Family) -> pa.Table:
+def window_table(
+    slice_result: SliceResult[AccumulatorColumns], distinct: pa.Table, family: Family
+) -> pa.Table:
     """One row an open window, in its order."""
-    windows, setting = replayed.windows, family.setting
+    windows, setting = slice_result.windows, family.setting
     rows, is_empty = len(windows.keys), windows.contents == NO_CONTENTS
-    accumulators = replayed.accumulators.take(windows.contents[~is_empty])
+    accumulators = slice_result.accumulators.take(windows.contents[~is_empty])
     parts = [
         part
         for aggregate, columns in zip(accumulators.aggregates, accumulators.columns, strict=True)
@@ -76,8 +78,8 @@ def window_table(replayed: Replayed[AccumulatorColumns], distinct: pa.Table, fam
         parts = [part.take(indices) for part in parts]
         contents = pc.if_else(pa.array(is_empty), _EMPTY, contents)
     trigger_state = constant(None, rows, pa.string())
-    if family.trigger_state is not None and replayed.triggers is not None:
-        trigger_state = trigger_texts(family.trigger_state, replayed.triggers, windows)
+    if family.trigger_state is not None and slice_result.triggers is not None:
+        trigger_state = trigger_texts(family.trigger_state, slice_result.triggers, windows)
     return pa.table(
         {
             **values_of_keys(distinct, windows.keys),
@@ -86,7 +88,7 @@ def window_table(replayed: Replayed[AccumulatorColumns], distinct: pa.Table, fam
             "elements": pa.array(windows.elements),
             "firings": pa.array(windows.firings),
             "last_fired_at": times(windows.last_fired_at),
-            "next_firing": times(replayed.next_firings),
+            "next_firing": times(slice_result.next_firings),
             "cleanup_time": times(_cleanup_times(windows, setting)),
             "first_arrival": times(windows.first_arrivals),
             "last_arrival": times(windows.last_arrivals),

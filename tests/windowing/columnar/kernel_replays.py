@@ -16,7 +16,7 @@ import numpy as np
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.columnar.arrays.spans import Spans
-from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
@@ -30,8 +30,7 @@ from slackwater.windowing.columnar.window_columns import (
     rows_of,
     together,
 )
-from tests.windowing.columnar.operator_replays import Replayed as SliceRows
-from tests.windowing.columnar.operator_replays import Slice
+from tests.windowing.columnar.operator_replays import Slice, SliceRows
 
 LABELS = {
     PaneKind.EARLY: "early",
@@ -77,7 +76,7 @@ def disjoint(one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
     return one | other
 
 
-Kernel = Callable[[Received[ElementSets], Restored[ElementSets], Timeline], Replayed[ElementSets]]
+Kernel = Callable[[SliceInput[ElementSets], WindowState[ElementSets], Timeline], SliceResult[ElementSets]]
 # Of the elements of a slice: which travel as pieces, and which of these make one piece (equal numbers).
 Piecing = Callable[[Elements], tuple[Booleans, Longs]]
 
@@ -96,7 +95,7 @@ class Replaying:
         """`places` are those of times, as the kernel's pieces count them."""
         self.kernel, self.piecing, self.places = kernel, piecing, places
         nobody = columns_of(OpenWindows, [])
-        self.restored = Restored(nobody, columns_of(TriggerStates, []), ElementSets(()))
+        self.restored = WindowState(nobody, columns_of(TriggerStates, []), ElementSets(()))
 
     def replay(self, part: Slice) -> SliceRows:
         """Panes, open windows, late elements and counts of one slice."""
@@ -104,29 +103,36 @@ class Replaying:
         elements = Elements(*columns, watermarks=part.timeline.at_arrival(columns[2]))
         numbers = np.array(part.numbers, np.int64)
         in_pieces, piece_numbers = self.piecing(elements)
-        pieces, of_pieces = self._pieces(
+        pieces, piece_accumulators = self._pieces(
             rows_of(elements, in_pieces), numbers[in_pieces], piece_numbers[in_pieces]
         )
         tardy, tardy_numbers = rows_of(elements, ~in_pieces), numbers[~in_pieces].tolist()
         of_tardy = ElementSets(tuple(frozenset({number}) for number in tardy_numbers))
-        replayed = self.kernel(
-            Received(pieces=pieces, of_pieces=of_pieces, elements=tardy, of_elements=of_tardy),
+        slice_result = self.kernel(
+            SliceInput(
+                pieces=pieces,
+                piece_accumulators=piece_accumulators,
+                elements=tardy,
+                element_accumulators=of_tardy,
+            ),
             self.restored,
             part.timeline,
         )
-        self.restored = _parked(replayed)
-        late = [(tardy_numbers[row], int(tardy.watermarks[row])) for row in replayed.late.positions.tolist()]
-        kinds = Counter(together(replayed.firings).kinds.tolist())
+        self.restored = _parked(slice_result)
+        late = [
+            (tardy_numbers[row], int(tardy.watermarks[row])) for row in slice_result.late.positions.tolist()
+        ]
+        kinds = Counter(together(slice_result.firings).kinds.tolist())
         counts = {
-            "windows_opened": replayed.counts.opened,
-            "windows_merged": replayed.counts.merged,
-            "windows_cleaned": replayed.counts.cleaned,
-            "windows_open": len(replayed.windows.keys),
+            "windows_opened": slice_result.counts.windows_opened,
+            "windows_merged": slice_result.counts.windows_merged,
+            "windows_cleaned": slice_result.counts.windows_cleaned,
+            "windows_open": len(slice_result.windows.keys),
             "windows_fired": kinds[PaneKind.EARLY] + kinds[PaneKind.ON_TIME],
             "windows_refired": kinds[PaneKind.LATE],
-            "timers_pending": sum(len(timers.keys) for timers in replayed.timers),
+            "timers_pending": sum(len(timers.keys) for timers in slice_result.timers),
         }
-        return SliceRows(_panes(replayed), _open(replayed), late, counts)
+        return SliceRows(_panes(slice_result), _open(slice_result), late, counts)
 
     def _pieces(self, elements: Elements, numbers: Longs, pieces: Longs) -> tuple[Pieces, ElementSets]:
         rows, sets = [], []
@@ -139,18 +145,18 @@ class Replaying:
         return columns_of(Pieces, rows), ElementSets(tuple(sets))
 
 
-def _parked(replayed: Replayed[ElementSets]) -> Restored[ElementSets]:
+def _parked(slice_result: SliceResult[ElementSets]) -> WindowState[ElementSets]:
     """What the next slice restores, as a snapshot gives it back."""
-    held = replayed.windows.contents
-    windows = replayed.windows._replace(
+    held = slice_result.windows.contents
+    windows = slice_result.windows._replace(
         contents=np.where(held == NO_CONTENTS, NO_CONTENTS, np.arange(len(held)))
     )
     nothing = ElementSets((frozenset(),))
-    return Restored(windows, replayed.triggers, replayed.accumulators.join([nothing]).take(held))
+    return WindowState(windows, slice_result.triggers, slice_result.accumulators.join([nothing]).take(held))
 
 
-def _panes(replayed: Replayed[ElementSets]) -> list[tuple[Any, ...]]:
-    rows = zip(*(column.tolist() for column in together(replayed.firings)), strict=True)
+def _panes(slice_result: SliceResult[ElementSets]) -> list[tuple[Any, ...]]:
+    rows = zip(*(column.tolist() for column in together(slice_result.firings)), strict=True)
     return [
         (
             key,
@@ -161,22 +167,22 @@ def _panes(replayed: Replayed[ElementSets]) -> list[tuple[Any, ...]]:
             watermark,
             _time(tick_end),
             _time(cause),
-            _members(replayed, contents),
+            _members(slice_result, contents),
         )
         for key, start, end, firing, kind, elements, watermark, tick_end, cause, contents in rows
     ]
 
 
-def _open(replayed: Replayed[ElementSets]) -> list[tuple[Any, ...]]:
-    rows = zip(*(column.tolist() for column in replayed.windows), strict=True)
+def _open(slice_result: SliceResult[ElementSets]) -> list[tuple[Any, ...]]:
+    rows = zip(*(column.tolist() for column in slice_result.windows), strict=True)
     return [
-        (key, _span(start, end), elements, firings, _time(at), first, last, _members(replayed, contents))
+        (key, _span(start, end), elements, firings, _time(at), first, last, _members(slice_result, contents))
         for key, start, end, elements, firings, at, first, last, contents in rows
     ]
 
 
-def _members(replayed: Replayed[ElementSets], contents: int) -> frozenset[int] | None:
-    return None if contents == NO_CONTENTS else replayed.accumulators.sets[contents]
+def _members(slice_result: SliceResult[ElementSets], contents: int) -> frozenset[int] | None:
+    return None if contents == NO_CONTENTS else slice_result.accumulators.sets[contents]
 
 
 def _span(start: int, end: int) -> tuple[int, int] | None:
@@ -190,7 +196,7 @@ def _time(value: int) -> int | None:
 def check(ours: Replaying, parts: Sequence[Slice], theirs: Sequence[SliceRows]) -> None:
     """Every slice gives what the operator gave."""
     for part, expected in zip(parts, theirs, strict=True):
-        replayed = ours.replay(part)
-        assert Counter(replayed.panes) == Counter(expected.panes)
-        assert Counter(replayed.open) == Counter(expected.open)
-        assert replayed.counts == {name: expected.counts[name] for name in replayed.counts}
+        slice_result = ours.replay(part)
+        assert Counter(slice_result.panes) == Counter(expected.panes)
+        assert Counter(slice_result.open) == Counter(expected.open)
+        assert slice_result.counts == {name: expected.counts[name] for name in slice_result.counts}

@@ -95,7 +95,7 @@ def slices(draw: st.DrawFn, keys: int = 3, spread: int = 300) -> list[Slice]:
     return parts
 
 
-class Replayed(NamedTuple):
+class SliceRows(NamedTuple):
     """What one slice gave: rows of the panes, windows and late elements, and counts. Windows: (start, end),
     None for the global one.
     """
@@ -108,11 +108,11 @@ class Replayed(NamedTuple):
 
 def through_operator(
     parts: Sequence[Slice], assigner: WindowAssigner, trigger: Trigger, lateness_ms: int = 0
-) -> list[Replayed]:
+) -> list[SliceRows]:
     """Each slice restores what the one before it left."""
     builder = WindowOperatorBuilder(LONG, assigner).trigger(trigger)
     config = (builder.allowed_lateness_ms(lateness_ms) if lateness_ms else builder).aggregate(Numbers())
-    replayed, snapshot = [], None
+    rows_of_slices, snapshot = [], None
     for part in parts:
         runner = KeyGroupRunner(
             config,
@@ -153,8 +153,8 @@ def through_operator(
             for opened in snapshot.windows or ()
         ]
         late = [(item.value, item.watermark) for item in runner.late_elements]
-        replayed.append(Replayed(list(map(_pane, runner.panes)), windows, late, runner.counts()))
-    return replayed
+        rows_of_slices.append(SliceRows(list(map(_pane, runner.panes)), windows, late, runner.counts()))
+    return rows_of_slices
 
 
 def _pane(pane: Pane) -> tuple[Any, ...]:

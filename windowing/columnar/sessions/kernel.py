@@ -21,7 +21,7 @@ from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.columnar.contents import Contents, combined
-from slackwater.windowing.columnar.kernels import Counts, Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import timers_at_last_instants
 from slackwater.windowing.columnar.sessions.chains import SessionRules, concerned_chains
 from slackwater.windowing.columnar.sessions.intervals import Chains, chain_intervals
@@ -55,12 +55,12 @@ def is_harmless(times_ms: Longs, watermarks: Longs) -> Booleans:
 
 
 def replay_sessions(
-    received: Received[A],
-    restored: Restored[A],
+    slice_input: SliceInput[A],
+    initial_state: WindowState[A],
     timeline: Timeline,
     rules: SessionRules,
     few_chains: int = FEW_CHAINS,
-) -> Replayed[A]:
+) -> SliceResult[A]:
     """Replay one slice.
 
     Args:
@@ -76,8 +76,8 @@ def replay_sessions(
         Firings and withdrawals in no order, the late ones among the tardy elements, open sessions by key and
         start.
     """
-    tardy = received.elements
-    sessions = together([restored.windows, _sessions_of(received.pieces, rules.gap_ms)])
+    tardy = slice_input.elements
+    sessions = together([initial_state.windows, _sessions_of(slice_input.pieces, rules.gap_ms)])
     pieces = chain_intervals(sessions.keys, sessions.starts, sessions.ends - rules.gap_ms, rules.gap_ms)
     merged = _merged(sessions, pieces, rules.gap_ms)
     is_concerned, dropped, chains = concerned_chains(merged, pieces, tardy, rules)
@@ -95,9 +95,9 @@ def replay_sessions(
     windows = rows_of(still_open, np.lexsort((still_open.starts, still_open.keys)))
     next_firings, timers = timers_at_last_instants(windows, rules.lateness_ms, timeline)
     late = np.sort(np.append(walked.late, dropped))
-    is_restored = np.bincount(pieces.numbers()[: len(restored.windows.keys)], minlength=len(merged.keys))
-    rows = restored.accumulators.join([received.of_pieces, received.of_elements])
-    return Replayed(
+    is_restored = np.bincount(pieces.numbers()[: len(initial_state.windows.keys)], minlength=len(merged.keys))
+    rows = initial_state.accumulators.join([slice_input.piece_accumulators, slice_input.element_accumulators])
+    return SliceResult(
         firings=[firings, renumbered(walked.firings, len(holding))],
         windows=windows,
         triggers=None,
@@ -106,9 +106,9 @@ def replay_sessions(
         accumulators=combined(_contents(pieces, holding, walked.running), rows),
         late=LateElements(positions=late, starts=tardy.times[late], ends=tardy.times[late] + rules.gap_ms),
         counts=Counts(
-            opened=len(merged.keys) - int(is_restored.sum()) + walked.opened,
-            merged=walked.merged,
-            cleaned=len(in_flight.keys) - len(windows.keys) + walked.cleaned,
+            windows_opened=len(merged.keys) - int(is_restored.sum()) + walked.opened,
+            windows_merged=walked.merged,
+            windows_cleaned=len(in_flight.keys) - len(windows.keys) + walked.cleaned,
             elements_cleaned=int(in_flight.elements.sum() - windows.elements.sum()) + walked.elements_cleaned,
         ),
     )

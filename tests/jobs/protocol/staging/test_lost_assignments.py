@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.columnar.families import Arrived, Part
+from slackwater.jobs.engines.columnar.families import Part, RangeInput
 from slackwater.jobs.engines.columnar.fixed import FixedFamily
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
@@ -47,14 +47,15 @@ def rejected(world: World) -> str:
 def test_rows_lost_on_the_way_to_their_windows_of_columns(world: World) -> None:
     receive = FixedFamily.receive
 
-    def losing(family: FixedFamily, parts: Mapping[str, Part]) -> Arrived:
+    def losing(family: FixedFamily, parts: Mapping[str, Part]) -> RangeInput:
         """All but the first piece of a window."""
-        arrived, others = receive(family, parts), slice(1, None)
-        received = arrived.received
-        fewer = received._replace(
-            pieces=rows_of(received.pieces, others), of_pieces=received.of_pieces.take(others)
+        range_input, later_pieces = receive(family, parts), slice(1, None)
+        slice_input = range_input.slice_input
+        without_first = slice_input._replace(
+            pieces=rows_of(slice_input.pieces, later_pieces),
+            piece_accumulators=slice_input.piece_accumulators.take(later_pieces),
         )
-        return arrived._replace(received=fewer)
+        return range_input._replace(slice_input=without_first)
 
     world.engine = ColumnarEngine()
     with patch.object(FixedFamily, "receive", losing):

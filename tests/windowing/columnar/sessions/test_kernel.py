@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
-from slackwater.windowing.columnar.kernels import Received, Replayed, Restored
+from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.sessions.chains import SessionRules
 from slackwater.windowing.columnar.sessions.intervals import chain_intervals
 from slackwater.windowing.columnar.sessions.kernel import is_harmless, replay_sessions
@@ -78,18 +78,18 @@ def test_sessions_that_a_shorter_lateness_has_expired_are_gone_before_the_first_
     timeline = Timeline(100, 200, 50, 50, np.zeros(0, np.int64), np.zeros(0, np.int64))
     rules = SessionRules(30, 0, True)
 
-    def replayed(*elements: tuple[int, int, int, int]) -> Replayed[ElementSets]:
+    def replayed(*elements: tuple[int, int, int, int]) -> SliceResult[ElementSets]:
         parked = columns_of(OpenWindows, [(1, 0, 30, 1, 1, 40, 10, 10, 0)])
         sets = ElementSets(tuple(frozenset({number}) for number in range(len(elements))))
         pieces, nothing = columns_of(Pieces, []), ElementSets(())
-        received = Received(pieces, nothing, columns_of(Elements, elements), sets)
-        restored = Restored(parked, None, ElementSets((frozenset({-1}),)))
-        return replay_sessions(received, restored, timeline, rules, few_chains)
+        slice_input = SliceInput(pieces, nothing, columns_of(Elements, elements), sets)
+        initial_state = WindowState(parked, None, ElementSets((frozenset({-1}),)))
+        return replay_sessions(slice_input, initial_state, timeline, rules, few_chains)
 
     alone = replayed()
-    assert (len(alone.windows.keys), alone.counts.cleaned) == (0, 1)
+    assert (len(alone.windows.keys), alone.counts.windows_cleaned) == (0, 1)
     two = replayed((1, 21, 120, 50), (1, 25, 130, 50))
     assert two.late.positions.tolist() == [0]
     assert list(zip(two.windows.starts.tolist(), two.windows.ends.tolist(), strict=True)) == [(25, 55)]
-    assert (two.counts.opened, two.counts.merged, two.counts.cleaned) == (1, 0, 1)
+    assert (two.counts.windows_opened, two.counts.windows_merged, two.counts.windows_cleaned) == (1, 0, 1)
     assert sum(len(firings.keys) for firings in two.firings) == 0

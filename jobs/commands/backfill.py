@@ -10,7 +10,7 @@ import click
 
 from slackwater.jobs.commands import options
 from slackwater.jobs.commands.options import Length, Time
-from slackwater.jobs.commands.plan import show as _show_plan
+from slackwater.jobs.commands.plan import print_plan
 
 if TYPE_CHECKING:
     from slackwater.jobs.protocol.restating.backfill import Backfill
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 @options.log_format
 def command(
     pipeline: str,
+    *,
     from_ms: int,
     to_ms: int,
     dry_run: bool,
@@ -72,11 +73,19 @@ def command(
     """Replay [A, B) from the snapshot before it, go on until the state is that of the live runs again, and
     publish the whole range at once.
 
-    A killed one goes on at the last finished slice when the same command is given again. Exit codes: 0 done,
-    2 usage, 3 try again, 4 rejected by validation, 5 another run was first.
+    After a kill, the same command goes on at the last finished slice. Exit codes: 0 done, 2 usage, 3 try
+    again, 4 rejected by validation, 5 another run was first.
     """
     if dry_run:
-        _show_plan(pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, output)
+        print_plan(
+            pipeline,
+            from_ms,
+            to_ms,
+            warehouse=warehouse,
+            pipelines=pipelines,
+            slice_ms=slice_ms,
+            output=output,
+        )
         return
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.outcome import report_to
@@ -84,18 +93,18 @@ def command(
 
     options.log_to_stderr(log_format)
     request = Request(
-        pipeline,
-        from_ms,
-        to_ms,
-        until_converged,
-        not no_publish,
-        slice_ms,
-        reason or None,
-        engine,
-        partitions,
+        pipeline=pipeline,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        whatever_the_code=until_converged,
+        publish=not no_publish,
+        slice_ms=slice_ms,
+        reason=reason or None,
+        engine=engine,
+        ranges=partitions,
     )
     work = OpenedPipeline(pipeline, warehouse, pipelines).backfill(request, click.echo)
-    with _bar(work):
+    with _progress_bar(work):
         if manifest is None:
             work.run()
         else:
@@ -103,8 +112,8 @@ def command(
 
 
 @contextmanager
-def _bar(work: "Backfill") -> Iterator[None]:
-    """A progress bar, where somebody watches."""
+def _progress_bar(work: "Backfill") -> Iterator[None]:
+    """Show a progress bar while `work` runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -120,7 +129,7 @@ def _bar(work: "Backfill") -> Iterator[None]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("restating", total=None)
-        work.progress = lambda done, most, what: bar.update(
-            task, completed=done, total=most, description=what
+        work.progress = lambda slices_done, slices_at_most, next_slice: bar.update(
+            task, completed=slices_done, total=slices_at_most, description=next_slice
         )
         yield

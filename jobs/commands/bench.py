@@ -1,5 +1,5 @@
-"""`slackwater bench`: replays generated workloads, beside Spark's own windows, DuckDB and Flink where there
-are any, and compares.
+"""`slackwater bench`: replays generated workloads with the project, Spark's own windows, DuckDB and Flink
+(those that this machine can run), checks that they agree, and compares their speed.
 """
 
 from pathlib import Path
@@ -62,6 +62,7 @@ COLUMNS = (
 @click.option("--dry-run", is_flag=True, help="say what would be run, and its cost")
 @options.output
 def command(
+    *,
     only: str,
     contenders: str | None,
     rows: int,
@@ -76,26 +77,26 @@ def command(
     """Generate workloads, replay each some times with every contender in turn, check that they agree, and
     show the medians.
 
-    Run again after an interruption, it goes on with what is missing. Takes long: it says first how much disk
-    and time it wants.
+    After an interruption, the same command does the runs that are missing. Takes long: it says first how much
+    disk and time it wants.
     """
     from slackwater.jobs.bench.benchmark import Benchmark
 
-    wanted = None if contenders is None else _names(contenders)
     benchmark = Benchmark(
-        _names(only),
-        rows,
-        engine,
-        work.absolute(),
-        keep,
-        wanted,
-        lambda line: click.echo(line, err=True),
-        repetitions,
+        only=_names(only),
+        rows=rows,
+        engine=engine,
+        work=work.absolute(),
+        keeps=keep,
+        contenders=None if contenders is None else _names(contenders),
+        lines=lambda line: click.echo(line, err=True),
+        repetitions=repetitions,
     )
-    needed, seconds = benchmark.cost()
+    disk_bytes, seconds = benchmark.cost()
     runs = sum(benchmark.missing().values())
     click.echo(
-        f"{runs} runs to do below {work}: about {needed / 1e9:.1f} GB of disk and {seconds / 60:.0f} minutes",
+        f"{runs} runs to do below {work}: about {disk_bytes / 1e9:.1f} GB of disk and {seconds / 60:.0f} "
+        "minutes",
         err=True,
     )
     if dry_run:

@@ -1,4 +1,4 @@
-"""`slackwater branches`: lineages beside main. Starts no JVM."""
+"""`slackwater branches`: lists and drops the lineages beside main. Starts no JVM."""
 
 from typing import Any
 
@@ -32,16 +32,19 @@ def command() -> None:
 @options.output
 def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
     """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken
-    it.
+    its runs.
     """
     from slackwater.jobs.tables.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
-    rows = [_facts(*found) for found in inspection.branch_runs()]
+    rows = [_facts(branch, runs, is_live=is_live) for branch, runs, is_live in inspection.branch_runs()]
     options.show(rows, COLUMNS, output, empty=f"{pipeline}: there is no branch beside main")
 
 
-def _facts(branch: Any, runs: list[Any], is_live: bool) -> dict[str, Any]:
+def _facts(branch: Any, runs: list[Any], *, is_live: bool) -> dict[str, Any]:
+    """One row of the list: `runs` are those of the branch since its fork; it is live when main has taken
+    them.
+    """
     start = runs[0].slice_start if runs else branch.fork.slice_end
     end = runs[-1].slice_end if runs else branch.fork.slice_end
     return {

@@ -53,6 +53,6 @@ def command(files: tuple[Path, ...], engine: str, back_end: "BackEnd | None", sn
     from slackwater.windowing.conformance import play
     from slackwater.windowing.conformance.carrying import CARRIERS
 
-    failed = play(files, back_end=back_end, carry=CARRIERS[snapshots])
-    if failed:
+    failures = play(files, back_end=back_end, carry=CARRIERS[snapshots])
+    if failures:
         raise click.exceptions.Exit(1)

@@ -1,4 +1,4 @@
-"""`slackwater diff`: which windows two pipelines have published differently. Starts no JVM."""
+"""`slackwater diff`: the windows that two pipelines have published differently. Starts no JVM."""
 
 from typing import Any
 
@@ -21,29 +21,31 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
     """
     from slackwater.jobs.tables.inspection.comparison import Comparison
 
-    compared = Comparison.of(left, right, warehouse)
-    rows = compared.differences()
+    comparison = Comparison.of(left, right, warehouse)
+    rows = comparison.differences()
     table_rows = [
         {
             **row,
             **row["key"],
-            **{name: _both(row, name) for name in compared.results},
+            **{name: _left_and_right(row, name) for name in comparison.results},
             "__there": row["there"],
         }
         for row in rows
     ]
     window = ["timestamp"] if any(row["timestamp"] is not None for row in rows) else []
-    columns = [*compared.keys, "window_start", "window_end", *window, "__there", *compared.results]
+    columns = [*comparison.keys, "window_start", "window_end", *window, "__there", *comparison.results]
     empty = f"{left} and {right} have published the same"
     options.show(
         rows if output == "json" else table_rows, columns, output, empty=empty, title=f"{left} | {right}"
     )
 
 
-def _both(row: dict[str, Any], name: str) -> str:
-    """One result in both, told once where it is the same."""
-    told = [values[name] for values in (row["left"], row["right"]) if isinstance(values, dict)]
+def _left_and_right(row: dict[str, Any], name: str) -> str:
+    """The result `name` of a window on both sides, `left | right`; only once where both are equal or one side
+    lacks the window."""
+    values_of_sides = [values[name] for values in (row["left"], row["right"]) if isinstance(values, dict)]
     texts = [
-        f"{value:g}" if isinstance(value, float) else "–" if value is None else str(value) for value in told
+        f"{value:g}" if isinstance(value, float) else "–" if value is None else str(value)
+        for value in values_of_sides
     ]
-    return texts[0] if len(texts) == 1 or told[0] == told[1] else " | ".join(texts)
+    return texts[0] if len(texts) == 1 or values_of_sides[0] == values_of_sides[1] else " | ".join(texts)

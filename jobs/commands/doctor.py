@@ -1,4 +1,4 @@
-"""`slackwater doctor`: is everything there that a run needs? Starts no JVM."""
+"""`slackwater doctor`: checks that everything is there that a run needs. Starts no JVM."""
 
 import importlib.metadata
 import os
@@ -41,8 +41,8 @@ def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
         _check("pipelines", lambda: _pipelines(pipelines)),
         _check("warehouse", lambda: _warehouse(warehouse)),
         *(
-            _check(f"rows of {name}", partial(_rows, name, warehouse, pipelines))
-            for name in _stored(warehouse, pipelines)
+            _check(f"rows of {name}", partial(_rows_stand_once, name, warehouse, pipelines))
+            for name in _pipelines_with_tables(warehouse, pipelines)
         ),
     ]
     options.show(checks, ["check", "ok", "found"], output, empty="")
@@ -51,6 +51,7 @@ def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
 
 
 def _check(name: str, look: Callable[[], str]) -> dict[str, Any]:
+    """One row of the report: what `look` returns, or its error as the finding."""
     try:
         return {"check": name, "ok": True, "found": look()}
     except importlib.metadata.PackageNotFoundError:
@@ -92,7 +93,7 @@ def _warehouse(warehouse: str | None) -> str:
     return root if Path(root).exists() else f"{root} (will be made)"
 
 
-def _stored(warehouse: str | None, pipelines: str | None) -> list[str]:
+def _pipelines_with_tables(warehouse: str | None, pipelines: str | None) -> list[str]:
     """The registered pipelines that have tables in the warehouse."""
     from slackwater.jobs.pipelines import registry
     from slackwater.jobs.tables.errors import NoRuns
@@ -109,7 +110,7 @@ def _stored(warehouse: str | None, pipelines: str | None) -> list[str]:
     return names
 
 
-def _rows(name: str, warehouse: str | None, pipelines: str | None) -> str:
+def _rows_stand_once(name: str, warehouse: str | None, pipelines: str | None) -> str:
     from slackwater.jobs.pipelines import registry
     from slackwater.jobs.protocol.publishing.roll_forward import RollForward
     from slackwater.jobs.tables.warehouse import Warehouse

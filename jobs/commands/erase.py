@@ -30,6 +30,7 @@ from slackwater.jobs.commands import options
 @options.log_format
 def command(
     pipeline: str,
+    *,
     keys: tuple[str, ...],
     columns: tuple[str, ...],
     reason: str | None,
@@ -62,10 +63,12 @@ def command(
         persons.append(Person(((name, value),)))
     options.log_to_stderr(log_format)
     work = OpenedPipeline(pipeline, warehouse, pipelines).erasure()
-    planned = [{"table": table, "rows": rows} for table, rows in work.plan(persons).items()]
+    rows_by_table = [{"table": table, "rows": rows} for table, rows in work.plan(persons).items()]
     row = None if dry_run or reason is None else work.run(persons, reason)
-    options.show(planned, ["table", "rows"], output, empty=f"{pipeline}: none of its tables has such rows.")
-    if dry_run and planned:
+    options.show(
+        rows_by_table, ["table", "rows"], output, empty=f"{pipeline}: none of its tables has such rows."
+    )
+    if dry_run and rows_by_table:
         click.echo(
             f"{pipeline}: nothing was changed; these rows would go, those of attempts and validations lose a "
             "text.",

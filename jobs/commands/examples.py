@@ -16,7 +16,7 @@ def command() -> None:
 @command.command("list")
 @options.output
 def list_examples(output: str) -> None:
-    """What there is, and the pipeline that reads it."""
+    """Every example, and the pipeline that reads it."""
     from slackwater.jobs.examples import EXAMPLES
 
     rows = [
@@ -32,16 +32,16 @@ def list_examples(output: str) -> None:
 @click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="end of arrivals (exclusive)")
 @options.warehouse
 def load(name: str, from_ms: int, to_ms: int, warehouse: str | None) -> None:
-    """Write what arrived in [A, B) to the example's source. What is there already is left alone."""
+    """Write what arrived in [A, B) to the example's source. Rows that it has already are left alone."""
     from slackwater.jobs.examples import find_example
     from slackwater.jobs.tables.warehouse import Warehouse
     from slackwater.windowing.times import to_datetime
 
     root = Warehouse.at(warehouse).root
-    loaded = find_example(name).load(
+    load_report = find_example(name).load(
         root, to_datetime(from_ms).astimezone(UTC), to_datetime(to_ms).astimezone(UTC)
     )
     click.echo(
-        f"{loaded.path}: {loaded.rows_written:,} rows written, {loaded.rows_present:,} were there (version "
-        f"{loaded.version})."
+        f"{load_report.path}: {load_report.rows_written:,} rows written, {load_report.rows_present:,} were "
+        f"there (version {load_report.version})."
     )

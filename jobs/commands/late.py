@@ -1,5 +1,5 @@
-"""`slackwater late`: rows that no window would take any more, what would have saved them, and how to take
-them in after all.
+"""`slackwater late`: the rows that were too late for their windows, the allowed lateness that would have
+saved them, and how to take them in after all.
 
 `list` and `report` start no JVM; `redrive` does only where a slice is large.
 """
@@ -16,7 +16,8 @@ def command() -> None:
     """Rows that came too late."""
 
 
-def _chosen(function: Any) -> Any:
+def _late_rows_of(function: Any) -> Any:
+    """PIPELINE, --key and --run: the late rows that a verb is about."""
     for option in (
         options.pipelines,
         options.warehouse,
@@ -29,10 +30,16 @@ def _chosen(function: Any) -> Any:
 
 
 @command.command("list")
-@_chosen
+@_late_rows_of
 @options.output
 def list_late(
-    pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str,
+    *,
+    key: str | None,
+    seq: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
 ) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
     from slackwater.jobs.tables.inspection.inspection import Inspection
@@ -41,11 +48,11 @@ def list_late(
     inspection.say_if_unfinished()
     late = inspection.late(key, seq)
     rows = [
-        {**_beside_seq(row), "seq": seq}
+        {**_with_source_seq(row), "seq": seq}
         for row, seq in zip(late.rows.to_pylist(), late.seqs.to_pylist(), strict=True)
     ]
     table_rows = [
-        {**row, "late_by_minutes": row["late_by_ms"] / 60_000, "missed": _windows(row["windows"])}
+        {**row, "late_by_minutes": row["late_by_ms"] / 60_000, "missed": _missed_windows(row["windows"])}
         for row in rows
     ]
     columns = [
@@ -63,36 +70,42 @@ def list_late(
 
 
 @command.command("report")
-@_chosen
+@_late_rows_of
 @options.output
 def report(
-    pipeline: str, key: str | None, seq: int | None, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str,
+    *,
+    key: str | None,
+    seq: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
 ) -> None:
     """How many of the late rows another allowed lateness would have saved, from the windows that they missed
-    and the watermarks then.
+    and the watermarks when they arrived.
 
-    Their windows are collected: declaring that lateness takes them in only when the range beside it is
+    Their windows are collected: declaring that lateness takes them in only when the range shown beside it is
     restated.
     """
     from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
     from slackwater.jobs.tables.inspection.inspection import Inspection
-    from slackwater.jobs.tables.inspection.lateness import report as saved_by
+    from slackwater.jobs.tables.inspection.lateness import report as report_lateness
     from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
 
     inspection = Inspection.of(pipeline, warehouse)
     late, ledger = inspection.late(key, seq).rows, inspection.tables.ledger
     live = LiveMarks.of(inspection.tables, ledger.live_runs(inspection.run(None)))
-    found = saved_by(late, lambda last: to_datetime(live.reopened_from(to_ms(last))))
+    savings = report_lateness(late, lambda last: to_datetime(live.reopened_from(to_ms(last))))
     rows = [
         {
-            "allowed_lateness": str(saved.lateness),
-            "allowed_lateness_ms": saved.lateness // MILLISECOND,
-            "rows_saved": saved.rows,
-            "share": round(saved.share, 4),
-            "restate_from": saved.restate_from,
-            "restate_to": saved.restate_to,
+            "allowed_lateness": str(saving.lateness),
+            "allowed_lateness_ms": saving.lateness // MILLISECOND,
+            "rows_saved": saving.rows,
+            "share": round(saving.share, 4),
+            "restate_from": saving.restate_from,
+            "restate_to": saving.restate_to,
         }
-        for saved in found
+        for saving in savings
     ]
     columns = ["allowed_lateness", "rows_saved", "share", "restate_from", "restate_to"]
     options.show(rows, columns, output, empty=f"{pipeline}: no row was too late")
@@ -107,13 +120,14 @@ def report(
 
 
 @command.command("redrive")
-@_chosen
+@_late_rows_of
 @click.option("--reason", required=True, metavar="TEXT", help="why; it is recorded with each row")
 @click.option("--dry-run", is_flag=True, help="say what would be written, and write nothing")
 @options.output
 @options.log_format
 def redrive(
     pipeline: str,
+    *,
     key: str | None,
     seq: int | None,
     reason: str,
@@ -123,8 +137,8 @@ def redrive(
     output: str,
     log_format: str,
 ) -> None:
-    """Let late rows arrive when their windows were open: each gets the start of the last tick at which those
-    would have taken it.
+    """Let late rows arrive when their windows were open: each gets as its arrival the start of the last tick
+    at which its windows would have taken it.
 
     The rows are taken in when the range from there is restated, by the command that this prints, and by every
     later restatement of it.
@@ -136,24 +150,24 @@ def redrive(
 
     options.log_to_stderr(log_format)
     late = Inspection.of(pipeline, warehouse).late(key, seq).rows
-    done = OpenedPipeline(pipeline, warehouse, pipelines).redrive().run(late, reason, is_dry=dry_run)
-    rows = [vars(row) for row in done.overrides]
+    redriven = OpenedPipeline(pipeline, warehouse, pipelines).redrive().run(late, reason, is_dry=dry_run)
+    rows = [vars(row) for row in redriven.overrides]
     options.show(
         rows,
         ["true_arrival", "arrival_time", "row_hash"],
         output,
         empty=f"{pipeline}: no late row is to be moved.",
     )
-    for note in done.notes:
+    for note in redriven.notes:
         click.echo(f"{pipeline}: {note}", err=True)
-    if done.taken:
+    if redriven.taken:
         click.echo(
-            f"{pipeline}: {done.taken} rows need no new arrival, by the allowed lateness declared today.",
+            f"{pipeline}: {redriven.taken} rows need no new arrival, by the allowed lateness declared today.",
             err=True,
         )
-    if done.to_restate is not None:
-        first, last = (iso(to_ms(moment)) for moment in done.to_restate)
-        new_ones = f"{done.new} would be new" if dry_run else f"{done.new} are new"
+    if redriven.to_restate is not None:
+        first, last = (iso(to_ms(moment)) for moment in redriven.to_restate)
+        new_ones = f"{redriven.new} would be new" if dry_run else f"{redriven.new} are new"
         click.echo(
             f"{pipeline}: {len(rows)} rows move, {new_ones}. Take them in with "
             f"`slackwater backfill {pipeline} --from {first} --to {last}`.",
@@ -161,10 +175,10 @@ def redrive(
         )
 
 
-def _beside_seq(row: dict[str, Any]) -> dict[str, Any]:
-    """The row; a column `seq` of the source is shown as `source_seq`, beside the seq of the run."""
+def _with_source_seq(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, its column `seq` of the source renamed to `source_seq`: `seq` is that of the run."""
     return {"source_seq" if name == "seq" else name: value for name, value in row.items()}
 
 
-def _windows(windows: list[dict[str, Any]]) -> str:
+def _missed_windows(windows: list[dict[str, Any]]) -> str:
     return " ".join(f"[{window['start']:%Y-%m-%dT%H:%M}, {window['end']:%H:%M})" for window in windows)

@@ -15,7 +15,13 @@ from slackwater.jobs.commands import options
 @options.output
 @options.log_format
 def command(
-    pipeline: str, dry_run: bool, warehouse: str | None, pipelines: str | None, output: str, log_format: str
+    pipeline: str,
+    *,
+    dry_run: bool,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
+    log_format: str,
 ) -> None:
     """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period
     (keep_snapshot_every) nor needed by a branch or a staged run, and history that is older than

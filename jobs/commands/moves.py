@@ -1,5 +1,5 @@
-"""`slackwater state fork`, `restore`, `adopt`, `close`: verbs that move a lineage. Only `close` runs windows,
-on Spark.
+"""`slackwater state fork`, `restore`, `adopt` and `close`: the verbs that change a lineage without a slice of
+the source. Only `close` runs windows, on Spark.
 """
 
 import click
@@ -17,7 +17,13 @@ from slackwater.jobs.commands import options
 @options.pipelines
 @options.log_format
 def fork(
-    pipeline: str, branch: str, seq: int | None, warehouse: str | None, pipelines: str | None, log_format: str
+    pipeline: str,
+    branch: str,
+    *,
+    seq: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    log_format: str,
 ) -> None:
     """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main
     stays as it is.
@@ -26,13 +32,16 @@ def fork(
 
     options.log_to_stderr(log_format)
     row = OpenedPipeline(pipeline, warehouse, pipelines).moves().fork(branch, seq)
-    behind = "at the start of the lineage" if not row.live else f"behind run {row.live[-1].last_seq}"
-    moved = (
+    fork_point = "at the start of the lineage" if not row.live else f"behind run {row.live[-1].last_seq}"
+    requested_run_note = (
         ""
         if seq is None or not row.live or row.live[-1].last_seq == seq
         else f", the nearest whose snapshot is kept before {seq}"
     )
-    click.echo(f"{pipeline}: the branch {branch} begins {behind}{moved}, at {options.cell(row.slice_end)}.")
+    click.echo(
+        f"{pipeline}: the branch {branch} begins {fork_point}{requested_run_note}, at "
+        f"{options.cell(row.slice_end)}."
+    )
 
 
 @click.command("restore")
@@ -83,14 +92,14 @@ def adopt(
             "knows."
         )
         return
-    compared = (
+    comparison = (
         "the rows are the same"
         if result.by_values
         else "as many rows as were read; their values could not be compared"
     )
     click.echo(
         f"{pipeline}: the source counts as the one that runs have read, by row {result.row.seq}: "
-        f"{result.rows:,} rows, {compared}."
+        f"{result.rows:,} rows, {comparison}."
     )
 
 
@@ -100,8 +109,8 @@ def adopt(
 @options.pipelines
 @options.log_format
 def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
-    """End the lineage with the final watermark: every open window fires that a watermark makes fire. Timers
-    of processing time do not; they stay pending. Nothing can be run afterwards until `state restore` takes
+    """End the lineage with the final watermark: every open window fires that waits for a watermark. Timers of
+    processing time do not fire; they stay pending. Nothing can be run afterwards until `state restore` takes
     the close back. As in Flink, a function that registers a timer of event time whenever one fires is never
     done.
     """

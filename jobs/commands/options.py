@@ -1,4 +1,6 @@
-"""Options that several verbs share, and what they mean. Every option is accepted after the verb."""
+"""The options that several verbs share, their types, and how verbs log and print rows. Every option is
+accepted after the verb.
+"""
 
 import json
 import logging
@@ -57,7 +59,7 @@ class Length(click.ParamType):
         return int(number) * unit
 
 
-# The seqs that the ledger's column can hold.
+# A ledger row's seq: the column is a signed 64-bit integer, and seqs begin at 1.
 SEQ = click.IntRange(1, 2**63 - 1)
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -96,7 +98,7 @@ def output(function: Function) -> Function:
 
 
 def replaying(function: Function) -> Function:
-    """--engine, --partitions and --manifest: of verbs that replay slices"""
+    """--engine, --partitions and --manifest, for verbs that replay slices"""
     for option in (
         click.option(
             "--manifest",
@@ -127,12 +129,12 @@ def log_format(function: Function) -> Function:
     )(function)
 
 
-class _Json(logging.Formatter):
+class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return json.dumps({"at": _moment(record), "step": record.getMessage(), **_facts(record)}, default=str)
 
 
-class _Text(logging.Formatter):
+class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = f"{_moment(record)} {record.getMessage()} " + " ".join(
             f"{name}={value}" for name, value in _facts(record).items()
@@ -154,7 +156,7 @@ def _moment(record: logging.LogRecord) -> str:
 def log_to_stderr(kind: str, level: int = logging.INFO) -> None:
     """One line per protocol step on stderr, as text or JSON."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if kind == "json" else _Text())
+    handler.setFormatter(_JsonLines() if kind == "json" else _TextLines())
     logger = logging.getLogger("slackwater")
     logger.handlers = [handler]
     logger.setLevel(level)
@@ -164,11 +166,11 @@ def log_to_stderr(kind: str, level: int = logging.INFO) -> None:
 def show(
     rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, empty: str, title: str | None = None
 ) -> None:
-    """Print `rows`: as JSON with all their facts, or as a table of `columns`. `empty` is said when there is
-    none.
+    """Print `rows`: as JSON with all their columns, or as a table of `columns`. As a table, no rows print the
+    sentence `empty`.
     """
     if kind == "json":
-        click.echo(without_credentials(json.dumps(list(rows), default=_plain, indent=1)))
+        click.echo(without_credentials(json.dumps(list(rows), default=_json_value, indent=1)))
         return
     if not rows:
         click.echo(empty)
@@ -178,16 +180,16 @@ def show(
 
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for column in columns:
-        numbers = all(isinstance(row[column], int | float) or row[column] is None for row in rows)
-        table.add_column(column.replace("_", " "), justify="right" if numbers else "left", overflow="fold")
+        is_numeric = all(isinstance(row[column], int | float) or row[column] is None for row in rows)
+        table.add_column(column.replace("_", " "), justify="right" if is_numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell(row[column]) for column in columns))
     Console(width=None if sys.stdout.isatty() else 240, highlight=False).print(table)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, datetime):
-        return _short(value)
+        return _iso_utc(value)
     return (
         value.isoformat()
         if isinstance(value, date)
@@ -197,7 +199,7 @@ def _plain(value: Any) -> Any:
     )
 
 
-def _short(value: datetime) -> str:
+def _iso_utc(value: datetime) -> str:
     value = value.astimezone(UTC)
     return (
         value.strftime("%Y-%m-%dT%H:%M:%S")
@@ -206,8 +208,8 @@ def _short(value: datetime) -> str:
     )
 
 
-def _brief(value: datetime) -> str:
-    """A time for a table to read: UTC, without what is zero."""
+def _table_time(value: datetime) -> str:
+    """A time in a table for people: UTC, without seconds and milliseconds where they are zero."""
     value = value.astimezone(UTC)
     if value.microsecond:
         return value.strftime("%Y-%m-%d %H:%M:%S") + f".{value.microsecond // 1000:03d}"
@@ -215,11 +217,11 @@ def _brief(value: datetime) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value for a table to read."""
+    """A value in a table for people."""
     if value is None:
         return "–"
     if isinstance(value, datetime):
-        return _brief(value)
+        return _table_time(value)
     if isinstance(value, float):
         return f"{value:.2f}"
     return (

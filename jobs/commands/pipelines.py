@@ -1,4 +1,4 @@
-"""`slackwater pipelines`: what is registered."""
+"""`slackwater pipelines`: lists the registered pipelines."""
 
 import click
 
@@ -13,7 +13,7 @@ def command(pipelines: str | None, output: str) -> None:
     from slackwater.jobs.engines.planner import choose
     from slackwater.jobs.pipelines import registry
 
-    found = registry.load(pipelines)
+    pipelines_by_name = registry.load(pipelines)
     rows = [
         {
             "name": name,
@@ -28,7 +28,7 @@ def command(pipelines: str | None, output: str) -> None:
             "start": pipeline.start,
             "results": list(pipeline.results),
         }
-        for name, pipeline in found.items()
+        for name, pipeline in pipelines_by_name.items()
     ]
     options.show(
         rows,

@@ -37,6 +37,7 @@ COLUMNS = ["from", "to", "files", "bytes", "rows_read", "rows_used", "seconds"]
 @options.output
 def command(
     pipeline: str,
+    *,
     from_ms: int | None,
     to_ms: int | None,
     calibrate: bool,
@@ -47,25 +48,39 @@ def command(
     """What `run` would do, or `backfill` for a range that was run already: slices, rows, windows, stragglers,
     engine, seconds, memory.
     """
-    show(pipeline, from_ms, to_ms, warehouse, pipelines, None, output, calibrate=calibrate)
+    print_plan(
+        pipeline,
+        from_ms,
+        to_ms,
+        warehouse=warehouse,
+        pipelines=pipelines,
+        output=output,
+        calibrate=calibrate,
+    )
 
 
-def show(
+def print_plan(
     pipeline: str,
     from_ms: int | None,
     to_ms: int | None,
+    *,
     warehouse: str | None,
     pipelines: str | None,
-    slice_ms: int | None,
     output: str,
-    *,
+    slice_ms: int | None = None,
     calibrate: bool = False,
 ) -> None:
-    """Print the plan; `backfill --dry-run` prints it too."""
+    """Print the plan for [from, to), as `plan` and `backfill --dry-run` do."""
     from slackwater.jobs.protocol.planning.plan import as_rows, plan
 
     forecast = plan(
-        pipeline, from_ms, to_ms, warehouse, pipelines, slice_ms, _measuring(pipeline) if calibrate else None
+        pipeline,
+        from_ms,
+        to_ms,
+        warehouse,
+        pipelines,
+        slice_ms,
+        _calibration(pipeline) if calibrate else None,
     )
     rows = as_rows(forecast)
     if output == "json":
@@ -74,12 +89,12 @@ def show(
     options.show(
         rows, COLUMNS, output, empty=f"{pipeline}: nothing to do; the lineage covers everything up to there."
     )
-    for line in _lines(forecast):
+    for line in _sentences(forecast):
         click.echo(line)
 
 
-def _measuring(pipeline: str) -> Any:
-    """What replays and times rows; it needs Spark."""
+def _calibration(pipeline: str) -> Any:
+    """The function that replays the first rows of a range and times them; needs Spark."""
     from slackwater.jobs.protocol.opened_pipeline import spark_transport
     from slackwater.jobs.protocol.planning.trial import calibrate
 
@@ -120,7 +135,7 @@ def _straggler(item: Any) -> dict[str, Any]:
     return {"from": iso(item.slice.from_ms), "to": iso(item.slice.to_ms), "rows": item.rows}
 
 
-def _lines(forecast: "Plan") -> list[str]:
+def _sentences(forecast: "Plan") -> list[str]:
     begins = (
         "begins the lineage"
         if forecast.continues is None
@@ -135,7 +150,7 @@ def _lines(forecast: "Plan") -> list[str]:
         f"engine: {forecast.engine}, {forecast.why}",
         f"windows: {forecast.parked_touched:,} of {forecast.parked:,} parked and "
         f"{forecast.published_touched:,} published ones are touched",
-        f"stragglers: {_stragglers(forecast)}",
+        f"stragglers: {_stragglers_by_slice(forecast)}",
     ]
     if forecast.prediction is None:
         lines.append(
@@ -149,7 +164,7 @@ def _lines(forecast: "Plan") -> list[str]:
     return [*lines, *(f"warning: {sentence}" for sentence in forecast.said)]
 
 
-def _stragglers(forecast: "Plan") -> str:
+def _stragglers_by_slice(forecast: "Plan") -> str:
     if forecast.stragglers is None:
         return "not known; the source's log does not say which rows are new"
     if not forecast.stragglers:

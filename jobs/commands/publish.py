@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @options.log_format
 def command(
     pipeline: str,
+    *,
     run_id: str | None,
     accept: str | None,
     rebuild: bool,
@@ -51,24 +52,24 @@ def command(
     if rebuild and run_id is not None:
         raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
     options.log_to_stderr(log_format)
-    opened = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     if rebuild:
-        _rebuild(pipeline, opened.rebuild())
+        _rebuild(pipeline, opened_pipeline.rebuild())
         return
-    if run_id is not None and opened.tables.ledger.branch(run_id) is not None:
+    if run_id is not None and opened_pipeline.tables.ledger.branch(run_id) is not None:
         if accept is not None:
             raise click.UsageError(
                 "--accept is for staged runs; what failed its validation never becomes part of a branch"
             )
-        row = opened.publish_branch(run_id)
-        told = (
+        row = opened_pipeline.publish_branch(run_id)
+        outcome = (
             "nothing to publish; main has all its runs"
             if row is None
             else f"published by row {row.seq}, verdict {row.verdict}"
         )
-        click.echo(f"{pipeline}: branch {run_id}: {told}.")
+        click.echo(f"{pipeline}: branch {run_id}: {outcome}.")
         return
-    rows = opened.publisher().publish(run_id, accept)
+    rows = opened_pipeline.publisher().publish(run_id, accept)
     if not rows:
         click.echo(f"{pipeline}: nothing to publish; no staged run continues what is live.")
     for row in rows:
@@ -77,17 +78,17 @@ def command(
 
 
 def _rebuild(pipeline: str, work: "Rebuild") -> None:
-    done = work.run()
-    for table, count in done.doubled.items():
+    repairs = work.run()
+    for table, count in repairs.doubled.items():
         click.echo(f"{pipeline}: {count:,} rows of {table} stood there more than once, and stand there once.")
-    if done.is_published_anew and "published" not in done.doubled:
+    if repairs.is_published_anew and "published" not in repairs.doubled:
         click.echo(f"{pipeline}: `published` was not what its corrections make it, and is now.")
-    if done.row is not None:
+    if repairs.row is not None:
         click.echo(
             f"{pipeline}: the panes of the live runs said otherwise than `published`; corrected by row "
-            f"{done.row.seq}."
+            f"{repairs.row.seq}."
         )
-    if not done.doubled and not done.is_published_anew and done.row is None:
+    if not repairs.doubled and not repairs.is_published_anew and repairs.row is None:
         click.echo(
             f"{pipeline}: nothing to do; every row stands once and says what the panes of the live runs say."
         )

@@ -1,8 +1,12 @@
-"""Recorded cases of Flink's window operator, played as one slice of a pipeline through a whole engine: rows
-in, panes and late rows out.
+"""Plays recorded cases of Flink's window operator through an engine: each case becomes one slice of a
+pipeline, rows in, panes and late rows out.
 
-An engine of columns has no steps to look at one by one: each row of its tables is put back to the step that
-caused it.
+The columnar engine works on a slice at once, so there are no steps to watch. The rows that it leaves say when
+they were caused, and step i of a case happens at i + 1 milliseconds, so each row is assigned to its step:
+
+    step      0: element    1: element    2: watermark 9
+    ms        1             2             3                → slice [0, 4), ticks of 1 ms
+    rows                    late row      pane             → compared with what Flink did in that step
 """
 
 import json
@@ -59,31 +63,31 @@ _KEYS = {
 }
 
 
-def _of_numbers(numbers: list[int]) -> Json:
+def _facts_of_numbers(numbers: list[int]) -> Json:
     return {"n": len(numbers), "total": int(np.sum(numbers)), "least": min(numbers), "greatest": max(numbers)}
 
 
-def _of_text(text: str) -> Json:
-    return _of_numbers([int(number) for number in re.findall(r"-?\d+", text)])
+def _facts_of_text(text: str) -> Json:
+    return _facts_of_numbers([int(number) for number in re.findall(r"-?\d+", text)])
 
 
-# What a value that a recorded function emitted says of the elements of its window, whatever their order.
-_FACTS: Mapping[str, Callable[[Any], Json]] = {
+# Recorded function → what a value that it emitted says about the elements of the window, in any order.
+_FACTS_OF_VALUE: Mapping[str, Callable[[Any], Json]] = {
     "reduce_sum": lambda value: {"total": value},
-    "reduce_concat": _of_text,
+    "reduce_concat": _facts_of_text,
     "reduce_then_process": lambda value: {"total": value["result"], "watermark": value["watermark"]},
     "aggregate_avg": lambda value: {"total": value["sum"], "n": value["count"], "average": value["avg"]},
-    "aggregate_concat": _of_text,
+    "aggregate_concat": _facts_of_text,
     "aggregate_then_process": lambda value: {"total": value["result"], "watermark": value["watermark"]},
-    "process_list": _of_numbers,
-    "apply_list": _of_numbers,
-    "process_global_state": lambda value: _of_numbers(value["values"]),
+    "process_list": _facts_of_numbers,
+    "apply_list": _facts_of_numbers,
+    "process_global_state": lambda value: _facts_of_numbers(value["values"]),
 }
 
 
 def play(files: Iterable[Path], engine: str) -> PlayReport:
-    """Play every case of the files with the engine of that name; print what fails, why how many can't be
-    played, and last the counts.
+    """Play every case of the files with the engine called `engine`. Prints each failure, each reason why
+    cases can't be played with the number of cases, and last the counts.
     """
     report, reasons = PlayReport(), Counter[str]()
     for path in files:
@@ -106,12 +110,12 @@ def play(files: Iterable[Path], engine: str) -> PlayReport:
 
 
 def play_case(case: Case, engine: str) -> Mismatch | None:
-    """Play one case with the engine of that name. Compared are, step by step and in no order, what is
-    emitted, what is late, and how many elements are dropped; and at the end how many timers and windows with
-    contents there are.
+    """Play one case with the engine called `engine`. Of each step the emitted rows and the late elements, in
+    any order, and the number of dropped elements are compared; at the end of the case the numbers of pending
+    timers and of windows with contents.
 
     Returns:
-        The first difference.
+        The first difference; None when there is none.
 
     Raises:
         TraceError: the case can't be played as rows, or not by the columnar engine; the message says why.
@@ -119,51 +123,49 @@ def play_case(case: Case, engine: str) -> Mismatch | None:
     if case.family != "window":
         raise TraceError(f"family {case.family!r} is not of windows")
     with tempfile.TemporaryDirectory() as folder:
-        replaying = _Replaying(case, engine, Path(folder))
-        wanted = [_recorded(expected, case.config) for expected in case.expected]
-        played, left = replaying.play()
-    names = {name for step in wanted for row in step.rows for name in row}
+        replayed_case = _ReplayedCase(case, engine, Path(folder))
+        flink_steps = [_recorded_result(step, case.config) for step in case.expected]
+        our_steps, our_end = replayed_case.play()
+    names = {name for step in flink_steps for row in step.rows for name in row}
     last = case.expected[-1]
-    ends = {"timers": last["event_timers"], "contents": last["state"].get("window-contents", 0)}
-    for number, expected in enumerate(wanted):
-        got = played.get(number, Step([], [], 0)).showing(names)
-        if got != expected.plain():
-            return Mismatch(case.id, number, expected.plain(), got)
-    return None if left == ends else Mismatch(case.id, len(wanted) - 1, ends, left)
+    flink_end = {"timers": last["event_timers"], "contents": last["state"].get("window-contents", 0)}
+    for number, step in enumerate(flink_steps):
+        ours = our_steps.get(number, StepResult([], [], 0)).with_facts(names)
+        if ours.comparable() != step.comparable():
+            return Mismatch(case.id, number, step.comparable(), ours.comparable())
+    return None if our_end == flink_end else Mismatch(case.id, len(flink_steps) - 1, flink_end, our_end)
 
 
-class Step(NamedTuple):
-    """What one step caused: emitted rows, late elements, and how many were dropped."""
+class StepResult(NamedTuple):
+    """What one step of a case caused: emitted rows, late elements, and the number of dropped elements."""
 
     rows: list[Json]
     late: list[Json]
-    dropped: int
+    dropped_elements: int
 
-    def showing(self, names: Set[str]) -> Json:
-        """As `plain`, with those facts of the rows alone."""
-        return self._replace(
-            rows=[{name: row[name] for name in row if name in names} for row in self.rows]
-        ).plain()
+    def with_facts(self, names: Set[str]) -> "StepResult":
+        """The same, with only the facts `names` of each row: those that the recorded function tells."""
+        return self._replace(rows=[{name: row[name] for name in row if name in names} for row in self.rows])
 
-    def plain(self) -> Json:
-        """As JSON that is equal where steps are."""
+    def comparable(self) -> Json:
+        """The result as JSON: equal results give equal JSON, whatever the order of their rows."""
         return {
             "rows": sorted(json.dumps(row, sort_keys=True) for row in self.rows),
             "late": sorted(json.dumps(row, sort_keys=True) for row in self.late),
-            "dropped": self.dropped,
+            "dropped": self.dropped_elements,
         }
 
 
-def _recorded(expected: Json, config: Json) -> Step:
-    """A step as Flink played it."""
-    facts = _FACTS.get(config["function"]["type"])
+def _recorded_result(step: Json, config: Json) -> StepResult:
+    """What Flink did in a step, from its record."""
+    facts = _FACTS_OF_VALUE.get(config["function"]["type"])
     if facts is None:
         raise TraceError(
             f"what the function {config['function']['type']!r} emits depends on more than the elements of a "
             "window"
         )
     rows, late = [], []
-    for entry in expected["out"]:
+    for entry in step["out"]:
         if "error" in entry:
             raise TraceError("Flink refuses a step of it")
         if "late" in entry:
@@ -177,11 +179,11 @@ def _recorded(expected: Json, config: Json) -> Step:
                     **facts(entry["value"]),
                 }
             )
-    return Step(rows, late, expected["late_dropped"])
+    return StepResult(rows, late, step["late_dropped"])
 
 
-class _Replaying:
-    """One case as one slice: step i happens at i + 1 milliseconds, and ticks are as short."""
+class _ReplayedCase:
+    """One case as one slice of a pipeline; its rows, tables and files stand below `folder`."""
 
     def __init__(self, case: Case, engine: str, folder: Path) -> None:
         self.config, self.steps, self.folder = case.config, case.steps, folder
@@ -193,41 +195,52 @@ class _Replaying:
             self.shape = shape_of(self.pipeline, self.schema)
         except (WindowingError, PipelineError) as error:
             raise TraceError(str(error)) from error
-        reason = why_not_columnar(
-            self.pipeline, self.schema
-        )  # the operator engine plays the same cases, to be compared
+        # Also for the operator engine: both play the same cases, to be compared.
+        reason = why_not_columnar(self.pipeline, self.schema)
         if reason is not None:
             raise TraceError(reason)
         self.engine = choose(self.pipeline, self.schema, engine).make()
 
-    def play(self) -> tuple[dict[int, Step], Json]:
-        """What each step that caused anything has caused; and what is left at the end."""
+    def play(self) -> tuple[dict[int, StepResult], Json]:
+        """The results by step, without steps that caused nothing; and the numbers of pending timers and of
+        windows with contents at the end.
+        """
         rows = pa.Table.from_pylist(self._elements(), schema=self.schema)
         pq.write_table(rows, self.folder / "steps.parquet")
         source = PinnedSource(str(self.folder), 0, self.schema, None)
         file = InputFile("steps.parquet", (), rows.num_rows, 1, False)
-        beyond = len(self.steps) + 1
-        scan = SliceScan(source, (file,), tuple(self.schema.names), "arrival_time", 0, beyond, 0)
+        end_ms = len(self.steps) + 1
+        scan = SliceScan(
+            source=source,
+            files=(file,),
+            columns=tuple(self.schema.names),
+            arrival="arrival_time",
+            from_ms=0,
+            to_ms=end_ms,
+            start_ms=0,
+        )
         schemas = table_schemas(self.shape)
         folders = {name: str(self.folder / name) for name in schemas}
-        ranges = min(2, self.config["max_parallelism"])
         replay = Replay(
-            self.pipeline,
-            self.shape,
-            scan,
-            self._timeline(beyond),
-            {},
-            folders,
-            "r",
-            ranges,
-            file_rows=1 << 40,
+            pipeline=self.pipeline,
+            shape=self.shape,
+            scan=scan,
+            timeline=self._timeline(end_ms),
+            state={},
+            folders=folders,
+            run_id="r",
+            ranges=min(2, self.config["max_parallelism"]),
+            file_rows=1 << 40,  # so that all rows come back as Arrow
         )
         outcome = self.engine.replay(replay, InProcess())
         if outcome.counts["rows_quarantined"]:
             raise TraceError("an element has no timestamp, or one that no table can hold")
-        left = {name: stack(outcome.rows.get(name, []), schemas[name], "r").to_pylist() for name in schemas}
-        contents = [row for row in left["window_state"] if row["contents"] is None]
-        return self._by_step(left), {"timers": len(left["timers"]), "contents": len(contents)}
+        rows_by_table = {
+            name: stack(outcome.rows.get(name, []), schemas[name], "r").to_pylist() for name in schemas
+        }
+        contents = [row for row in rows_by_table["window_state"] if row["contents"] is None]
+        counts = {"timers": len(rows_by_table["timers"]), "contents": len(contents)}
+        return self._results_by_step(rows_by_table), counts
 
     def _pipeline(self) -> Pipeline:
         config, assigner = self.config, self.config["assigner"]
@@ -253,8 +266,8 @@ class _Replaying:
         )
 
     def _elements(self) -> list[Json]:
-        # The global window takes elements without a timestamp; only one trigger of those that are played
-        # looks at it.
+        # The global window takes elements without a timestamp, and of the triggers that are played only
+        # ContinuousEventTimeTrigger looks at one.
         is_timeless = isinstance(self.pipeline.window, GlobalWindows) and not isinstance(
             self.pipeline.effective_trigger.firing_trigger, ContinuousEventTimeTrigger
         )
@@ -279,12 +292,19 @@ class _Replaying:
             (number + 1, step["watermark"]) for number, step in enumerate(self.steps) if "watermark" in step
         ]
         ends, watermarks = np.array(rises, np.int64).reshape(-1, 2).T
-        return Timeline(0, to_ms, 1, INITIAL_WATERMARK, ends, watermarks)
+        return Timeline(
+            from_ms=0,
+            to_ms=to_ms,
+            interval_ms=1,
+            initial=INITIAL_WATERMARK,
+            tick_ends=ends,
+            watermarks=watermarks,
+        )
 
-    def _by_step(self, left: dict[str, list[Json]]) -> dict[int, Step]:
-        steps: dict[int, Step] = {}
-        for pane in left["panes"]:
-            if pane["kind"] == "withdrawn":  # Flink leaves it to those downstream that the session is gone
+    def _results_by_step(self, rows_by_table: dict[str, list[Json]]) -> dict[int, StepResult]:
+        results: dict[int, StepResult] = {}
+        for pane in rows_by_table["panes"]:
+            if pane["kind"] == "withdrawn":  # ours alone: Flink emits nothing when a session is merged away
                 continue
             start, end = pane["window_start"], pane["window_end"]
             window = "global" if start is None else [to_ms(start), to_ms(end)]
@@ -294,24 +314,21 @@ class _Replaying:
                 "watermark": self._watermark(pane),
             }
             row = {"key": self._key(pane), **times, **{name: pane[name] for name in _SELECT}}
-            self._step(steps, pane["cause_arrival"] or pane["tick_end"]).rows.append(row)
-        for late in left["late_events"]:
+            _result_at(results, pane["cause_arrival"] or pane["tick_end"]).rows.append(row)
+        for late in rows_by_table["late_events"]:
             number = to_ms(late["arrival_time"]) - 1
-            step = self._step(steps, late["arrival_time"])
+            result = _result_at(results, late["arrival_time"])
             if self.config["side_output_late"]:
-                step.late.append(
+                result.late.append(
                     {"key": self._key(late), "value": late["value"], "timestamp": to_ms(late["event_time"])}
                 )
             else:
-                steps[number] = step._replace(dropped=step.dropped + 1)
-        return steps
-
-    def _step(self, steps: dict[int, Step], at: datetime) -> Step:
-        return steps.setdefault(to_ms(at) - 1, Step([], [], 0))
+                results[number] = result._replace(dropped_elements=result.dropped_elements + 1)
+        return results
 
     def _watermark(self, pane: Json) -> int:
-        """In force; a table has none for the first one and the last one, of which one is before every tick
-        end.
+        """The watermark at which the pane fired. The table holds null for the initial watermark, which has no
+        tick end, and for the final one, which is emitted at one.
         """
         if pane["watermark"] is not None:
             return to_ms(pane["watermark"])
@@ -320,6 +337,11 @@ class _Replaying:
     def _key(self, row: Json) -> Any:
         values = [row[name] for name in self.keys]
         return values if len(values) > 1 else values[0]
+
+
+def _result_at(results: dict[int, StepResult], moment: datetime) -> StepResult:
+    """The result of the step that happened at `moment`, an empty one where there is none yet."""
+    return results.setdefault(to_ms(moment) - 1, StepResult([], [], 0))
 
 
 def _duration(ms: int) -> timedelta:

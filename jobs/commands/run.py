@@ -42,6 +42,7 @@ from slackwater.jobs.commands.options import Time
 @options.log_format
 def command(
     pipeline: str,
+    *,
     from_ms: int | None,
     to_ms: int,
     start_ms: int | None,
@@ -65,10 +66,10 @@ def command(
 
     options.log_to_stderr(log_format)
     request = Request(
-        pipeline,
-        to_ms,
-        from_ms,
-        start_ms,
+        pipeline=pipeline,
+        to_ms=to_ms,
+        from_ms=from_ms,
+        start_ms=start_ms,
         publish=not no_publish,
         everything=everything,
         engine=engine,

@@ -1,4 +1,4 @@
-"""`slackwater runs`: the ledger as a log, and one run in detail. Starts no JVM."""
+"""`slackwater runs`: prints the ledger as a log, or one run in detail. Starts no JVM."""
 
 from dataclasses import asdict
 from typing import Any
@@ -7,7 +7,7 @@ import click
 
 from slackwater.jobs.commands import options
 
-RAN = ("run", "close")
+KINDS_WITH_COUNTS = ("run", "close")
 COUNTS = ["rows_read", "fired", "refired", "late", "quarantined"]
 COLUMNS = [
     "seq",
@@ -34,34 +34,44 @@ COLUMNS = [
 @options.pipelines
 @options.output
 def command(
-    pipeline: str, seq: int | None, since: int, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str,
+    *,
+    seq: int | None,
+    since: int,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
 ) -> None:
     """The ledger, oldest row first; with SEQ one run in detail: its counts, hashes, phases and checks.
 
-    Under "live" a run has the branch in which it counts now (none: it was replaced), and any other row the
-    runs that it made live.
+    The column "live" names for a run the branch in which it counts now (none: it was replaced), and for any
+    other row the runs that it made live.
     """
     from slackwater.jobs.tables.inspection.inspection import Inspection
 
     tables = Inspection.of(pipeline, warehouse)
     if seq is not None:
-        _one(tables.run(seq), tables.checks(seq), output)
+        _show_run(tables.run(seq), tables.checks(seq), output)
         return
     tables.say_if_unfinished()
-    found = tables.runs(since)
-    rows = [_summary(asdict(row), touched) for row, touched in found]
+    runs = tables.runs(since)
+    rows = [_summary(asdict(row), touched_windows) for row, touched_windows in runs]
     if output == "table":
-        live = tables.lineage_of([row for row, _ in found])
+        live = tables.lineage_of([row for row, _ in runs])
         rows = [
-            {**row, "live": live[row["seq"]], **({} if row["kind"] in RAN else dict.fromkeys(COUNTS))}
+            {
+                **row,
+                "live": live[row["seq"]],
+                **({} if row["kind"] in KINDS_WITH_COUNTS else dict.fromkeys(COUNTS)),
+            }
             for row in rows
         ]
     options.show(rows, COLUMNS, output, empty=f"{pipeline}: the ledger has no rows after {since}.")
     if output == "table":
-        _attempts(tables.open_attempts())
+        _show_attempts(tables.open_attempts())
 
 
-def _summary(row: dict[str, Any], touched: list[str]) -> dict[str, Any]:
+def _summary(row: dict[str, Any], touched_windows: list[str]) -> dict[str, Any]:
     start, end = row["slice_start"], row["slice_end"]
     return {
         **row,
@@ -71,12 +81,12 @@ def _summary(row: dict[str, Any], touched: list[str]) -> dict[str, Any]:
         "late": row["rows_late"],
         "quarantined": row["rows_quarantined"],
         "open": row["windows_open"],
-        "seconds": sum(took for phase, took in row["phase_seconds"].items() if phase != "session"),
-        "touched": touched,
+        "seconds": sum(seconds for phase, seconds in row["phase_seconds"].items() if phase != "session"),
+        "touched": touched_windows,
     }
 
 
-def _one(row: Any, checks: list[dict[str, Any]], output: str) -> None:
+def _show_run(row: Any, checks: list[dict[str, Any]], output: str) -> None:
     facts = {**asdict(row), "checks": checks}
     if output == "json":
         options.show([facts], [], output, empty="")
@@ -94,17 +104,16 @@ def _one(row: Any, checks: list[dict[str, Any]], output: str) -> None:
         {"what": f"seconds of {name}", "value": value} for name, value in facts["phase_seconds"].items()
     ]
     options.show(
-        [{**line, "value": _text(line["value"])} for line in lines], ["what", "value"], output, empty=""
+        [{**line, "value": options.cell(line["value"])} for line in lines],
+        ["what", "value"],
+        output,
+        empty="",
     )
     columns = ["expectation", "severity", "passed", "observed", "unexpected", "checked", "sample_json"]
     options.show(checks, columns, output, empty="no checks were recorded", title="\nchecks")
 
 
-def _text(value: Any) -> str:
-    return options.cell(value)
-
-
-def _attempts(attempts: list[dict[str, Any]]) -> None:
+def _show_attempts(attempts: list[dict[str, Any]]) -> None:
     if attempts:
         columns = ["run_id", "slice_start", "slice_end", "outcome", "verdict", "step", "at"]
         options.show(attempts, columns, "table", empty="", title="\nattempts that are not committed")

@@ -1,5 +1,5 @@
-"""`slackwater state`: what stands still between two runs, and what of it is live. Only `close` starts a
-JVM.
+"""`slackwater state`: shows the state that is parked between two runs (open windows, timers, keyed state,
+watermarks), and compares, forks, restores and closes it. Only `close` starts a JVM.
 """
 
 from typing import Any
@@ -15,7 +15,8 @@ def command() -> None:
     the lineage; adopt a source that was made again."""
 
 
-def _common(function: Any) -> Any:
+def _as_of_a_run(function: Any) -> Any:
+    """PIPELINE, --run and the shared options: of verbs that show a snapshot."""
     for option in (
         options.output,
         options.pipelines,
@@ -28,14 +29,21 @@ def _common(function: Any) -> Any:
 
 
 @command.command("windows")
-@_common
+@_as_of_a_run
 @options.key
 def windows(
-    pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str,
+    *,
+    seq: int | None,
+    key: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
 ) -> None:
     """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned
     up.
     """
+    rows, keys = _snapshot_rows("window_state", pipeline, seq, key, warehouse)
     columns = [
         "window_start",
         "window_end",
@@ -45,29 +53,44 @@ def windows(
         "cleanup_time",
         "last_arrival",
     ]
-    _snapshot("window_state", pipeline, seq, key, warehouse, output, columns, "no window is open")
+    options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: no window is open")
 
 
 @command.command("timers")
-@_common
+@_as_of_a_run
 @options.key
 def timers(
-    pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str,
+    *,
+    seq: int | None,
+    key: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
 ) -> None:
     """Pending timers, the next ones first."""
+    rows, keys = _snapshot_rows("timers", pipeline, seq, key, warehouse)
     columns = ["time", "domain", "purpose", "window_start", "window_end", "service"]
-    _snapshot("timers", pipeline, seq, key, warehouse, output, columns, "no timer is pending")
+    options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: no timer is pending")
 
 
 @command.command("keyed")
-@_common
+@_as_of_a_run
 @options.key
-def keyed(
-    pipeline: str, seq: int | None, key: str | None, warehouse: str | None, pipelines: str | None, output: str
+def keyed_state(
+    pipeline: str,
+    *,
+    seq: int | None,
+    key: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
 ) -> None:
     """State that user functions keep for each key, beside its windows."""
+    rows, keys = _snapshot_rows("keyed_state", pipeline, seq, key, warehouse)
     columns = ["state_name", "namespace_start", "namespace_end", "map_key", "value"]
-    _snapshot("keyed_state", pipeline, seq, key, warehouse, output, columns, "no key has state of its own")
+    rows = [{**row, "value": _value(row)} for row in rows]
+    options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: no key has state of its own")
 
 
 @command.command("diff")
@@ -77,7 +100,7 @@ def keyed(
 @options.warehouse
 @options.pipelines
 @options.output
-def diff(pipeline: str, a: str, b: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
+def diff(pipeline: str, a: str, b: str, *, warehouse: str | None, pipelines: str | None, output: str) -> None:
     """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a
     branch, or main.
     """
@@ -86,16 +109,18 @@ def diff(pipeline: str, a: str, b: str, warehouse: str | None, pipelines: str | 
     inspection = Inspection.of(pipeline, warehouse)
     rows = inspection.differences(a, b)
     if output == "table":
-        rows = [{**row, "name": _listed(row["name"]), "differs": _differs(row, a, b)} for row in rows]
+        rows = [{**row, "name": _text_of_name(row["name"]), "differs": _differs(row, a, b)} for row in rows]
     columns = ["what", *inspection.key_columns(), "window_start", "window_end", "name", "differs"]
     options.show(rows, columns, output, empty=f"{pipeline}: the states of {a} and {b} are the same")
 
 
-def _listed(named: dict[str, Any] | None) -> str | None:
-    return None if named is None else " ".join(options.cell(value) for value in named.values())
+def _text_of_name(name: dict[str, Any] | None) -> str | None:
+    """What tells rows of one key and window apart, such as a timer's service and time, as one text."""
+    return None if name is None else " ".join(options.cell(value) for value in name.values())
 
 
 def _differs(row: dict[str, Any], a: str, b: str) -> str:
+    """How the state in `a` and in `b` differ, column by column."""
     if row["there"] != "both":
         return f"only in {a if row['there'] == 'left' else b}"
     return ", ".join(
@@ -105,7 +130,7 @@ def _differs(row: dict[str, Any], a: str, b: str) -> str:
 
 
 @command.command("watermarks")
-@_common
+@_as_of_a_run
 def watermarks(
     pipeline: str, seq: int | None, warehouse: str | None, pipelines: str | None, output: str
 ) -> None:
@@ -129,35 +154,32 @@ def watermarks(
     options.show(rows, columns, output, empty=f"{pipeline}: there is no progress yet")
 
 
-def _snapshot(
-    table: str,
-    pipeline: str,
-    seq: int | None,
-    key: str | None,
-    warehouse: str | None,
-    output: str,
-    columns: list[str],
-    empty: str,
-) -> None:
+_SORTED_BY = {"window_state": "window_start", "timers": "time", "keyed_state": "namespace_start"}
+
+
+def _snapshot_rows(
+    table: str, pipeline: str, seq: int | None, key: str | None, warehouse: str | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a snapshot table as of run `seq` (None: main's head), of one key or of all, in order of
+    time; and the names of the key's columns.
+    """
     from slackwater.jobs.tables.inspection.inspection import Inspection
     from slackwater.jobs.tables.named_keys import is_key
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
     keys = inspection.key_columns()
-    found = inspection.snapshot(table, seq)
-    rows = (found if key is None else found.filter(is_key(found, keys, key))).to_pylist()
-    if table == "keyed_state":
-        rows = [{**row, "value": _value(row)} for row in rows]
-    first = {"timers": "time", "keyed_state": "namespace_start"}.get(table, "window_start")
+    snapshot = inspection.snapshot(table, seq)
+    rows = (snapshot if key is None else snapshot.filter(is_key(snapshot, keys, key))).to_pylist()
+    first = _SORTED_BY[table]
     rows.sort(key=lambda row: (row[first] is not None, row[first], [str(row[name]) for name in keys]))
-    options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: {empty}")
+    return rows, keys
 
 
 def _value(row: dict[str, Any]) -> Any:
     """The value of a piece of keyed state: that of its typed column, if it has one, else as JSON."""
-    typed = [value for name, value in row.items() if name.endswith("__value") and value is not None]
-    return typed[0] if typed else row["value_json"]
+    typed_values = [value for name, value in row.items() if name.endswith("__value") and value is not None]
+    return typed_values[0] if typed_values else row["value_json"]
 
 
 for verb in (moves.fork, moves.restore, moves.adopt, moves.close):

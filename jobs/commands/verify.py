@@ -5,8 +5,8 @@ import click
 
 from slackwater.jobs.commands import options
 
-_REPEATED = ["what", "recorded", "replayed", "equal"]
-_COMPARED = ["table", "seq", "what", "recorded", "stored"]
+_REPLAY_COLUMNS = ["what", "recorded", "replayed", "equal"]
+_TABLE_COLUMNS = ["table", "seq", "what", "recorded", "stored"]
 
 
 @click.command("verify")
@@ -22,7 +22,13 @@ _COMPARED = ["table", "seq", "what", "recorded", "stored"]
 @options.pipelines
 @options.output
 def command(
-    pipeline: str, seq: int | None, of_tables: bool, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str,
+    *,
+    seq: int | None,
+    of_tables: bool,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: str,
 ) -> None:
     """Replay run SEQ from the versions and the snapshot that it was pinned to, and compare hashes and counts.
     Changes nothing.
@@ -31,34 +37,34 @@ def command(
     the hashes and counts of the ledger, and `published` with its corrections and the panes. Rows that
     somebody has deleted or edited are noticed, and damaged files.
 
-    Exit codes: 0 equal, 1 different, 2 can't be repeated (what it read is gone, or it was declared
-    otherwise).
+    Exit codes: 0 equal, 1 different, 2 can't be repeated (what the run read is gone, or the pipeline
+    was declared otherwise).
     """
     if (seq is None) != of_tables:
         raise click.UsageError(
             "give the SEQ of a run (`slackwater runs` lists them), or --tables, and not both"
         )
     is_equal = (
-        _tables(pipeline, warehouse, pipelines, output)
+        _verify_tables(pipeline, warehouse, pipelines, output)
         if seq is None
-        else _run(pipeline, seq, warehouse, pipelines, output)
+        else _verify_run(pipeline, seq, warehouse, pipelines, output)
     )
     if not is_equal:
         raise click.exceptions.Exit(1)
 
 
-def _run(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, output: str) -> bool:
+def _verify_run(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, output: str) -> bool:
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    found = OpenedPipeline(pipeline, warehouse, pipelines).verifier().verify(seq)
+    comparison = OpenedPipeline(pipeline, warehouse, pipelines).verifier().verify(seq)
     rows = [
         {"what": fact.what, "recorded": fact.recorded, "replayed": fact.replayed, "equal": fact.is_equal}
-        for fact in found.facts
+        for fact in comparison.facts
     ]
-    options.show(rows, _REPEATED, output, empty="")
-    for note in found.notes:
+    options.show(rows, _REPLAY_COLUMNS, output, empty="")
+    for note in comparison.notes:
         click.echo(f"{pipeline}: {note}.", err=True)
-    for table in found.tables:
+    for table in comparison.tables:
         click.echo(
             f"{table.table}: {table.only_recorded} rows only as recorded, {table.only_replayed} only as "
             "replayed, e.g. " + ", ".join(f"{name}={value}" for name, value in table.example.items()),
@@ -66,21 +72,21 @@ def _run(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, 
         )
     verdict = (
         "repeats to the same hashes and counts"
-        if found.is_equal
+        if comparison.is_equal
         else "does NOT repeat: what differs is above"
     )
     click.echo(f"{pipeline}: run {seq} {verdict}.", err=True)
-    return found.is_equal
+    return comparison.is_equal
 
 
-def _tables(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> bool:
+def _verify_tables(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> bool:
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     checks = OpenedPipeline(pipeline, warehouse, pipelines).table_checks()
     facts = list(checks.facts())
     rows = [{**vars(fact), "equal": fact.is_equal} for fact in facts]
     differing = [row for row in rows if not row["equal"]]
-    options.show(rows if output == "json" else differing, _COMPARED, output, empty="")
+    options.show(rows if output == "json" else differing, _TABLE_COLUMNS, output, empty="")
     for row in differing:
         run = "" if row["seq"] is None else f" of run {row['seq']}"
         click.echo(f"{row['table']}{run}: {row['what']} differ. {row['step']}", err=True)

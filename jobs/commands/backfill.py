@@ -76,18 +76,12 @@ def command(
     After a kill, the same command goes on at the last finished slice. Exit codes: 0 done, 2 usage, 3 try
     again, 4 rejected by validation, 5 another run was first.
     """
-    if dry_run:
-        print_plan(
-            pipeline,
-            from_ms,
-            to_ms,
-            warehouse=warehouse,
-            pipelines=pipelines,
-            slice_ms=slice_ms,
-            output=output,
-        )
-        return
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+
+    opened = OpenedPipeline(pipeline, warehouse, pipelines)
+    if dry_run:
+        print_plan(opened.planner().plan(from_ms, to_ms, slice_ms), output)
+        return
     from slackwater.jobs.protocol.outcome import report_to
     from slackwater.jobs.protocol.restating.backfill import Request
 
@@ -103,7 +97,7 @@ def command(
         engine=engine,
         ranges=partitions,
     )
-    work = OpenedPipeline(pipeline, warehouse, pipelines).backfill(request, click.echo)
+    work = opened.backfill(request, click.echo)
     with _progress_bar(work):
         if manifest is None:
             work.run()

@@ -48,58 +48,29 @@ def command(
     """What `run` would do, or `backfill` for a range that was run already: slices, rows, windows, stragglers,
     engine, seconds, memory.
     """
-    print_plan(
-        pipeline,
-        from_ms,
-        to_ms,
-        warehouse=warehouse,
-        pipelines=pipelines,
-        output=output,
-        calibrate=calibrate,
-    )
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+
+    opened = OpenedPipeline(pipeline, warehouse, pipelines)
+    planner = opened.calibrating_planner(partial(click.echo, err=True)) if calibrate else opened.planner()
+    print_plan(planner.plan(from_ms, to_ms), output)
 
 
-def print_plan(
-    pipeline: str,
-    from_ms: int | None,
-    to_ms: int | None,
-    *,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: str,
-    slice_ms: int | None = None,
-    calibrate: bool = False,
-) -> None:
-    """Print the plan for [from, to), as `plan` and `backfill --dry-run` do."""
-    from slackwater.jobs.protocol.planning.plan import as_rows, plan
+def print_plan(forecast: "Plan", output: str) -> None:
+    """Print a plan; `backfill --dry-run` does too."""
+    from slackwater.jobs.protocol.planning.plan import as_rows
 
-    forecast = plan(
-        pipeline,
-        from_ms,
-        to_ms,
-        warehouse,
-        pipelines,
-        slice_ms,
-        _calibration(pipeline) if calibrate else None,
-    )
     rows = as_rows(forecast)
     if output == "json":
         options.show([{**_facts(forecast), "slices": rows}], [], output, empty="")
         return
     options.show(
-        rows, COLUMNS, output, empty=f"{pipeline}: nothing to do; the lineage covers everything up to there."
+        rows,
+        COLUMNS,
+        output,
+        empty=f"{forecast.pipeline}: nothing to do; the lineage covers everything up to there.",
     )
     for line in _sentences(forecast):
         click.echo(line)
-
-
-def _calibration(pipeline: str) -> Any:
-    """The function that replays the first rows of a range and times them; needs Spark."""
-    from slackwater.jobs.protocol.opened_pipeline import spark_transport
-    from slackwater.jobs.protocol.planning.trial import calibrate
-
-    transport = spark_transport(f"calibrate {pipeline}")
-    return partial(calibrate, transport=transport, lines=partial(click.echo, err=True))
 
 
 def _facts(forecast: "Plan") -> dict[str, Any]:
@@ -115,9 +86,9 @@ def _facts(forecast: "Plan") -> dict[str, Any]:
         "slices_at_most": forecast.at_most,
         "engine": forecast.engine,
         "why": forecast.why,
-        "windows_parked": forecast.parked,
-        "windows_parked_touched": forecast.parked_touched,
-        "windows_published_touched": forecast.published_touched,
+        "windows_parked": forecast.parked_windows,
+        "windows_parked_touched": forecast.touched_parked_windows,
+        "windows_published_touched": forecast.touched_published_windows,
         "stragglers": None
         if forecast.stragglers is None
         else [_straggler(item) for item in forecast.stragglers],
@@ -125,7 +96,7 @@ def _facts(forecast: "Plan") -> dict[str, Any]:
         "prediction": prediction,
         "memory_mb": forecast.memory_mb,
         "memory_basis": forecast.memory_basis,
-        "said": list(forecast.said),
+        "said": list(forecast.warnings),
     }
 
 
@@ -148,8 +119,8 @@ def _sentences(forecast: "Plan") -> list[str]:
     lines = [
         f"{'restates' if forecast.restates else 'runs'} {count}; {begins}",
         f"engine: {forecast.engine}, {forecast.why}",
-        f"windows: {forecast.parked_touched:,} of {forecast.parked:,} parked and "
-        f"{forecast.published_touched:,} published ones are touched",
+        f"windows: {forecast.touched_parked_windows:,} of {forecast.parked_windows:,} parked and "
+        f"{forecast.touched_published_windows:,} published ones are touched",
         f"stragglers: {_stragglers_by_slice(forecast)}",
     ]
     if forecast.prediction is None:
@@ -161,7 +132,7 @@ def _sentences(forecast: "Plan") -> list[str]:
     else:
         lines.append(f"seconds: {forecast.seconds:.1f}, from {forecast.prediction.basis}")
     lines.append(f"memory: {forecast.memory_mb:,} MB in the largest task; {forecast.memory_basis}")
-    return [*lines, *(f"warning: {sentence}" for sentence in forecast.said)]
+    return [*lines, *(f"warning: {sentence}" for sentence in forecast.warnings)]
 
 
 def _stragglers_by_slice(forecast: "Plan") -> str:

@@ -7,7 +7,7 @@ first task that needs it is run.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.operator import OperatorEngine
@@ -25,6 +25,8 @@ from slackwater.jobs.protocol.lineage.maintain import Maintenance
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.lineage.table_checks import TableChecks
 from slackwater.jobs.protocol.lineage.verify import Verifier
+from slackwater.jobs.protocol.planning.plan_range import RangePlanner
+from slackwater.jobs.protocol.planning.trial import calibrate
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.rebuild import Rebuild
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -133,16 +135,27 @@ class OpenedPipeline:
             )
         source = checked_source(self.warehouse, pipeline)
         return Runner(
-            self.warehouse,
-            pipeline,
-            self.config_hash,
-            self.code,
-            registry.product_version(),
-            planner.choose(pipeline, source[0].schema, engine).make(),
-            SparkWhereNeeded(transport or self.transport(), tasks_here()),
+            warehouse=self.warehouse,
+            pipeline=pipeline,
+            config_hash=self.config_hash,
+            code=self.code,
+            version=registry.product_version(),
+            engine=planner.choose(pipeline, source[0].schema, engine).make(),
+            transport=SparkWhereNeeded(transport or self.transport(), tasks_here()),
             ranges=ranges,
             checked=source,
         )
+
+    def planner(self) -> RangePlanner:
+        """Foretells runs and restatements, without Spark; the pipeline need not have run yet."""
+        return RangePlanner(self.warehouse, self.pipeline)
+
+    def calibrating_planner(self, lines: Lines = print) -> RangePlanner:
+        """Foretells them from rates that it measures first: that replays rows, on Spark."""
+        measure = partial(
+            calibrate, self.pipeline, self.warehouse, transport=self.transport("calibrate"), lines=lines
+        )
+        return RangePlanner(self.warehouse, self.pipeline, measure)
 
     def catch_up(self, request: Request, lines: Lines = print) -> CatchUp:
         """The verb `run`."""

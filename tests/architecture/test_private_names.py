@@ -21,7 +21,6 @@ STILL = {
     "tests/jobs/engines/transport/test_process_memory.py",
     "tests/jobs/engines/replaying/test_task_memory.py",
     "tests/jobs/engines/transport/test_transport.py",
-    "tests/jobs/protocol/staging/test_collected_mark.py",
     "tests/jobs/protocol/staging/test_tick_cache.py",
     "tests/jobs/protocol/staging/test_lost_assignments.py",
     "tests/jobs/protocol/lineage/test_maintain.py",

@@ -64,7 +64,12 @@ class Slackwater:
         pipeline, where = registry.load(PIPELINES)[case.workload.pipeline], Warehouse.at(str(case.folder))
         from_ms, to_ms, rows = (case.facts[name] for name in ("from_ms", "to_ms", "rows"))
         rates = calibrate(
-            pipeline, where, from_ms, to_ms, spark_transport("calibrate"), lines=lambda line: None
+            pipeline,
+            where,
+            from_ms,
+            to_ms,
+            transport=spark_transport("calibrate"),
+            lines=lambda line: None,
         )
         source = pin(pipeline.source, where.source(pipeline.source.table))
         files = source.files(from_ms, to_ms, pipeline.source.arrival_time, None)

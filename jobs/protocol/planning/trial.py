@@ -50,6 +50,7 @@ def calibrate(
     warehouse: Warehouse,
     from_ms: int,
     to_ms: int,
+    *,
     transport: Callable[[], Transport],
     lines: Callable[[str], object] = print,
 ) -> Calibration:

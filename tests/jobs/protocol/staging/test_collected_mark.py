@@ -19,12 +19,11 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.lineage.verify import Verifier
-from slackwater.jobs.protocol.planning.plan import _Planner
+from slackwater.jobs.protocol.planning.plan_range import RangePlanner
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import collected_mark
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
-from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import read_staged
@@ -264,18 +263,18 @@ def test_a_plan_says_which_restatement_before_the_run_saves_rows_of_collected_wi
     tmp_path: Path, window: Any
 ) -> None:
     world = world_of(tmp_path, OperatorEngine(), window=window)
-    assert planned(world).run(None, None).said == ()
+    assert planner(world).plan().warnings == ()
     world.declare(allowed_lateness=120 * HOUR)
     command = (
         "`slackwater backfill daily --from 2013-01-01T00:00:00Z --to 2013-01-02T00:00:00Z` takes them in; "
         "do that before the run"
     )
-    [sentence] = planned(world).run(None, None).said
+    [sentence] = planner(world).plan().warnings
     assert sentence.startswith("rows of the range are for windows that were collected") and sentence.endswith(
         command
     )
     world.backfill(0, 24)
-    assert planned(world).run(None, None).said == ()
+    assert planner(world).plan().warnings == ()
     world.run(48)
     assert world.live("late_events") == []
 
@@ -286,16 +285,13 @@ def test_a_plan_of_a_restatement_that_begins_behind_the_collection_says_where_it
     world = world_of(tmp_path, OperatorEngine())
     world.run(48)
     world.declare(allowed_lateness=120 * HOUR)
-    [sentence] = planned(world).restatement(ms(24), ms(48), None).said
+    [sentence] = planner(world).plan(ms(24), ms(48)).warnings
     assert "--from 2013-01-01T00:00:00Z --to 2013-01-03T00:00:00Z` takes them in" in sentence
-    assert planned(world).restatement(ms(0), ms(48), None).said == ()
+    assert planner(world).plan(ms(0), ms(48)).warnings == ()
 
 
-def planned(world: World) -> _Planner:
-    source, _ = checked_source(world.warehouse, world.pipeline)
-    return _Planner(
-        world.warehouse, world.pipeline, source, world.tables, world.ledger.live_runs(world.main), world.main
-    )
+def planner(world: World) -> RangePlanner:
+    return RangePlanner(world.warehouse, world.pipeline)
 
 
 @BY_ENGINE

@@ -1,0 +1,99 @@
+"""The cost of a plan: the seconds that the command would take and the megabytes of its largest task, from
+what earlier runs have recorded or a calibration has measured.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from slackwater.jobs.engines import planner as engines
+from slackwater.jobs.engines.replaying.spilling import state_memory_mb
+from slackwater.jobs.engines.replaying.task_memory import estimate_mb, ranges_for, rows_in, rows_sent
+from slackwater.jobs.engines.transport.small_slices import is_small
+from slackwater.jobs.protocol.planning.calibration import Calibration
+from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
+from slackwater.jobs.protocol.planning.prediction import Prediction, from_calibration, predict
+from slackwater.jobs.protocol.planning.source_reads import SourceReads
+from slackwater.jobs.runtime.settings import tasks_here
+
+# Measures rates of the pipeline on the rows that arrived in [from, to), given in milliseconds.
+Measure = Callable[[int, int], Calibration]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plan takes.
+
+    Attributes:
+        prediction: of seconds; None where nothing is recorded or calibrated.
+        memory_mb, memory_basis: of the largest task of any slice, and what that rests on.
+    """
+
+    prediction: Prediction | None
+    memory_mb: int
+    memory_basis: str
+
+
+def cost_of(
+    inputs: PlanInputs,
+    reads: SourceReads,
+    choice: engines.Choice,
+    parked_windows: int,
+    measure: Measure | None,
+) -> Cost:
+    """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows.
+    `measure` replaces the rates that are known.
+    """
+    if measure is None or not reads.slices:
+        calibration = Calibration.stored(inputs.pipeline, choice.engine)
+    else:
+        calibration = measure(reads.slices[0].slice.from_ms, reads.slices[-1].slice.to_ms)
+    prediction = predict(inputs.newest_rows(), choice.engine) if measure is None else None
+    if prediction is None and calibration is not None:
+        prediction = from_calibration(calibration)
+    if prediction is not None and not _needs_spark(inputs, reads, choice, parked_windows):
+        prediction = replace(prediction, start=0.0)
+    return Cost(prediction, *_memory(inputs, reads, choice, parked_windows, calibration))
+
+
+def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_windows: int) -> bool:
+    """Whether any slice is not small."""
+    engine, threads = choice.make(), tasks_here()
+    if not engine.in_threads or inputs.source.why_not_direct is not None:
+        return True
+    rows = [
+        rows_sent(inputs.pipeline, inputs.source, files, engine) + parked_windows for files in reads.files
+    ]
+    ranges = (
+        ranges_for(count, state_memory_mb(), threads, inputs.pipeline.max_parallelism) for count in rows
+    )
+    sizes = (sum(file.bytes * file.fraction for file in files) for files in reads.files)
+    return not all(is_small(size, count, threads) for size, count in zip(sizes, ranges, strict=True))
+
+
+def _memory(
+    inputs: PlanInputs,
+    reads: SourceReads,
+    choice: engines.Choice,
+    parked_windows: int,
+    calibration: Calibration | None,
+) -> tuple[int, str]:
+    """Megabytes of the largest task of any slice, and what that rests on."""
+    estimates = [
+        estimate_mb(
+            inputs.pipeline,
+            inputs.source,
+            files,
+            rows_in(files) if item.rows is None else item.rows,
+            parked_windows,
+            choice.make(),
+        )
+        for item, files in zip(reads.slices, reads.files, strict=True)
+    ]
+    estimate = max(estimates, default=0)
+    if calibration is None:
+        return estimate, "rows of two sums each; what keeps more needs more"
+    ratio = calibration.memory_mb / calibration.estimated_mb
+    basis = (
+        f"{ratio:.2f} of the estimate for rows of two sums, as {calibration.rows[1]:,} of the rows took here"
+    )
+    return calibration.memory_of(estimate), basis

@@ -1,0 +1,92 @@
+"""What a plan reads of parked state: the windows that rows of its range touch, and a warning of rows that are
+late only because their windows were collected under a smaller allowed lateness.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.jobs.engines.rows.progress import Progress
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.planning import touched
+from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
+from slackwater.jobs.protocol.staging.collected_mark import (
+    LiveMarks,
+    collects,
+    mark_of,
+    newest_last_instants,
+    told,
+)
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.snapshots import snapshot_files
+from slackwater.jobs.tables.run_files.staging import read_staged
+
+
+@dataclass(frozen=True)
+class TouchedWindows:
+    """How many windows a snapshot holds, and how many of them and of `published` a plan's rows touch."""
+
+    parked_windows: int
+    touched_parked_windows: int
+    touched_published_windows: int
+
+
+def touched_windows(
+    inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table]
+) -> TouchedWindows:
+    """The windows that `points` touch, in the snapshot of the run `owner` and in `published`."""
+    tables, pipeline = inputs.tables, inputs.pipeline
+    if tables is None or pipeline.window is None:
+        return TouchedWindows(0, 0, 0)
+    keys, reach_ms = list(pipeline.keys), _reach_ms(pipeline)
+    parked_windows = read_staged(tables, "window_state", snapshot_files(tables, "window_state", owner))
+    published = tables["published"]
+    published_windows = published.schema.empty_table()
+    if points:
+        times = pa.concat_tables(part.select([touched.TIME_COLUMN]) for part in points)
+        published_windows = touched.windows_between(published, keys, times, reach_ms)
+    return TouchedWindows(
+        parked_windows.num_rows,
+        touched.count(keys, parked_windows, points, reach_ms),
+        touched.count(keys, published_windows, points, reach_ms),
+    )
+
+
+def warn_of_collected_windows(
+    inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], restated_to_ms: int | None
+) -> list[str]:
+    """Which restatement saves rows that would be late only because their windows were collected. It ends at
+    `restated_to_ms`, the end of the restatement that is planned; None for a plan of a run, which that
+    restatement precedes, up to main's end.
+    """
+    tables, pipeline = inputs.tables, inputs.pipeline
+    if tables is None or owner is None or not collects(pipeline):
+        return []
+    progress = Progress.from_table(
+        read_staged(tables, "source_progress", snapshot_files(tables, "source_progress", owner))
+    )
+    mark = mark_of(tables, pipeline, owner, progress)
+    # Windows up to here are collected by today's allowed lateness as well.
+    collected_today = progress.watermark - pipeline.allowed_lateness_ms
+    if mark is None or mark <= collected_today:
+        return []
+    last_instants = np.concatenate(
+        [
+            *(newest_last_instants(pipeline, part.column(touched.TIME_COLUMN)) for part in points),
+            np.zeros(0, np.int64),
+        ]
+    )
+    last_instants = last_instants[(last_instants > collected_today) & (last_instants <= mark)]
+    if not len(last_instants):
+        return []
+    from_ms = LiveMarks.of(tables, inputs.live, pipeline).reopened_from(int(last_instants.min()))
+    to_ms = inputs.end_ms if restated_to_ms is None else restated_to_ms
+    sentence = told(pipeline.name, "rows of the range are", from_ms, to_ms)
+    return [sentence + ("" if restated_to_ms is not None else "; do that before the run")]
+
+
+def _reach_ms(pipeline: Pipeline) -> int:
+    """The gap of sessions; 0 for windows that do not merge."""
+    return int(getattr(pipeline.window, "gap_ms", 0))

@@ -1,0 +1,76 @@
+"""The inputs of a plan: the declared pipeline, its source as it stands now, and main with its tables.
+
+Opened once for a plan; reads the ledger and the source's log, and writes nothing.
+"""
+
+from dataclasses import dataclass
+
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.staging.shapes import checked_source
+from slackwater.jobs.protocol.staging.slices import end_of, start_of
+from slackwater.jobs.protocol.staging.stragglers import without_erased
+from slackwater.jobs.tables.errors import NoRuns
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
+
+_NEWEST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """What a plan is made from.
+
+    Attributes:
+        pipeline: as it is declared now.
+        source: pinned at its newest version.
+        tables: None before the first run.
+        head: of main; None before the first run.
+        live: main's live runs, in slice order.
+    """
+
+    pipeline: Pipeline
+    source: PinnedSource
+    tables: Tables | None = None
+    head: LedgerRow | None = None
+    live: tuple[LedgerRow, ...] = ()
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, pipeline: Pipeline) -> "PlanInputs":
+        """Of a pipeline in a warehouse, which need not hold its tables yet.
+
+        Raises:
+            UsageError: the source does not suit.
+            ShapeChanged: the stored tables have other columns than the declaration.
+        """
+        source, shape = checked_source(warehouse, pipeline)
+        try:
+            tables = warehouse.stored(pipeline.name)
+        except NoRuns:
+            return cls(pipeline, source)
+        warehouse.tables(pipeline.name, shape).check()
+        ledger = tables.ledger
+        head = ledger.head()
+        return cls(
+            pipeline,
+            without_erased(source, pipeline.source.table, ledger),
+            tables,
+            head,
+            () if head is None else tuple(ledger.live_runs(head)),
+        )
+
+    @property
+    def start_ms(self) -> int:
+        """Where main begins; it has runs."""
+        return start_of(self.live[0])
+
+    @property
+    def end_ms(self) -> int:
+        """Where main ends; it has runs."""
+        return end_of(self.live[-1])
+
+    def newest_rows(self) -> list[LedgerRow]:
+        """The newest rows of the ledger, of all branches."""
+        if self.tables is None or self.head is None:
+            return []
+        return self.tables.ledger.rows(since=max(0, self.head.seq - _NEWEST_ROWS))

@@ -1,0 +1,168 @@
+"""What the slices of a plan read of the source: the files that each opens, and the rows of the range in them.
+
+Rows are counted by reading the arrival, time and key columns of those files in this process. Where a run
+would refuse the source, the plan says so instead of failing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.jobs.engines.rows.judge import in_milliseconds
+from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.coverage import ReadRange
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.pinned_source import SourceRewritten
+from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.protocol.planning import touched
+from slackwater.jobs.protocol.planning.plan import SlicePlan
+from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
+from slackwater.jobs.protocol.staging.slice_replay import ways_on
+from slackwater.jobs.protocol.staging.slices import Slice, iso
+from slackwater.jobs.protocol.staging.stragglers import (
+    Stragglers,
+    find,
+    input_of,
+    other_table_of,
+    restated_since,
+    stretches_of,
+)
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+
+# What is read of a source may be this many times what is used before a plan warns.
+WASTE = 2
+
+
+@dataclass(frozen=True)
+class SourceReads:
+    """The source as a plan's slices read it.
+
+    Attributes:
+        slices: of the plan, with the sizes of what they read.
+        files: of each slice.
+        points: for each file read, the keys of the range's rows and the times by which windows take them
+            (see `touched.points`); none where only Spark can read the source.
+        warnings: sentences on what would be refused, can't be counted, or is read in vain.
+    """
+
+    slices: tuple[SlicePlan, ...]
+    files: tuple[list[InputFile], ...]
+    points: tuple[pa.Table, ...]
+    warnings: tuple[str, ...]
+
+
+def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None) -> SourceReads:
+    """What `slices` read, the first of which continues the snapshot of the run `owner` (None: of no run)."""
+    files, refusals = _files_of_each(inputs, slices, owner)
+    arrivals, points, uncounted = _rows_of_range(inputs, slices, files)
+    slice_plans = tuple(
+        _slice_plan(item, files_of_slice, arrivals)
+        for item, files_of_slice in zip(slices, files, strict=True)
+    )
+    warnings = (*refusals, *uncounted, *_waste(inputs, slice_plans))
+    return SourceReads(slice_plans, tuple(files), tuple(points), warnings)
+
+
+def stragglers_of(inputs: PlanInputs) -> tuple[Stragglers, ...] | None:
+    """Rows that appeared in slices of main after these were run; None where the source does not say."""
+    source = inputs.pipeline.source
+    if other_table_of(inputs.live, source.table, inputs.source.table_id) is not None:
+        return None
+    stragglers = find(
+        inputs.source,
+        stretches_of(inputs.live, source.table),
+        source.arrival_time,
+        folds=inputs.pipeline.stragglers == "fold",
+    )
+    return None if stragglers is None else tuple(stragglers)
+
+
+def _files_of_each(
+    inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None
+) -> tuple[list[list[InputFile]], list[str]]:
+    """The files that each slice reads, and why the first would be refused. The first is read on from the
+    version that `owner` has pinned; those after it follow at the newest version.
+    """
+    source, arrival = inputs.source, inputs.pipeline.source.arrival_time
+    refusals = _other_table(inputs, owner)
+    pinned = None if refusals else input_of(owner, inputs.pipeline.source.table)
+    before = None if pinned is None else pin(inputs.pipeline.source, source.uri, pinned.version)
+    newer_reads: tuple[ReadRange, ...] = ()
+    if before is not None and inputs.tables is not None and inputs.head is not None:
+        newer_reads = restated_since(inputs.tables.ledger, inputs.head, owner, inputs.pipeline.source.table)
+    try:
+        if before is not None and slices:
+            source.check_kept(before, slices[0].from_ms, arrival, newer_reads)
+    except SourceRewritten as error:
+        least_ms = error.facts["least_ms"]
+        from_ms = max(least_ms, inputs.start_ms) if isinstance(least_ms, int) else inputs.start_ms
+        refusals.append(f"it would be refused: {error.message} Restate them, from {iso(from_ms)} on")
+    files = []
+    for item in slices:
+        files.append(source.files(item.from_ms, item.to_ms, arrival, before, newer_reads=newer_reads))
+        before, newer_reads = source, ()
+    return files, refusals
+
+
+def _other_table(inputs: PlanInputs, owner: LedgerRow | None) -> list[str]:
+    """The refusal of a run that would continue one that has read another table; none where it has not."""
+    table = inputs.pipeline.source.table
+    if owner is None or other_table_of([owner], table, inputs.source.table_id) is None:
+        return []
+    ways = ways_on(inputs.pipeline.name, inputs.start_ms, inputs.end_ms)
+    return [
+        f"it would be refused: source {table!r} was dropped and made again, or replaced, since run "
+        f"{owner.seq}. {ways}"
+    ]
+
+
+def _rows_of_range(
+    inputs: PlanInputs, slices: Sequence[Slice], files: Sequence[Sequence[InputFile]]
+) -> tuple[np.ndarray | None, list[pa.Table], list[str]]:
+    """Arrivals of the range, sorted, in milliseconds (None: they can't be counted, with the reason as the
+    last value), and the points of its rows, one table a file.
+    """
+    pinned, source = inputs.source, inputs.pipeline.source
+    if pinned.why_not_direct is not None:
+        reason = (
+            "rows and windows can't be counted without Spark, which has to read this source "
+            f"({pinned.why_not_direct})"
+        )
+        return None, [], [reason]
+    columns = tuple(dict.fromkeys((*inputs.pipeline.keys, source.event_time, source.arrival_time)))
+    arrivals, points = [np.zeros(0, np.int64)], []
+    for file in {file.path: file for of_slice in files for file in of_slice}.values():
+        rows = read(pinned.uri, file, pinned.schema, columns)
+        times, is_undated = in_milliseconds(rows.column(source.arrival_time))
+        is_inside = ~is_undated & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
+        arrivals.append(times[is_inside])
+        points.append(touched.points(inputs.pipeline, rows.filter(pa.array(is_inside))))
+    return np.sort(np.concatenate(arrivals)), points, []
+
+
+def _slice_plan(item: Slice, files: Sequence[InputFile], arrivals: np.ndarray | None) -> SlicePlan:
+    counts = [file.rows for file in files]
+    rows_in_files = None if None in counts else sum(count for count in counts if count is not None)
+    rows = None
+    if arrivals is not None:
+        low, high = np.searchsorted(arrivals, [item.from_ms, item.to_ms])
+        rows = int(high - low)
+    return SlicePlan(item, len(files), sum(file.bytes for file in files), rows_in_files, rows)
+
+
+def _waste(inputs: PlanInputs, slices: Sequence[SlicePlan]) -> list[str]:
+    """A warning where far more rows would be read than used."""
+    if any(item.rows is None or item.rows_in_files is None for item in slices):
+        return []
+    rows_in_files, rows = (
+        sum(item.rows_in_files or 0 for item in slices),
+        sum(item.rows or 0 for item in slices),
+    )
+    if rows_in_files <= WASTE * rows:
+        return []
+    return [
+        f"it would read {rows_in_files:,} rows to use {rows:,}: files hold rows of many slices. Partition "
+        f"the source by the day of {inputs.pipeline.source.arrival_time!r}, or sort its rows by it"
+    ]

@@ -42,7 +42,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             windows = self.config.assigner.assign_windows(value, timestamp, None)
             if windows and all(window.max_timestamp() > self.current_watermark for window in windows):
                 counted["together"] += 1
-                self.shared.process_elements(key, [value], [timestamp], 0)
+                self.shared_windows.process_elements(key, [value], [timestamp], 0)
                 return
         counted["alone"] += 1
         alone(self, key, value, timestamp)

@@ -112,7 +112,7 @@ def test_elements_that_are_taken_together_might_have_come_one_by_one(
 
 def together(play: Play, step: Together) -> Outcome:
     [operator] = play.operators
-    operator.shared.process_elements(
+    operator.shared_windows.process_elements(
         step.elements[0][1],
         [element[2] for element in step.elements],
         [element[3] for element in step.elements],

@@ -41,13 +41,13 @@ class ElementTransaction:
         self.journal = UndoJournal()
         self.output: Any = _StandIn(output, self)
         self.listener: Any = None if listener is None else _StandIn(listener, self)
-        self._held: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._pending_calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._is_open = False
 
     def pass_on(self, method: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         """Call now, or when the element has succeeded."""
         if self._is_open:
-            self._held.append((method, arguments))
+            self._pending_calls.append((method, arguments))
         else:
             method(*arguments)
 
@@ -59,12 +59,12 @@ class ElementTransaction:
         """The element has succeeded: let its rows out, in order."""
         self.journal.commit()
         self._is_open = False
-        held, self._held = self._held, []
-        for method, arguments in held:
+        pending_calls, self._pending_calls = self._pending_calls, []
+        for method, arguments in pending_calls:
             method(*arguments)
 
     def undo(self) -> None:
         """The element has failed: state, timers and rows are as before it."""
         self.journal.undo()
         self._is_open = False
-        self._held = []
+        self._pending_calls = []

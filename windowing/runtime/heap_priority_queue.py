@@ -13,7 +13,7 @@ from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 
 
-class Prioritized(Protocol):
+class HeapElement(Protocol):
     """An element of the heap.
 
     Attributes:
@@ -25,7 +25,7 @@ class Prioritized(Protocol):
     heap_index: int
 
 
-E = TypeVar("E", bound=Prioritized)
+E = TypeVar("E", bound=HeapElement)
 
 
 class HeapPriorityQueue(Generic[E]):
@@ -76,8 +76,8 @@ class HeapPriorityQueue(Generic[E]):
         heap, index, priority = self._heap, element.heap_index, element.priority
         parent = index >> 1
         while parent > 0 and priority < heap[parent].priority:
-            heap[index] = moved = heap[parent]
-            moved.heap_index = index
+            heap[index] = parent_element = heap[parent]
+            parent_element.heap_index = index
             index, parent = parent, parent >> 1
         heap[index] = element
         element.heap_index = index
@@ -89,11 +89,11 @@ class HeapPriorityQueue(Generic[E]):
         while child < size:
             if child + 1 < size and heap[child + 1].priority < heap[child].priority:
                 child += 1
-            moved = heap[child]
-            if moved.priority >= priority:
+            child_element = heap[child]
+            if child_element.priority >= priority:
                 break
-            heap[index] = moved
-            moved.heap_index = index
+            heap[index] = child_element
+            child_element.heap_index = index
             index, child = child, child << 1
         heap[index] = element
         element.heap_index = index

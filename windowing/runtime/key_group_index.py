@@ -11,7 +11,7 @@ from slackwater.windowing.errors import KeyGroupError
 from slackwater.windowing.key_groups import KeyGroupRange, key_group_of
 from slackwater.windowing.key_types import KeyType
 
-_REMEMBERED = 1 << 20
+_CACHED_KEYS = 1 << 20
 
 
 class KeyGroupIndex(dict[Any, int]):
@@ -35,13 +35,13 @@ class KeyGroupIndex(dict[Any, int]):
         self.key_type.check(key)
         key_group = key_group_of(key, self.key_type, self.max_parallelism)
         if key_group not in self.key_groups:
-            owned = f"{self.key_groups.first} to {self.key_groups.last}"
+            owned_range = f"{self.key_groups.first} to {self.key_groups.last}"
             raise KeyGroupError(
-                f"Key {key!r} is of key group {key_group}, but this operator owns {owned}; send it to its "
-                "owner.",
+                f"Key {key!r} is of key group {key_group}, but this operator owns {owned_range}; send it to "
+                "its owner.",
                 key=key,
             )
-        if len(self) >= _REMEMBERED:
+        if len(self) >= _CACHED_KEYS:
             self.clear()
         self[key] = key_group
         return key_group

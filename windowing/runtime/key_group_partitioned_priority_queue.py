@@ -16,7 +16,7 @@ from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 
 _ABSENT: Final = object()
-_TOLERATED_STALE = 64
+_STALE_TIMES_TOLERATED = 64
 
 
 class _Drain:
@@ -66,19 +66,19 @@ class KeyGroupTimers:
             if timestamp < self.priority:
                 self.priority = timestamp
             return True
-        known = bucket.get(key, _ABSENT)
-        if known is namespace:
+        occupant = bucket.get(key, _ABSENT)
+        if occupant is namespace:
             return False
-        if known is _ABSENT:
+        if occupant is _ABSENT:
             bucket[key] = namespace
-        elif type(known) is not list:
-            if known == namespace:
+        elif type(occupant) is not list:
+            if occupant == namespace:
                 return False
-            bucket[key] = [known, namespace]
-        elif namespace in known:
+            bucket[key] = [occupant, namespace]
+        elif namespace in occupant:
             return False
         else:
-            known.append(namespace)
+            occupant.append(namespace)
         if timestamp in self._drains:
             drain = self._drains[timestamp]
             insort(drain.owners, (key, namespace), lo=drain.head, key=self._order)
@@ -94,8 +94,8 @@ class KeyGroupTimers:
         return True
 
     def contains(self, timestamp: int, key: Any, namespace: Any) -> bool:
-        known = self._buckets.get(timestamp, {}).get(key, _ABSENT)
-        return namespace in known if type(known) is list else bool(known == namespace)
+        occupant = self._buckets.get(timestamp, {}).get(key, _ABSENT)
+        return namespace in occupant if type(occupant) is list else bool(occupant == namespace)
 
     def poll(self) -> Timer:
         """Remove and return the first timer; there must be one."""
@@ -118,7 +118,7 @@ class KeyGroupTimers:
         self._drop_bucket(self.priority)
         return owners
 
-    def ordered(self) -> list[Timer]:
+    def timers_in_order(self) -> list[Timer]:
         """Every timer, in order."""
         return [
             (timestamp, *owner)
@@ -136,23 +136,23 @@ class KeyGroupTimers:
         """Keys and namespaces of a bucket, in order."""
         owners: list[Owner] = []
         for key in sorted(bucket, key=self._serialize_key) if len(bucket) > 1 else bucket:
-            known = bucket[key]
-            if type(known) is list:
-                owners += [(key, namespace) for namespace in sorted(known, key=_serialized)]
+            occupant = bucket[key]
+            if type(occupant) is list:
+                owners += [(key, namespace) for namespace in sorted(occupant, key=_namespace_bytes)]
             else:
-                owners.append((key, known))
+                owners.append((key, occupant))
         return owners
 
     def _order(self, owner: Owner) -> bytes:
         key, namespace = owner
-        return self._serialize_key(key) + _serialized(namespace)
+        return self._serialize_key(key) + _namespace_bytes(namespace)
 
     def _drop_bucket(self, timestamp: int) -> None:
         buckets, times = self._buckets, self._times
         del buckets[timestamp]
         self._drains.pop(timestamp, None)
         self._drain = None
-        if len(times) > 2 * len(buckets) + _TOLERATED_STALE:
+        if len(times) > 2 * len(buckets) + _STALE_TIMES_TOLERATED:
             times[:] = buckets
             heapq.heapify(times)
         if timestamp == self.priority:
@@ -161,23 +161,23 @@ class KeyGroupTimers:
             self.priority = times[0] if times else EMPTY_PRIORITY
 
 
-def _serialized(namespace: Any) -> bytes:
+def _namespace_bytes(namespace: Any) -> bytes:
     return b"" if namespace is None else bytes(namespace.serialize())
 
 
 def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
     """Take one timer out of a bucket; False when it is not there."""
-    known = bucket.get(key, _ABSENT)
-    if type(known) is not list:
-        if known is not namespace and (known is _ABSENT or known != namespace):
+    occupant = bucket.get(key, _ABSENT)
+    if type(occupant) is not list:
+        if occupant is not namespace and (occupant is _ABSENT or occupant != namespace):
             return False
         del bucket[key]
         return True
-    if namespace not in known:
+    if namespace not in occupant:
         return False
-    known.remove(namespace)
-    if len(known) == 1:
-        bucket[key] = known[0]
+    occupant.remove(namespace)
+    if len(occupant) == 1:
+        bucket[key] = occupant[0]
     return True
 
 
@@ -211,7 +211,7 @@ class KeyGroupPartitionedPriorityQueue:
 
     def __iter__(self) -> Iterator[Timer]:
         """Group by group, in order inside each."""
-        return iter([timer for group in self._groups for timer in group.ordered()])
+        return iter([timer for group in self._groups for timer in group.timers_in_order()])
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:
         group = self._groups[self._key_group_of(key) - self._first_key_group]
@@ -255,7 +255,7 @@ class KeyGroupPartitionedPriorityQueue:
 
     def snapshot(self, key_group: int) -> list[Timer]:
         """In the order of the bytes."""
-        return self._groups[key_group - self._first_key_group].ordered()
+        return self._groups[key_group - self._first_key_group].timers_in_order()
 
     legacy_snapshot = snapshot
 

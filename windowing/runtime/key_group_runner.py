@@ -23,8 +23,8 @@ from slackwater.windowing.runtime.operator_storage import (
     heap_backend,
     queue_in_memory,
 )
-from slackwater.windowing.runtime.slice_runner import SliceRunner, Timeline
-from slackwater.windowing.runtime.window_log import LateElement, Pane, WindowLog
+from slackwater.windowing.runtime.slice_runner import SliceRunner, WatermarkTimeline
+from slackwater.windowing.runtime.window_log import LoggedLateElement, LoggedPane, WindowLog
 from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.runtime.window_operators import window_operator
@@ -43,7 +43,7 @@ class KeyGroupRunner(SliceRunner):
         make_backend, make_timer_queue: where state and timers live, see OperatorStorage; in memory unless
             said.
         on_error: whether an element on which a user's function raises is taken back, and becomes one of
-            `failed`.
+            `failed_elements`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class KeyGroupRunner(SliceRunner):
         key_groups: KeyGroupRange,
         max_parallelism: int,
         order_mode: OrderMode,
-        timeline: Timeline,
+        timeline: WatermarkTimeline,
         from_ms: int,
         make_backend: MakeBackend = heap_backend,
         make_timer_queue: MakeTimerQueue = queue_in_memory,
@@ -63,7 +63,7 @@ class KeyGroupRunner(SliceRunner):
             accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time
         )
         self._is_event_time, self._lateness_ms = config.assigner.is_event_time, config.allowed_lateness_ms
-        self._collected = timeline.collected
+        self._collected_mark = timeline.collected
         self._assignments_before = 0
         self._group_of = KeyGroupIndex(config.key_type, key_groups, max_parallelism)
 
@@ -83,7 +83,7 @@ class KeyGroupRunner(SliceRunner):
                 make_timer_queue=make_timer_queue,
                 listener=self._log,
                 on_error=on_error,
-                collected=None if timeline.collected == LONG_MIN else timeline.collected,
+                collected_mark=None if timeline.collected == LONG_MIN else timeline.collected,
             )
             return self._windows
 
@@ -92,12 +92,12 @@ class KeyGroupRunner(SliceRunner):
         )
 
     @property
-    def panes(self) -> list[Pane]:
+    def panes(self) -> list[LoggedPane]:
         """Rows of all firings, in order."""
         return self._log.panes
 
     @property
-    def late_elements(self) -> list[LateElement]:
+    def late_elements(self) -> list[LoggedLateElement]:
         """Elements that came too late, in order of arrival."""
         return self._log.late_elements
 
@@ -115,23 +115,27 @@ class KeyGroupRunner(SliceRunner):
                 self._assignments_before += life.elements
         super().restore(snapshot)
         if self._is_event_time:
-            owned = (
+            windows_of_range = (
                 (key, window)
                 for key_group, key, window, _ in snapshot.windows or ()
                 if key_group in self._key_groups
             )
-            passed = [(key, window) for key, window in owned if self._is_collected(window.max_timestamp())]
-            awaited = (
+            expired_windows = [
+                (key, window)
+                for key, window in windows_of_range
+                if self._is_collected(window.max_timestamp())
+            ]
+            windows_with_timers = (
                 {(key, window) for timers in snapshot.timers for _, key, window in timers.event}
-                if passed
+                if expired_windows
                 else ()
             )
-            for key, window in passed:
-                if (key, window) in awaited:
+            for key, window in expired_windows:
+                if (key, window) in windows_with_timers:
                     self._windows.collect_expired(key, window)
 
     def _is_collected(self, last_instant: int) -> bool:
-        return last_instant + self._lateness_ms <= self._log.watermark or last_instant <= self._collected
+        return last_instant + self._lateness_ms <= self._log.watermark or last_instant <= self._collected_mark
 
     def process_elements(
         self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int
@@ -140,26 +144,26 @@ class KeyGroupRunner(SliceRunner):
         SharedWindows.
         """
         self._move_to(arrival)
-        shared = self._windows.shared
-        assert shared is not None
+        shared_windows = self._windows.shared_windows
+        assert shared_windows is not None
         try:
-            shared.process_elements(key, values, timestamps, until)
+            shared_windows.process_elements(key, values, timestamps, until)
         except WindowingError:
-            self._log.processed += shared.taken
+            self._log.elements_processed += shared_windows.elements_taken
             raise
-        self._log.processed += len(values)
+        self._log.elements_processed += len(values)
 
-    def know_key_groups(self, known: Iterable[tuple[Any, int]]) -> None:
+    def know_key_groups(self, key_groups: Iterable[tuple[Any, int]]) -> None:
         """Take the key groups of some keys as they are, which someone has computed for all at once."""
-        self._group_of.update(known)
+        self._group_of.update(key_groups)
 
     def counts(self) -> dict[str, int]:
         tally, common = self._log.tally, super().counts()
-        accepted = common["rows_accepted"] - tally.rows_late - tally.rows_unassigned
+        rows_accepted = common["rows_accepted"] - tally.rows_late - tally.rows_unassigned
         return {
             **common,
             **asdict(tally),
-            "rows_accepted": accepted,
+            "rows_accepted": rows_accepted,
             "windows_open": sum(map(len, self._log.lives.values())),
         }
 
@@ -173,11 +177,11 @@ class KeyGroupRunner(SliceRunner):
         }
 
     def snapshot(self, key_groups: KeyGroupRange | None = None) -> OperatorSnapshot:
-        wanted = key_groups or self._key_groups
+        snapshot_range = key_groups or self._key_groups
         windows = [
             OpenWindow(group, key, window, life)
             for window, lives in self._log.lives.items()
             for key, life in lives.items()
-            if (group := self._group_of[key]) in wanted
+            if (group := self._group_of[key]) in snapshot_range
         ]
-        return replace(super().snapshot(wanted), windows=tuple(windows))
+        return replace(super().snapshot(snapshot_range), windows=tuple(windows))

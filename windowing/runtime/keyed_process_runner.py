@@ -22,7 +22,7 @@ from slackwater.windowing.runtime.operator_storage import (
     queue_in_memory,
 )
 from slackwater.windowing.runtime.process_log import ProcessLog, ProcessRow
-from slackwater.windowing.runtime.slice_runner import SliceOperator, SliceRunner, Timeline
+from slackwater.windowing.runtime.slice_runner import SliceOperator, SliceRunner, WatermarkTimeline
 
 
 class KeyedProcessRunner(SliceRunner):
@@ -45,7 +45,7 @@ class KeyedProcessRunner(SliceRunner):
         key_groups: KeyGroupRange,
         max_parallelism: int,
         order_mode: OrderMode,
-        timeline: Timeline,
+        timeline: WatermarkTimeline,
         from_ms: int,
         make_backend: MakeBackend = heap_backend,
         make_timer_queue: MakeTimerQueue = queue_in_memory,

@@ -49,7 +49,7 @@ class MergingWindowSet:
         self._merges_what_touches = assigner.merges_on_touch
         self._mapping: dict[Window, Window] = dict(pairs)
         self._table = grown_table(16, len(self._mapping))
-        self._loaded = pairs
+        self._loaded_pairs = pairs
         self.is_touched = False
 
     def state_window(self, window: Window) -> Window | None:
@@ -66,7 +66,7 @@ class MergingWindowSet:
         """
         mapping = self._mapping
         if not mapping:
-            self._put(new, new)
+            self._map_window(new, new)
             return new
         if len(mapping) == 1 and self._merges_what_touches and new not in mapping:
             return self._add_beside_one(new, on_merge)
@@ -75,14 +75,14 @@ class MergingWindowSet:
         def collect(result: Window, members: list[Window]) -> None:
             groups[result] = list(members)
 
-        self._assigner.merge_windows([*self._ordered(), new], collect)
+        self._assigner.merge_windows([*self._windows_in_order(), new], collect)
         result, has_merged = new, False
-        for merged in hash_order(groups, _hash_code) if len(groups) > 1 else groups:
-            members = groups[merged]
+        for merged_window in hash_order(groups, _hash_code) if len(groups) > 1 else groups:
+            members = groups[merged_window]
             if new in members:
                 members.remove(new)
-                result, has_merged = merged, True
-            self._merge(merged, members, on_merge)
+                result, has_merged = merged_window, True
+            self._merge(merged_window, members, on_merge)
         if not groups or (result == new and not has_merged):
             self._add_alone(result)
         return result
@@ -93,14 +93,14 @@ class MergingWindowSet:
         """
         [(only, state_window)] = self._mapping.items()
         if not new.intersects(only):
-            self._put(new, new)
+            self._map_window(new, new)
             return new
-        merged = new.cover(only)
-        if merged != only:
+        result = new.cover(only)
+        if result != only:
             self._mapping.clear()
-            self._put(merged, state_window)
-            on_merge(merged, [only], state_window, [])
-        return merged
+            self._map_window(result, state_window)
+            on_merge(result, [only], state_window, [])
+        return result
 
     def retire_window(self, window: Window) -> None:
         """Forget a window. Raises UnknownWindowError when it is not in flight."""
@@ -112,41 +112,41 @@ class MergingWindowSet:
 
     def pairs(self) -> list[tuple[Window, Window]]:
         """What to persist, in the order in which Flink persists it."""
-        return [(window, self._mapping[window]) for window in self._ordered()]
+        return [(window, self._mapping[window]) for window in self._windows_in_order()]
 
     @property
     def has_changed(self) -> bool:
         """Whether the mapping differs from what was loaded."""
-        return self.is_touched and self._mapping != dict(self._loaded)
+        return self.is_touched and self._mapping != dict(self._loaded_pairs)
 
-    def _merge(self, merged: Window, members: list[Window], on_merge: MergeFunction) -> None:
+    def _merge(self, merged_window: Window, members: list[Window], on_merge: MergeFunction) -> None:
         mapping = self._mapping
         if (
-            members == [merged]
+            members == [merged_window]
             # the new window fell inside one in flight, which Flink takes out and puts back: last of its hash
             # bucket
         ):
-            mapping[merged] = mapping.pop(merged)
+            mapping[merged_window] = mapping.pop(merged_window)
             return
         target = mapping.get(members[0])
         sources = [
             state_window for member in members if (state_window := mapping.pop(member, None)) is not None
         ]
-        self._put(merged, target)
+        self._map_window(merged_window, target)
         if target in sources:
             sources.remove(target)
-        on_merge(merged, members, target, sources)
+        on_merge(merged_window, members, target, sources)
 
     def _add_alone(self, window: Window) -> None:
         if self._is_flink_exact or window not in self._mapping:
-            self._put(window, window)
+            self._map_window(window, window)
 
-    def _put(self, window: Window, state_window: Any) -> None:
+    def _map_window(self, window: Window, state_window: Any) -> None:
         self.is_touched = True
         self._mapping[window] = state_window
         self._table = grown_table(self._table, len(self._mapping))
 
-    def _ordered(self) -> list[Window]:
+    def _windows_in_order(self) -> list[Window]:
         if len(self._mapping) < 2:
             return list(self._mapping)
         return hash_order(self._mapping, _hash_code, self._table)

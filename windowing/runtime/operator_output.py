@@ -65,11 +65,20 @@ class WindowListener(Protocol):
         """So many elements were added at once; the last of them comes when the clock reads `until`."""
 
     def element_skipped(
-        self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int | None,
+        reason: SkipReason,
+        missed_windows: Sequence[Window],
     ) -> None:
-        """No window took the element; `missed` are the late ones it would have had."""
+        """No window took the element; `missed_windows` are those that it was assigned and came too late
+        for.
+        """
 
-    def windows_missed(self, key: Any, value: Any, timestamp: int | None, missed: Sequence[Window]) -> None:
+    def windows_missed(
+        self, key: Any, value: Any, timestamp: int | None, missed_windows: Sequence[Window]
+    ) -> None:
         """An element that some window took was late for these."""
 
     def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
@@ -83,9 +92,9 @@ class WindowListener(Protocol):
     def window_purged(self, key: Any, window: Window) -> None:
         """The trigger purged the window's contents."""
 
-    def windows_merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
-        """Sessions became one. `absorbed` were in flight, `result` itself possibly among them; the element is
-        added afterwards.
+    def windows_merged(self, key: Any, result: Window, absorbed_windows: Sequence[Window]) -> None:
+        """Windows became one, `result`. `absorbed_windows` were in flight, possibly with `result` itself
+        among them; the element that made them merge is added afterwards.
         """
 
     def window_cleared(self, key: Any, window: Window) -> None:

@@ -104,7 +104,12 @@ class OperatorStorage:
         from slackwater.windowing.state.rocksdb.backend import RocksDBStateBackend
 
         return RocksDBStateBackend(
-            self._database, key_groups.key_type, key_groups.__getitem__, order_mode, journal, self._pickles
+            self._database,
+            key_groups.key_type,
+            key_groups.__getitem__,
+            order_mode,
+            journal=journal,
+            pickles=self._pickles,
         )
 
     def make_timer_queue(self, name: str, key_groups: KeyGroupIndex, order_mode: OrderMode) -> TimerQueue:
@@ -129,9 +134,13 @@ class OperatorStorage:
             PlainSerializer(f"{name} (its window)", self._pickles),
         )
         rows = self._database.column_family(f"timers/{name}")
-        owned = key_groups.key_groups
         return RocksDBTimerQueue(
-            owned, key_groups.__getitem__, rows, layout, self._cache_size, self._is_flink_exact
+            key_groups.key_groups,
+            key_groups.__getitem__,
+            rows,
+            layout,
+            cache_size=self._cache_size,
+            is_flink_exact=self._is_flink_exact,
         )
 
     def close(self) -> None:

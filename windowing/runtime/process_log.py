@@ -47,7 +47,7 @@ class ProcessLog:
 
     Attributes:
         cause_arrival: arrival of the element that is being processed; None between elements.
-        processed: elements processed so far; the runner counts.
+        elements_processed: elements processed so far; the runner counts.
         rows, side_rows: in the order in which they came about.
     """
 
@@ -55,7 +55,7 @@ class ProcessLog:
         self.clock = 0
         self.watermark = 0
         self.cause_arrival: int | None = None
-        self.processed = 0
+        self.elements_processed = 0
         self.rows: list[ProcessRow] = []
         self.side_rows: list[SideRow] = []
         self._ordinals: defaultdict[tuple[Any, int | None], int] = defaultdict(int)

@@ -125,9 +125,9 @@ class RocksDBCachingPriorityQueueSet:
         """Rows in order: every one, or Flink's."""
         if self._is_flink_exact:
             return (row for row, _ in self._rows.scan(self._seek_hint + b"\x00", self._end))
-        return self.ordered()
+        return self.rows_in_order()
 
-    def ordered(self) -> Iterator[bytes]:
+    def rows_in_order(self) -> Iterator[bytes]:
         """Every row, in order. The cache knows the first, so the rows deleted below it are never passed."""
         if self._all_in_cache:
             return iter(self._cache)
@@ -136,9 +136,9 @@ class RocksDBCachingPriorityQueueSet:
     def _see_head(self) -> None:
         """After the head has changed: refill the empty cache, and take the new head's timestamp."""
         if not self._cache and not self._all_in_cache:
-            found = self._rows.first(self._seek_hint + b"\x00", self._end, self._cache_size + 1)
-            self._all_in_cache = len(found) <= self._cache_size
-            self._cache = [row for row, _ in found[: self._cache_size]]
+            first_rows = self._rows.first(self._seek_hint + b"\x00", self._end, self._cache_size + 1)
+            self._all_in_cache = len(first_rows) <= self._cache_size
+            self._cache = [row for row, _ in first_rows[: self._cache_size]]
         self.priority = timer_timestamp(self._cache[0]) if self._cache else EMPTY_PRIORITY
 
 
@@ -159,6 +159,7 @@ class RocksDBTimerQueue:
         key_group_of: Callable[[Any], int],
         rows: TimerRows,
         layout: RowLayout,
+        *,
         cache_size: int,
         is_flink_exact: bool,
     ) -> None:
@@ -215,7 +216,7 @@ class RocksDBTimerQueue:
 
     def snapshot(self, key_group: int) -> list[Timer]:
         """In the order of the bytes."""
-        return [self._timer(row) for row in self._groups[key_group - self._first_key_group].ordered()]
+        return [self._timer(row) for row in self._groups[key_group - self._first_key_group].rows_in_order()]
 
     legacy_snapshot = snapshot
 

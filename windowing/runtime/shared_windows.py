@@ -55,7 +55,7 @@ class SharedWindows:
         config, contents, timers, context, listener, assign: its own.
 
     Attributes:
-        taken: of the elements that `process_elements` was given, those before the one that it is at.
+        elements_taken: of the elements that `process_elements` was given, those before the one that it is at.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SharedWindows:
         listener: WindowListener | None,
         assign: Assign,
     ) -> None:
-        self.taken = 0
+        self.elements_taken = 0
         self._owner, self._contents, self._timers, self._context, self._listener = (
             owner,
             contents,
@@ -91,8 +91,9 @@ class SharedWindows:
         """Add elements together that have the same windows, none of which the watermark has reached or will
         before the last of them comes.
 
-        Only for operators that take nothing back. The order of the elements of one window has to stay, unless
-        its contents are those of a BulkAggregateFunction. After an exception `taken` of them had been added.
+        Only for operators without a transaction (`on_error="fail"`). The elements of one window come in their
+        order of arrival, unless its contents are those of a BulkAggregateFunction. After an exception,
+        `elements_taken` says how many of them had been added.
 
         Args:
             values: none of them None.
@@ -100,22 +101,22 @@ class SharedWindows:
             until: what the clock reads when the last of them comes.
         """
         self._owner.current_key = key
-        contents, listener, context, timers, self.taken = (
+        contents, listener, context, timers, self.elements_taken = (
             self._contents,
             self._listener,
             self._context,
             self._timers,
             0,
         )
-        stored = list(map(TimestampedValue, values, timestamps)) if self._keeps_timestamps else values
+        elements = list(map(TimestampedValue, values, timestamps)) if self._keeps_timestamps else values
         try:
             for window in self._assign(None, timestamps[0]):
                 context.window = window
                 if self._adds_all:
-                    is_new = contents.add_all(key, window, stored)
+                    is_new = contents.add_all(key, window, elements)
                 else:
                     is_new = False
-                    for self.taken, value in enumerate(stored):
+                    for self.elements_taken, value in enumerate(elements):
                         is_new |= contents.add(key, window, value)
                 if listener is not None:
                     listener.elements_added(key, window, len(values), until)
@@ -125,11 +126,11 @@ class SharedWindows:
                     if cleanup != LONG_MAX:
                         timers.register_event_time_timer(cleanup, key, window)
         except WindowingError as error:
-            error.locate(key, context.window, timestamps[self.taken])
+            error.locate(key, context.window, timestamps[self.elements_taken])
             raise
         except Exception as error:
             raise UserCodeError.of(
-                error, PROCESSING_ELEMENT, key, context.window, timestamps[self.taken]
+                error, PROCESSING_ELEMENT, key, context.window, timestamps[self.elements_taken]
             ) from error
 
     def on_event_times(self, timestamp: int, owners: Sequence[Owner]) -> None:
@@ -143,13 +144,13 @@ class SharedWindows:
                 key, window = owner.current_key, context.window
                 last_instant, cleanup = self._ends.get(window) or self._remember_ends(window)
                 if timestamp == last_instant:
-                    found = contents.get(key, window)
+                    window_contents = contents.get(key, window)
                     if listener is not None:
                         listener.window_fired(
-                            key, window, by, found is not None or contents.contains(key, window)
+                            key, window, by, window_contents is not None or contents.contains(key, window)
                         )
-                    if found is not None:
-                        owner.emit_contents(key, window, window, found)
+                    if window_contents is not None:
+                        owner.emit_contents(key, window, window, window_contents)
                     if listener is not None:
                         listener.firing_ended(key, window)
                     if self._purges:

@@ -24,7 +24,7 @@ from slackwater.windowing.state.backend import StateBackend
 _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
 
 
-class Timeline(Protocol):
+class WatermarkTimeline(Protocol):
     """The slice's watermarks: `watermarks[i]` is emitted at the tick end `tick_ends[i]`; `initial` is in
     force before the first. Windows whose last instant is at or before `collected` were collected before the
     slice; Long.MIN where none were."""
@@ -73,7 +73,7 @@ class SliceLog(Protocol):
 
     clock: int
     watermark: int
-    processed: int
+    elements_processed: int
     side_rows: list[SideRow]
 
 
@@ -104,8 +104,8 @@ class SliceRunner:
         make_backend, make_timer_queue: where state and timers live, see OperatorStorage.
 
     Attributes:
-        failed: elements taken back because a function raised on them, in order; only of an operator that
-            takes them back.
+        failed_elements: elements whose effects were undone because a function raised on them, in order; empty
+            unless the operator was made with `on_error="quarantine"`.
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class SliceRunner:
         make_operator: MakeOperator,
         log: SliceLog,
         key_groups: KeyGroupRange,
-        timeline: Timeline,
+        timeline: WatermarkTimeline,
         from_ms: int,
         make_backend: MakeBackend,
         make_timer_queue: MakeTimerQueue,
     ) -> None:
-        self.failed: list[FailedElement] = []
+        self.failed_elements: list[FailedElement] = []
         self._make_operator = make_operator
         self._slice_log = log
         self._key_groups = key_groups
@@ -180,8 +180,8 @@ class SliceRunner:
         except WindowingError as error:
             if not error.undone or not (isinstance(error, UserCodeError) or error.fault == "data"):
                 raise
-            self.failed.append(FailedElement(self._slice_log.processed, str(error)))
-        self._slice_log.processed += 1
+            self.failed_elements.append(FailedElement(self._slice_log.elements_processed, str(error)))
+        self._slice_log.elements_processed += 1
 
     def finish(self, to_ms: int) -> None:
         """Finish the ticks that end by `to_ms`, and leave the clock there."""
@@ -198,9 +198,9 @@ class SliceRunner:
         return take_snapshot(self._operator, key_groups or self._key_groups)
 
     @property
-    def processed(self) -> int:
+    def elements_processed(self) -> int:
         """Elements processed so far."""
-        return self._slice_log.processed
+        return self._slice_log.elements_processed
 
     @property
     def side_rows(self) -> list[SideRow]:
@@ -209,10 +209,10 @@ class SliceRunner:
 
     def counts(self) -> dict[str, int]:
         """What the run did, under the names of the ledger's columns."""
-        failed = len(self.failed)
+        failed_elements = len(self.failed_elements)
         return {
-            "rows_accepted": self._slice_log.processed - failed,
-            "rows_quarantined": failed,
+            "rows_accepted": self._slice_log.elements_processed - failed_elements,
+            "rows_quarantined": failed_elements,
             "timers_pending": self._timers(),
         }
 

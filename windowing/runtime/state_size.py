@@ -26,16 +26,18 @@ def estimated_bytes(backend: StateBackend, timers: int) -> tuple[int, int]:
     """The size of all state in `backend` and of so many timers, and how many entries and timers that is.
     Looks at every entry.
     """
-    entries = plain = sampled = listed = 0
+    entries = unlisted_entries = sample_bytes = list_bytes = 0
     for entry in backend.entries():
         entries += 1
         if entry.kind == "list":  # of which some are very long
-            listed += deep_size(entry.value)
+            list_bytes += deep_size(entry.value)
             continue
-        plain += 1
-        if plain % _EVERY == 1:
-            sampled += deep_size(entry.value)
-    return entries * _ENTRY + listed + sampled * min(_EVERY, plain) + timers * _TIMER, entries + timers
+        unlisted_entries += 1
+        if unlisted_entries % _EVERY == 1:
+            sample_bytes += deep_size(entry.value)
+    return entries * _ENTRY + list_bytes + sample_bytes * min(
+        _EVERY, unlisted_entries
+    ) + timers * _TIMER, entries + timers
 
 
 def deep_size(value: Any) -> int:

@@ -118,18 +118,18 @@ class FoldAtFiring(InternalWindowFunction):
         self.function = inner.function
 
     def process(self, key: Any, window: Window, context: WindowContext, contents: Iterable[Any]) -> Results:
-        return self.inner.process(key, window, context, self._folded(contents))
+        return self.inner.process(key, window, context, self._fold_elements(contents))
 
     def clear(self, context: WindowContext) -> None:
         self.inner.clear(context)
 
-    def _folded(self, contents: Iterable[Any]) -> Any:
+    def _fold_elements(self, contents: Iterable[Any]) -> Any:
         if isinstance(self.fold, AggregateFunction):
             accumulator = self.fold.create_accumulator()
             for value in contents:
                 accumulator = self.fold.add(value, accumulator)
             return self.fold.get_result(accumulator)
-        folded = None
+        result = None
         for value in contents:
-            folded = value if folded is None else self.fold.reduce(folded, value)
-        return folded
+            result = value if result is None else self.fold.reduce(result, value)
+        return result

@@ -18,7 +18,7 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 EARLY, ON_TIME, LATE, COUNT, WITHDRAWN = "early", "on_time", "late", "count", "withdrawn"
 
 
-class Pane(NamedTuple):
+class LoggedPane(NamedTuple):
     """One row of a firing, or a withdrawal, of which `result` is None: of a session that fired and was
     absorbed, or by a firing that emits nothing where an earlier one may have.
 
@@ -46,7 +46,7 @@ class Pane(NamedTuple):
     cause_arrival: int | None
 
 
-class LateElement(NamedTuple):
+class LoggedLateElement(NamedTuple):
     """An element that no window took, and that is late by its own timestamp.
 
     Attributes:
@@ -92,14 +92,14 @@ class WindowLife:
     Attributes:
         elements: accepted so far, over all firings and purges.
         firings: so far.
-        unfired: elements that have not been in a firing yet.
+        unfired_elements: elements that have not been in a firing yet.
         last_fired_at: the clock at the newest firing.
         first_arrival, last_arrival: clock at the first and newest element.
     """
 
     elements: int = 0
     firings: int = 0
-    unfired: int = 0
+    unfired_elements: int = 0
     last_fired_at: int | None = None
     first_arrival: int | None = None
     last_arrival: int | None = None
@@ -139,7 +139,7 @@ class WindowLog:
         lives: window → key → life, for windows from their first element to their cleanup, purged ones
             included; no inner dict is empty.
         panes, late_elements, side_rows: in the order in which they came about.
-        processed: elements processed so far; the runner counts.
+        elements_processed: elements processed so far; the runner counts.
         processing_time: the operator's clock, which stops at timers on its way to `clock`; set with the
             operator.
         tally: counts since the log was made.
@@ -151,10 +151,10 @@ class WindowLog:
         self.clock = 0
         self.watermark = 0
         self.lives: dict[Window, dict[Any, WindowLife]] = {}
-        self.panes: list[Pane] = []
-        self.late_elements: list[LateElement] = []
+        self.panes: list[LoggedPane] = []
+        self.late_elements: list[LoggedLateElement] = []
         self.side_rows: list[SideRow] = []
-        self.processed = 0
+        self.elements_processed = 0
         self.processing_time: ProcessingTimeService
         self.tally = Tally()
         self.assignments_added = 0
@@ -181,31 +181,40 @@ class WindowLog:
             self.open_window(key, window, WindowLife(number, 0, number, None, self.clock, until))
             return
         life.elements += number
-        life.unfired += number
+        life.unfired_elements += number
         life.last_arrival = until if life.last_arrival is None else max(until, life.last_arrival)
         if life.first_arrival is None:
             life.first_arrival = self.clock
 
     def element_skipped(
-        self, key: Any, value: Any, timestamp: int | None, reason: SkipReason, missed: Sequence[Window]
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int | None,
+        reason: SkipReason,
+        missed_windows: Sequence[Window],
     ) -> None:
         if reason is SkipReason.LATE and timestamp is not None:
             self.tally.rows_late += 1
             self.late_elements.append(
-                LateElement(self.processed, value, key, timestamp, tuple(missed), self.watermark)
+                LoggedLateElement(
+                    self.elements_processed, value, key, timestamp, tuple(missed_windows), self.watermark
+                )
             )
         else:
             self.tally.rows_unassigned += 1
 
-    def windows_missed(self, key: Any, value: Any, timestamp: int | None, missed: Sequence[Window]) -> None:
-        self.tally.assignments_missed += len(missed)
+    def windows_missed(
+        self, key: Any, value: Any, timestamp: int | None, missed_windows: Sequence[Window]
+    ) -> None:
+        self.tally.assignments_missed += len(missed_windows)
 
     def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
         if not has_contents:
             return
         life = self.lives[window][key]
         life.firings += 1
-        life.unfired = 0
+        life.unfired_elements = 0
         life.last_fired_at = self.processing_time.current_processing_time
         kind = self._kind(window, by)
         if kind == LATE:
@@ -221,7 +230,7 @@ class WindowLog:
         assert self._firing is not None
         life, kind, tick_end, cause = self._firing
         self.panes.append(
-            Pane(
+            LoggedPane(
                 key,
                 window,
                 life.firings,
@@ -252,7 +261,7 @@ class WindowLog:
             if life.firings > 1:
                 # It replaces the rows of the firing before it by none.
                 self.panes.append(
-                    Pane(
+                    LoggedPane(
                         key,
                         window,
                         life.firings,
@@ -271,45 +280,45 @@ class WindowLog:
     def window_purged(self, key: Any, window: Window) -> None:
         """A purged window stays open."""
 
-    def windows_merged(self, key: Any, result: Window, absorbed: Sequence[Window]) -> None:
+    def windows_merged(self, key: Any, result: Window, absorbed_windows: Sequence[Window]) -> None:
         """`result` begins a life of its own, with what was in those absorbed, and counts its firings
         from 1.
         """
-        if len(absorbed) == 1 and not self.lives[absorbed[0]][key].firings:
-            life = self._close_window(key, absorbed[0])
+        if len(absorbed_windows) == 1 and not self.lives[absorbed_windows[0]][key].firings:
+            life = self._close_window(key, absorbed_windows[0])
             assert life is not None
             self.open_window(key, result, life)
             return
-        whole = WindowLife()
-        unfired = 0
-        for window in absorbed:
+        merged_life = WindowLife()
+        windows_never_fired = 0
+        for window in absorbed_windows:
             life = self._close_window(key, window)
             assert life is not None
-            unfired += not life.firings
-            whole.elements += life.elements
-            whole.unfired += life.unfired
-            whole.first_arrival = _least(whole.first_arrival, life.first_arrival)
-            whole.last_arrival = (
+            windows_never_fired += not life.firings
+            merged_life.elements += life.elements
+            merged_life.unfired_elements += life.unfired_elements
+            merged_life.first_arrival = _least(merged_life.first_arrival, life.first_arrival)
+            merged_life.last_arrival = (
                 life.last_arrival
-                if whole.last_arrival is None
-                else max(whole.last_arrival, life.last_arrival or 0)
+                if merged_life.last_arrival is None
+                else max(merged_life.last_arrival, life.last_arrival or 0)
             )
             if life.firings and self._accumulates:
                 self.panes.append(
-                    Pane(
+                    LoggedPane(
                         key, window, life.firings + 1, 0, WITHDRAWN, None, 0, self.watermark, None, self.clock
                     )
                 )
-        self.tally.windows_opened += 1 - unfired
-        self.tally.windows_merged += len(absorbed) - unfired
-        self.open_window(key, result, whole)
+        self.tally.windows_opened += 1 - windows_never_fired
+        self.tally.windows_merged += len(absorbed_windows) - windows_never_fired
+        self.open_window(key, result, merged_life)
 
     def window_cleared(self, key: Any, window: Window) -> None:
         self._side_ordinals.clear()
         life = self._close_window(key, window)
         if life is not None:
             self.tally.windows_cleaned += 1
-            self.tally.elements_never_fired += life.unfired
+            self.tally.elements_never_fired += life.unfired_elements
             self.assignments_cleaned += life.elements
 
     def _close_window(self, key: Any, window: Window) -> WindowLife | None:

@@ -56,16 +56,16 @@ class WindowOperator:
     Callers feed elements in arrival order and interleave `process_watermark` and clock advances themselves.
     After an exception the operator is of no more use, unless the error says `undone`.
 
-    Beyond Flink: windows of event time whose last instant is at or before `collected` (None: there are none)
-    were collected by an operator that may have allowed less lateness, and are late whatever the watermark
-    says. Flink, restored with more lateness, creates them again.
+    Beyond Flink: windows of event time whose last instant is at or before `collected_mark` (None: no mark)
+    were collected by an earlier operator, which may have allowed less lateness; elements are late for them
+    whatever the watermark says. Flink, restored with more lateness, creates them again.
 
     Attributes:
         current_key: key of the element or timer that is being processed.
         backend: all keyed state.
         time_services: the timer service, under the name "window-timers".
         late_records_dropped: Flink's numLateRecordsDropped.
-        shared: its windows, where nobody looks at them before they are due.
+        shared_windows: its windows, where nobody looks at them before they are due.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class WindowOperator:
         make_timer_queue: MakeTimerQueue,
         listener: WindowListener | None,
         transaction: ElementTransaction | None,
-        collected: int | None = None,
+        collected_mark: int | None = None,
     ) -> None:
         journal = None if transaction is None else transaction.journal
         self.config = config
@@ -102,7 +102,9 @@ class WindowOperator:
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
         # No last instant lies before it.
-        self._collected = LONG_MIN - 1 if collected is None or not self._is_event_time else collected
+        self._collected_mark = (
+            LONG_MIN - 1 if collected_mark is None or not self._is_event_time else collected_mark
+        )
         self._merging = config.assigner if isinstance(config.assigner, MergingWindowAssigner) else None
         self._sessions = self.backend.state(MERGING_WINDOW_SET) if self._merging is not None else None
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
@@ -113,12 +115,12 @@ class WindowOperator:
         self._ends: dict[Window, tuple[int, int]] = {}
         self._is_emitting = False
         self._fired_by = FiredBy("event", LONG_MIN)  # the last one: many timers in a row have the same time
-        self.shared: SharedWindows | None = None
+        self.shared_windows: SharedWindows | None = None
         if takes_together(config.assigner, config.trigger, order_mode):
-            self.shared = SharedWindows(
+            self.shared_windows = SharedWindows(
                 self, config, self._contents, self._timers, self._context, self._listener, self._assign
             )
-            self._timers.deliver_together(self.shared.on_event_times)
+            self._timers.deliver_together(self.shared_windows.on_event_times)
 
     def open(self) -> None:
         """Open the user's function. Called once, before anything else but restoring."""
@@ -179,11 +181,11 @@ class WindowOperator:
         try:
             windows = self._assign(value, time)
             if self._merging is None:
-                missed = self._add_to_windows(key, value, timestamp, time, windows)
+                missed_windows = self._add_to_windows(key, value, timestamp, time, windows)
             else:
-                missed = self._add_to_sessions(key, value, timestamp, time, windows, self._merging)
-            if missed is not None:
-                self._on_missed(key, value, timestamp, time, windows, missed)
+                missed_windows = self._add_to_sessions(key, value, timestamp, time, windows, self._merging)
+            if missed_windows is not None:
+                self._on_missed(key, value, timestamp, time, windows, missed_windows)
         except WindowingError as error:
             error.locate(key, None if windows is None else self._context.window, timestamp)
             self._take_back(error)
@@ -208,27 +210,27 @@ class WindowOperator:
         self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]
     ) -> list[Window] | None:
         """Returns the windows that the element missed; None when every one took it."""
-        missed: list[Window] | None = None if windows else []
+        missed_windows: list[Window] | None = None if windows else []
         contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
         watermark, is_event_time, must_ask = (
             self._timers.current_watermark,
             self._is_event_time,
             self._must_ask,
         )
-        collected = self._collected
-        stored = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
+        collected_mark = self._collected_mark
+        element = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         for window in windows:
             last_instant, cleanup = ends.get(window) or self._remember_ends(window)
-            if (cleanup <= watermark and is_event_time) or last_instant <= collected:
-                missed = [window] if missed is None else [*missed, window]
+            if (cleanup <= watermark and is_event_time) or last_instant <= collected_mark:
+                missed_windows = [window] if missed_windows is None else [*missed_windows, window]
                 continue
             context.window = window
-            is_new = contents.add(key, window, stored)
+            is_new = contents.add(key, window, element)
             if listener is not None:
                 listener.element_added(key, window, value, timestamp)
             if is_new or last_instant <= watermark or must_ask:
                 self._ask_trigger(key, window, window, cleanup, value, time)
-        return missed
+        return missed_windows
 
     def _add_to_sessions(
         self,
@@ -239,29 +241,29 @@ class WindowOperator:
         windows: Sequence[Window],
         assigner: MergingWindowAssigner,
     ) -> list[Window] | None:
-        missed: list[Window] | None = None if windows else []
-        stored = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
+        missed_windows: list[Window] | None = None if windows else []
+        element = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         watermark = self._timers.current_watermark
         sessions = self._load_sessions(key, assigner)
         for window in windows:
             self._context.window = window
             actual = sessions.add_window(window, self._on_merge)
             last_instant, cleanup = actual.max_timestamp(), self._cleanup_time(actual)
-            if (self._is_event_time and cleanup <= watermark) or last_instant <= self._collected:
+            if (self._is_event_time and cleanup <= watermark) or last_instant <= self._collected_mark:
                 sessions.retire_window(actual)
-                missed = [window] if missed is None else [*missed, window]
+                missed_windows = [window] if missed_windows is None else [*missed_windows, window]
                 continue
             state_window = sessions.state_window(actual)
             if state_window is None:
                 raise UnknownWindowError(f"{actual!r} has no state window; the assigner merged it away.")
             self._context.window = actual
-            is_new = self._contents.add(key, state_window, stored)
+            is_new = self._contents.add(key, state_window, element)
             if self._listener is not None:
                 self._listener.element_added(key, actual, value, timestamp)
             if is_new or sessions.is_touched or last_instant <= watermark or self._must_ask:
                 self._ask_trigger(key, actual, state_window, cleanup, value, time)
         self._persist(key, sessions)
-        return missed
+        return missed_windows
 
     def _ask_trigger(
         self, key: Any, window: Window, state_window: Window, cleanup: int, value: Any, time: int
@@ -285,29 +287,33 @@ class WindowOperator:
         timestamp: int | None,
         time: int,
         windows: Sequence[Window],
-        missed: Sequence[Window],
+        missed_windows: Sequence[Window],
     ) -> None:
-        """The element was late for `missed`: for all its windows, of which there may be none, or for some."""
-        if len(missed) < len(windows):
+        """Account for an element that was late for some of its windows or for all of them, or has none."""
+        if len(missed_windows) < len(windows):
             if self._listener is not None:
-                self._listener.windows_missed(key, value, timestamp, missed)
+                self._listener.windows_missed(key, value, timestamp, missed_windows)
             return
         is_late = (
             self._is_event_time and wrap_long(time + self._lateness_ms) <= self._timers.current_watermark
         )
-        is_late = is_late or time <= self._collected
+        is_late = is_late or time <= self._collected_mark
         if is_late and self.config.has_late_output:
             self._output.late(value, timestamp, key)
         elif is_late:
             self.late_records_dropped += 1
         if self._listener is not None:
             reason = (
-                SkipReason.LATE if is_late else SkipReason.WINDOWS_LATE if missed else SkipReason.NO_WINDOW
+                SkipReason.LATE
+                if is_late
+                else SkipReason.WINDOWS_LATE
+                if missed_windows
+                else SkipReason.NO_WINDOW
             )
-            self._listener.element_skipped(key, value, timestamp, reason, missed)
+            self._listener.element_skipped(key, value, timestamp, reason, missed_windows)
 
     def _on_merge(
-        self, result: Window, absorbed: list[Window], target: Window, sources: list[Window]
+        self, result: Window, absorbed_windows: list[Window], target: Window, sources: list[Window]
     ) -> None:
         """Windows have become one: move the trigger's state and the contents, and drop the absorbed windows'
         timers.
@@ -317,10 +323,10 @@ class WindowOperator:
         context.window = result
         self._check_merge(result)
         if self._listener is not None:
-            self._listener.windows_merged(key, result, absorbed)
-        context.merged_windows = absorbed
+            self._listener.windows_merged(key, result, absorbed_windows)
+        context.merged_windows = absorbed_windows
         self._trigger.on_merge(result, context)
-        for window in absorbed:
+        for window in absorbed_windows:
             context.window = window
             self._trigger.clear(window, context)
             self._delete_cleanup_timer(key, window)

@@ -51,7 +51,7 @@ def window_operator(
     make_timer_queue: MakeTimerQueue = queue_in_memory,
     listener: WindowListener | None = None,
     on_error: Literal["fail", "quarantine"] = "fail",
-    collected: int | None = None,
+    collected_mark: int | None = None,
 ) -> WindowOperator:
     """An operator that does what `config` says, new and unopened.
 
@@ -69,7 +69,7 @@ def window_operator(
         listener: hears each step; None costs nothing.
         on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error
             says `undone`; a failure in a firing, merge or timer is never undone.
-        collected: the lineage's collected mark, in milliseconds; see WindowOperator.
+        collected_mark: the lineage's collected mark, in milliseconds; see WindowOperator.
     """
     index = known_key_groups
     if index is None:
@@ -88,5 +88,5 @@ def window_operator(
         make_timer_queue,
         listener,
         transaction,
-        collected,
+        collected_mark,
     )

@@ -37,13 +37,15 @@ def with_declared_cleanup(rows: pa.Table, layout: SnapshotLayout) -> pa.Table:
     if not pc.any(moves).as_py():
         return rows
     stays = pc.or_(pc.invert(moves), pc.equal(rows.column("purpose"), _FIRES_TOO))
-    kept, moved = (
+    staying_rows, moved_rows = (
         rows.filter(stays),
         rows.set_column(rows.schema.get_field_index("time"), "time", due).filter(moves),
     )
-    there = set(_timers(kept.filter(pc.equal(kept.column("time"), due.filter(stays))), layout))
-    new = [timer not in there for timer in _timers(moved, layout)]
-    return pa.concat_tables([kept, moved.filter(pa.array(new, pa.bool_()))])
+    timers_of_rows_that_stay = set(
+        _timers(staying_rows.filter(pc.equal(staying_rows.column("time"), due.filter(stays))), layout)
+    )
+    is_new = [timer not in timers_of_rows_that_stay for timer in _timers(moved_rows, layout)]
+    return pa.concat_tables([staying_rows, moved_rows.filter(pa.array(is_new, pa.bool_()))])
 
 
 def _timers(rows: pa.Table, layout: SnapshotLayout) -> list[tuple[Any, ...]]:

@@ -43,11 +43,11 @@ class SnapshotCodec:
             SnapshotValueError: a value has neither a column nor a JSON form.
             SnapshotTimeError: a time has no timestamp.
         """
-        rows, rest = split_entries(snapshot, self.layout)
+        rows, windowless_entries = split_entries(snapshot, self.layout)
         timers = timer_rows(snapshot.timers, self.layout)
         return SnapshotTables(
             window_table(rows, self.layout, next_firings(timers)),
-            keyed_table(rest, self.layout),
+            keyed_table(windowless_entries, self.layout),
             timer_table(timers, self.layout),
         )
 
@@ -66,16 +66,18 @@ class SnapshotCodec:
             SnapshotFormatError: the rows are not of that format.
             PickleRefusedError: there are pickles that nobody asked for.
         """
-        conformed = [self._conform(name, rows) for name, rows in migrate(tables, version)._asdict().items()]
-        window_state, keyed_state, timers = conformed
-        opened, entries = restore_windows(window_state, self.layout)
+        rows_of_tables = [
+            self._conform(name, rows) for name, rows in migrate(tables, version)._asdict().items()
+        ]
+        window_state, keyed_state, timers = rows_of_tables
+        open_windows, entries = restore_windows(window_state, self.layout)
         entries += restore_keyed(keyed_state, self.layout)
-        is_tracked = bool(opened) or not window_state.num_rows
+        is_tracked = bool(open_windows) or not window_state.num_rows
         return OperatorSnapshot(
             tuple(entries),
             tuple(restore_timers(timers, self.layout)),
             watermark,
-            tuple(opened) if is_tracked else None,
+            tuple(open_windows) if is_tracked else None,
         )
 
     def _conform(self, name: str, rows: pa.Table) -> pa.Table:

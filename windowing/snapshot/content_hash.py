@@ -48,8 +48,8 @@ class ContentHash:
         """Add the rows of `table` over all columns but `without`; `table_name` keeps equal rows of two tables
         apart.
         """
-        skipped = set(without)
-        names = [name for name in table.column_names if name not in skipped]
+        excluded_columns = set(without)
+        names = [name for name in table.column_names if name not in excluded_columns]
         if not names:
             raise ValueError(f"{table_name}: no column is left to hash")
         head = encode_value(table_name)

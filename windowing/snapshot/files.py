@@ -48,9 +48,9 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 def _differing(schema: pa.Schema) -> list[str]:
     """The key columns, which stand between the key group and what they own, and the arrivals."""
     names = schema.names
-    owned = names.index("state_name" if "state_name" in names else "window_start")
+    first_owned_column = names.index("state_name" if "state_name" in names else "window_start")
     return [
-        *names[names.index("key_group") + 1 : owned],
+        *names[names.index("key_group") + 1 : first_owned_column],
         *(name for name in ("first_arrival", "last_arrival") if name in names),
     ]
 
@@ -58,8 +58,8 @@ def _differing(schema: pa.Schema) -> list[str]:
 def write_rows(rows: pa.Table) -> pa.Buffer:
     """One table of a snapshot as a Parquet file."""
     sink = pa.BufferOutputStream()
-    marked = rows.replace_schema_metadata({_VERSION: str(FORMAT_VERSION).encode()})
-    pq.write_table(marked, sink, **parquet_options(rows.schema))
+    rows_with_version = rows.replace_schema_metadata({_VERSION: str(FORMAT_VERSION).encode()})
+    pq.write_table(rows_with_version, sink, **parquet_options(rows.schema))
     return sink.getvalue()
 
 
@@ -83,10 +83,10 @@ def read_tables(files: tuple[Any, ...]) -> tuple[SnapshotTables, int]:
     """The inverse of `write_tables`, with the version. Raises SnapshotFormatError when the files are of
     several versions.
     """
-    read = [read_rows(data) for data in files]
-    versions = {version for _, version in read}
+    tables_and_versions = [read_rows(data) for data in files]
+    versions = {version for _, version in tables_and_versions}
     if len(versions) > 1:
         raise SnapshotFormatError(
             f"The files of one snapshot have the formats {', '.join(map(str, sorted(versions)))}."
         )
-    return SnapshotTables(*(rows for rows, _ in read)), versions.pop()
+    return SnapshotTables(*(rows for rows, _ in tables_and_versions)), versions.pop()

@@ -25,7 +25,7 @@ _MASK: Final = (1 << 64) - 1
 _OF_TEXTS: Final = 0x9E3779B97F4A7C15
 _FINISHING: Final = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 # Of two tags that one column may hold, the one that stands for both.
-_SAME: Final = {"I": "i", "f": "t"}
+_SHARED_TAGS: Final = {"I": "i", "f": "t"}
 # Texts of so many bytes are mixed 8 bytes at a time. Python's call of SHA-256 for each takes 2 µs, and keys
 # are mostly short.
 _SHORT: Final = 64
@@ -55,8 +55,8 @@ def fingerprint(values: Sequence[Any], prefix: str) -> int:
     word, total = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
     for place, value in enumerate(values):
         if value is not None:
-            encoded = encode_value(value)
-            word = _mix_one(word, _word_of_encoded(encoded), _multiplier(chr(encoded[0]), place))
+            encoded_value = encode_value(value)
+            word = _mix_one(word, _word_of_value(encoded_value), _multiplier(chr(encoded_value[0]), place))
             total = (total + word) & _MASK
     return _finish_one(word) << 64 | _finish_one(total)
 
@@ -72,11 +72,11 @@ def fingerprints(columns: Sequence[pa.Array], prefix: bytes) -> tuple[Words, Wor
         if not column.null_count:
             _mix(words, totals, *_words_of_column(column, place))
         elif column.null_count < len(column):
-            there, values = _there(column)
-            some, their_totals = words[there], totals[there]
-            _mix(some, their_totals, *_words_of_column(values, place))
-            if not isinstance(there, slice):
-                words[there], totals[there] = some, their_totals
+            positions, values = _values_present(column)
+            words_present, their_totals = words[positions], totals[positions]
+            _mix(words_present, their_totals, *_words_of_column(values, place))
+            if not isinstance(positions, slice):
+                words[positions], totals[positions] = words_present, their_totals
     for half in (words, totals):
         for multiplier in _FINISHING:
             half ^= half >> np.uint64(33)
@@ -87,13 +87,13 @@ def fingerprints(columns: Sequence[pa.Array], prefix: bytes) -> tuple[Words, Wor
 
 @cache
 def _multiplier(tag: str, place: int) -> int:
-    digest = hashlib.sha256(_SAME.get(tag, tag).encode() + place.to_bytes(4, "big")).digest()
+    digest = hashlib.sha256(_SHARED_TAGS.get(tag, tag).encode() + place.to_bytes(4, "big")).digest()
     return int.from_bytes(digest[:8], "big") | 1
 
 
 def _mix_one(into: int, word: int, multiplier: int) -> int:
-    mixed = ((into ^ word) * multiplier) & _MASK
-    return mixed ^ (mixed >> 32)
+    mixed_word = ((into ^ word) * multiplier) & _MASK
+    return mixed_word ^ (mixed_word >> 32)
 
 
 def _mix(into: Words, totals: Words, words: Words | np.uint64, multiplier: int) -> None:
@@ -109,40 +109,40 @@ def _finish_one(half: int) -> int:
     return half ^ (half >> 33)
 
 
-def _digest_word(encoded: bytes) -> int:
-    return int.from_bytes(hashlib.sha256(encoded).digest()[:8], "big")
+def _digest_word(encoded_value: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(encoded_value).digest()[:8], "big")
 
 
-def _word_of_encoded(encoded: bytes) -> int:
-    tag = chr(encoded[0])
+def _word_of_value(encoded_value: bytes) -> int:
+    tag = chr(encoded_value[0])
     if tag in "tf":
         return int(tag == "t")
     if tag in "id":
-        return int.from_bytes(encoded[1:], "big")
-    if tag == "m" and b"." not in encoded and -(2**63) <= (number := int(encoded[5:])) < 2**63:
+        return int.from_bytes(encoded_value[1:], "big")
+    if tag == "m" and b"." not in encoded_value and -(2**63) <= (number := int(encoded_value[5:])) < 2**63:
         return number & _MASK
-    if tag in "sb" and (size := len(encoded) - 5) <= _SHORT:
+    if tag in "sb" and (size := len(encoded_value) - 5) <= _SHORT:
         word = size
-        for place in range(5, len(encoded), 8):
+        for place in range(5, len(encoded_value), 8):
             word = _mix_one(
-                word, int.from_bytes(encoded[place : place + 8].ljust(8, b"\0"), "big"), _OF_TEXTS
+                word, int.from_bytes(encoded_value[place : place + 8].ljust(8, b"\0"), "big"), _OF_TEXTS
             )
         return word
-    return _digest_word(encoded)
+    return _digest_word(encoded_value)
 
 
 def _words_of_column(column: pa.Array, place: int) -> tuple[Words | np.uint64, int]:
     """(the word of each value, or of all; their multiplier) of a column without nulls."""
-    tag, words = _tagged(column)
+    tag, words = _tag_and_words(column)
     return words, _multiplier(tag, place)
 
 
-def _tagged(column: pa.Array) -> tuple[str, Words | np.uint64]:
+def _tag_and_words(column: pa.Array) -> tuple[str, Words | np.uint64]:
     kind = column.type
     if pa.types.is_dictionary(kind):
         if len(column.dictionary) > len(column) or column.dictionary.null_count:
-            return _tagged(column.dictionary_decode())
-        tag, words = _tagged(column.dictionary)
+            return _tag_and_words(column.dictionary_decode())
+        tag, words = _tag_and_words(column.dictionary)
         words = np.broadcast_to(words, len(column.dictionary))
         return tag, words[0] if len(words) == 1 else words[np.asarray(column.indices)]
     if pa.types.is_boolean(kind):
@@ -179,7 +179,7 @@ _TEXTS: Final[tuple[tuple[str, pa.DataType, Callable[[pa.DataType], bool]], ...]
 )
 
 
-def _there(column: pa.Array) -> tuple[npt.NDArray[np.int64] | slice, pa.Array]:
+def _values_present(column: pa.Array) -> tuple[npt.NDArray[np.int64] | slice, pa.Array]:
     """Where a column has values, and these; without a copy where they stand side by side."""
     rows = np.flatnonzero(np.asarray(column.is_valid()))
     first, count = int(rows[0]), len(rows)
@@ -213,9 +213,9 @@ def _words_of_texts(column: pa.Array) -> Words:
             np.lib.stride_tricks.sliding_window_view(octets, 8)[starts].view(">u8").ravel().astype(np.uint64)
         )
         eights &= _HEADS[np.minimum(sizes[rows] - place, 8)]
-        mixed = words[rows] ^ eights
-        mixed *= np.uint64(_OF_TEXTS)
-        words[rows] = mixed ^ mixed >> np.uint64(32)
+        mixed_word = words[rows] ^ eights
+        mixed_word *= np.uint64(_OF_TEXTS)
+        words[rows] = mixed_word ^ mixed_word >> np.uint64(32)
     if len(long := np.flatnonzero(sizes > _SHORT)):
         words[long] = _words_of_distinct(column.take(pa.array(long)))
     return words
@@ -229,13 +229,13 @@ def _words_of_decimals(column: pa.Array) -> Words:
     low, unit = parts[:, 0], 10**column.type.scale
     is_short = parts[:, 1] == low >> 63
     if unit < 1 << 63:
-        whole, rest = (low, 0) if unit == 1 else np.divmod(low, unit)
-        is_short &= rest == 0
+        integers, fractions = (low, 0) if unit == 1 else np.divmod(low, unit)
+        is_short &= fractions == 0
     else:
-        whole, is_short = low, low == 0
+        integers, is_short = low, low == 0
     if is_short.all():
-        return np.ascontiguousarray(whole).view(np.uint64)
-    words, others = whole.astype(np.uint64), np.flatnonzero(~is_short)
+        return np.ascontiguousarray(integers).view(np.uint64)
+    words, others = integers.astype(np.uint64), np.flatnonzero(~is_short)
     words[others] = _words_of_distinct(column.take(pa.array(others)))
     return words
 
@@ -244,11 +244,11 @@ def _words_of_distinct(column: pa.Array) -> Words:
     """The words of the distinct values, one by one."""
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_binary_view(kind) or pa.types.is_string_view(kind):
-        return _of_encoded(column)
-    encoded = column.dictionary_encode()
-    words: Words = _of_encoded(encoded.dictionary)[np.asarray(encoded.indices)]
+        return _words_one_by_one(column)
+    by_dictionary = column.dictionary_encode()
+    words: Words = _words_one_by_one(by_dictionary.dictionary)[np.asarray(by_dictionary.indices)]
     return words
 
 
-def _of_encoded(column: pa.Array) -> Words:
-    return np.array([_word_of_encoded(row) for row in encode_rows([column], b"").to_pylist()], np.uint64)
+def _words_one_by_one(column: pa.Array) -> Words:
+    return np.array([_word_of_value(row) for row in encode_rows([column], b"").to_pylist()], np.uint64)

@@ -78,5 +78,5 @@ class KeyColumns:
         columns = [rows.column(name).to_pylist() for name in self.names]
         if not self.is_tuple:
             return list(columns[0])
-        seen: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        return [seen.setdefault(key, key) for key in zip(*columns, strict=True)]
+        key_objects: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        return [key_objects.setdefault(key, key) for key in zip(*columns, strict=True)]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slackwater.windowing.snapshot.columns import UNTYPED_VALUE
 from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout
-from slackwater.windowing.snapshot.named_values import dump_value, tagged, untagged
+from slackwater.windowing.snapshot.named_values import dump_value, kind_and_value, with_kind
 from slackwater.windowing.snapshot.sql_types import to_column, to_values
 from slackwater.windowing.snapshot.times import bounds, sort_rows, windows_of
 from slackwater.windowing.state.backend import StateEntry
@@ -48,12 +48,12 @@ def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
         "namespace_end": ends,
         "map_key": pa.array([row.map_key for row in rows], pa.string()),
     }
-    typed = layout.value_columns()
-    for name, (column, kind) in typed.items():
+    typed_columns = layout.value_columns()
+    for name, (column, kind) in typed_columns.items():
         columns[column] = to_column(
             [row.value if row.entry.state_name == name else None for row in rows], kind, name
         )
-    texts = [None if row.entry.state_name in typed else _text(row, layout) for row in rows]
+    texts = [None if row.entry.state_name in typed_columns else _text(row, layout) for row in rows]
     columns[UNTYPED_VALUE] = pa.array(texts, pa.string())
     return sort_rows(
         pa.table(columns, schema=schema),
@@ -71,17 +71,17 @@ def _rows_of(entry: StateEntry, layout: SnapshotLayout) -> Iterator[_Row]:
 
 def _text(row: _Row, layout: SnapshotLayout) -> str:
     return dump_value(
-        layout.json, _untyped(row, layout), row.entry.state_name, row.entry.key, row.entry.namespace
+        layout.json, _json_value(row, layout), row.entry.state_name, row.entry.key, row.entry.namespace
     )
 
 
-def _untyped(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
+def _json_value(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
     if row.map_key is not None:
         return {"map": row.value}
     contents = _typed_contents(layout, row.entry.state_name)
     if contents is not None and row.entry.namespace is not None:
         return {_PARTS: [array[0].as_py() for array in contents.arrays([row.value])]}
-    return tagged(layout.json, row.entry.kind, row.value)
+    return with_kind(layout.json, row.entry.kind, row.value)
 
 
 def _typed_contents(layout: SnapshotLayout, state_name: str) -> ContentsColumns | None:
@@ -96,7 +96,9 @@ def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
     """The inverse of `keyed_table`."""
     if not rows.num_rows:
         return []
-    typed = {name: to_values(rows.column(column)) for name, (column, _) in layout.value_columns().items()}
+    typed_values = {
+        name: to_values(rows.column(column)) for name, (column, _) in layout.value_columns().items()
+    }
     columns = zip(
         rows.column("key_group").to_pylist(),
         layout.keys.values(rows),
@@ -106,15 +108,15 @@ def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
         rows.column(UNTYPED_VALUE).to_pylist(),
         strict=True,
     )
-    read = _reader(layout, typed)
+    read = _reader(layout, typed_values)
     entries: list[StateEntry] = []
     maps: dict[tuple[str, Any, Window | None], dict[Any, Any]] = {}
     for number, (group, key, name, namespace, map_key, text) in enumerate(columns):
         kind, value = read(number, name, map_key is not None, text)
         if map_key is not None:
-            known = maps.get((name, key, namespace))
-            if known is not None:
-                known[layout.json.loads(map_key)] = value
+            map_so_far = maps.get((name, key, namespace))
+            if map_so_far is not None:
+                map_so_far[layout.json.loads(map_key)] = value
                 continue
             value = maps[name, key, namespace] = {layout.json.loads(map_key): value}
         entries.append(StateEntry(name, kind, group, key, namespace, value))
@@ -122,21 +124,21 @@ def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
 
 
 def _reader(
-    layout: SnapshotLayout, typed: dict[str, list[Any]]
+    layout: SnapshotLayout, typed_values: dict[str, list[Any]]
 ) -> Callable[[int, str, bool, str | None], tuple[str, Any]]:
     """Row number, state name, whether it is a map's entry, JSON text → (kind, value)."""
     kinds, loads = layout.kinds(), layout.json.loads
 
     def read(number: int, name: str, is_map: bool, text: str | None) -> tuple[str, Any]:
         if text is None:
-            return kinds[name], typed[name][number]
+            return kinds[name], typed_values[name][number]
         value = loads(text)
         if is_map:
             return "map", value["map"]
         contents = _typed_contents(layout, name)
         if contents is not None and _PARTS in value:
             return "aggregating", contents.values(_one_row(contents, value[_PARTS]))[0]
-        return untagged(value, name)
+        return kind_and_value(value, name)
 
     return read
 

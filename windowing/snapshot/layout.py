@@ -163,8 +163,9 @@ class SnapshotLayout:
         columns = snapshot_columns(self.keys.columns, contents, tuple(self.value_columns().values()))
         schemas = {name: pa.schema(list(fields)) for name, fields in columns.items()}
         for name, schema in schemas.items():
-            if repeated := sorted({field for field in schema.names if schema.names.count(field) > 1}):
+            if repeated_names := sorted({field for field in schema.names if schema.names.count(field) > 1}):
                 raise SnapshotValueError(
-                    f"{name} would have the column {', '.join(repeated)} twice; rename the key or the state."
+                    f"{name} would have the column {', '.join(repeated_names)} twice; "
+                    "rename the key or the state."
                 )
         return schemas

@@ -18,15 +18,15 @@ KINDS: Final = frozenset({"value", "list", "map", "reducing", "aggregating"})
 KindAndValue = tuple[str, Any]
 
 
-def tagged(json: JsonValues, kind: str, value: Any) -> dict[str, Any]:
+def with_kind(json: JsonValues, kind: str, value: Any) -> dict[str, Any]:
     """`{kind: value}`; a map as its [key, value] pairs in the order of the keys' texts."""
     if kind == "map":
         return {kind: [[key, value[key]] for key in sorted(value, key=json.dumps)]}
     return {kind: value}
 
 
-def untagged(tagged_value: Mapping[str, Any], name: str) -> KindAndValue:
-    """The inverse of `tagged`: (kind, value). Raises SnapshotFormatError for a kind that does not exist."""
+def kind_and_value(tagged_value: Mapping[str, Any], name: str) -> KindAndValue:
+    """The inverse of `with_kind`. Raises SnapshotFormatError for a kind that does not exist."""
     [(kind, value)] = tagged_value.items()
     if kind not in KINDS:
         raise SnapshotFormatError(

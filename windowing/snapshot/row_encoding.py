@@ -46,15 +46,15 @@ def encode_value(value: Any) -> bytes:
     if isinstance(value, bool):
         return b"t" if value else b"f"
     if isinstance(value, int):
-        return b"i" + _LONG.pack(value) if -(2**63) <= value < 2**63 else _sized(b"I", _shortest(value))
+        return b"i" + _LONG.pack(value) if -(2**63) <= value < 2**63 else _with_length(b"I", _shortest(value))
     if isinstance(value, float):
         return b"d" + (_NAN if math.isnan(value) else struct.pack(">d", value + 0.0))
     if isinstance(value, str):
-        return _sized(b"s", value.encode())
+        return _with_length(b"s", value.encode())
     if isinstance(value, bytes):
-        return _sized(b"b", value)
+        return _with_length(b"b", value)
     if isinstance(value, Decimal):
-        return _sized(b"m", _digits(value).encode())
+        return _with_length(b"m", _digits(value).encode())
     if isinstance(value, datetime):
         return encode_value(
             ((value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH) // EPOCH.resolution
@@ -79,13 +79,13 @@ def encode_rows(columns: Sequence[pa.Array], prefix: bytes) -> pa.Array:
     pieces: list[pa.Array] = []
     adjacent: list[Bytes] = []
     for column in columns:
-        for encoded in _encode_column(column):
-            if isinstance(encoded, np.ndarray):
-                adjacent.append(encoded)
+        for piece in _encode_column(column):
+            if isinstance(piece, np.ndarray):
+                adjacent.append(piece)
                 continue
             pieces += _binary_of(adjacent)
             adjacent.clear()
-            pieces.append(encoded)
+            pieces.append(piece)
     pieces += _binary_of(adjacent)
     return pc.binary_join_element_wise(pa.scalar(prefix, pa.binary()), *pieces, pa.scalar(b"", pa.binary()))
 
@@ -135,10 +135,10 @@ def as_integers(column: pa.Array) -> pa.Array | None:
 
 def _tagged_words(tag: str, words: npt.NDArray[Any], column: pa.Array) -> Any:
     """Tag and 8 bytes a value; where `column` is null the null's tag alone."""
-    encoded = np.empty((len(words), 9), np.uint8)
-    encoded[:, 0] = ord(tag)
-    encoded[:, 1:] = words.view(np.uint8).reshape(-1, 8)
-    return encoded if column.null_count == 0 else _ragged(encoded, column)
+    tagged_words = np.empty((len(words), 9), np.uint8)
+    tagged_words[:, 0] = ord(tag)
+    tagged_words[:, 1:] = words.view(np.uint8).reshape(-1, 8)
+    return tagged_words if column.null_count == 0 else _with_null_tags(tagged_words, column)
 
 
 def _encode_sized(tag: str, column: pa.Array) -> list[Bytes | pa.Array]:
@@ -149,12 +149,12 @@ def _encode_sized(tag: str, column: pa.Array) -> list[Bytes | pa.Array]:
     heads[:, 1:] = lengths.view(np.uint8).reshape(-1, 4)
     if column.null_count == 0:
         return [heads, column]
-    return [_ragged(heads, column), column.fill_null(b"")]
+    return [_with_null_tags(heads, column), column.fill_null(b"")]
 
 
-def _ragged(encoded: Bytes, column: pa.Array) -> pa.Array:
-    """`encoded` as byte strings, where `column` is null the null's tag alone."""
-    return pc.if_else(column.is_valid(), _binary_of([encoded])[0], pa.scalar(b"n", pa.binary()))
+def _with_null_tags(byte_rows: Bytes, column: pa.Array) -> pa.Array:
+    """`byte_rows` as byte strings, where `column` is null the null's tag alone."""
+    return pc.if_else(column.is_valid(), _binary_of([byte_rows])[0], pa.scalar(b"n", pa.binary()))
 
 
 def _binary_of(blocks: list[Bytes]) -> list[pa.Array]:
@@ -198,5 +198,5 @@ def _shortest(value: int) -> bytes:
     return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
 
 
-def _sized(tag: bytes, data: bytes) -> bytes:
+def _with_length(tag: bytes, data: bytes) -> bytes:
     return tag + len(data).to_bytes(4, "big") + data

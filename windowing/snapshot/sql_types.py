@@ -76,23 +76,23 @@ def to_values(column: pa.ChunkedArray) -> list[Any]:
 
 def fits(value: Any, kind: pa.DataType) -> bool:
     """Whether a value other than None is of the type and would come back equal, as far as its class says."""
-    python = type(value)
+    value_type = type(value)
     if pa.types.is_integer(kind):
-        return python is int
+        return value_type is int
     if pa.types.is_floating(kind):
         is_double: bool = kind.bit_width == 64
-        if python is int:
+        if value_type is int:
             return bool(abs(value) <= (2**53 if is_double else 2**24))
-        return python is float and (is_double or value != value or _is_single(value))
+        return value_type is float and (is_double or value != value or _is_single(value))
     if pa.types.is_timestamp(kind):
         return (
-            python is datetime and str(value.tzinfo) == "UTC"
+            value_type is datetime and str(value.tzinfo) == "UTC"
         )  # in another zone it would come back as another text
     if pa.types.is_list(kind):
-        return python is list and all(item is None or fits(item, kind.value_type) for item in value)
-    for is_kind, expected in _PYTHON_TYPES:
+        return value_type is list and all(item is None or fits(item, kind.value_type) for item in value)
+    for is_kind, declared_type in _PYTHON_TYPES:
         if is_kind(kind):
-            return python is expected
+            return value_type is declared_type
     return False
 
 

@@ -93,12 +93,12 @@ def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
         "time": due_times([row.time for row in rows], "time"),
         "purpose": pa.array([row.purpose for row in rows], pa.string()),
     }
-    inside = (
+    order_in_key_group = (
         []
         if layout.keeps_timer_order
         else [*layout.keys.names, "window_start", "window_end", "service", "domain", "time"]
     )
-    return sort_rows(pa.table(columns, schema=schema), ["key_group", *inside])
+    return sort_rows(pa.table(columns, schema=schema), ["key_group", *order_in_key_group])
 
 
 def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot]:

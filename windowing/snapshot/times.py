@@ -24,8 +24,8 @@ def times(values: Sequence[int | None], column: str) -> pa.Array:
     from 1970.
     """
     milliseconds = pa.array(values, pa.int64())
-    found = pc.min_max(milliseconds).as_py()
-    for time in (found["min"], found["max"]):
+    extremes = pc.min_max(milliseconds).as_py()
+    for time in (extremes["min"], extremes["max"]):
         if time is not None and abs(time) > _LATEST_MS:
             raise SnapshotTimeError(
                 f"{column}: {time} ms has no timestamp in microseconds.", column=column, time=time
@@ -67,13 +67,13 @@ def bounds(windows: Iterable[Window | None]) -> tuple[pa.Array, pa.Array]:
     return times(starts, "window_start"), times(ends, "window_end")
 
 
-def windows_of(rows: pa.Table, prefix: str, unbounded: Window | None = GLOBAL_WINDOW) -> list[Any]:
-    """The inverse of `bounds`, from the columns `<prefix>_start` and `<prefix>_end`; `unbounded` where they
-    are null.
+def windows_of(rows: pa.Table, prefix: str, without_bounds: Window | None = GLOBAL_WINDOW) -> list[Any]:
+    """The inverse of `bounds`, from the columns `<prefix>_start` and `<prefix>_end`: where these are null,
+    `without_bounds` stands.
     """
     starts, ends = (milliseconds(rows.column(f"{prefix}_{side}")) for side in ("start", "end"))
     return [
-        unbounded if start is None or end is None else TimeWindow(start, end)
+        without_bounds if start is None or end is None else TimeWindow(start, end)
         for start, end in zip(starts, ends, strict=True)
     ]
 

@@ -22,9 +22,9 @@ from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
 from slackwater.windowing.snapshot.named_values import (
     dump_states,
     dump_value,
+    kind_and_value,
     load_states,
-    tagged,
-    untagged,
+    with_kind,
 )
 from slackwater.windowing.snapshot.times import (
     bounds,
@@ -40,7 +40,7 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 _ABSENT: Final = object()
 _PLACE: Final = "__place"
 _NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
-UNFIRED: Final = "elements-not-fired"  # beside what the trigger remembers
+UNFIRED_ELEMENTS: Final = "elements-not-fired"  # beside what the trigger remembers
 
 WindowId = tuple[Any, Window]
 
@@ -85,38 +85,40 @@ class _Splitting:
     def __init__(self, snapshot: OperatorSnapshot, layout: SnapshotLayout, windows: WindowLayout) -> None:
         self._entries, self._json, self._windows = snapshot.entries, layout.json, windows
         self._rows = {
-            (opened.key, opened.window): WindowRow(opened.key_group, opened.key, opened.window, opened.life)
-            for opened in snapshot.windows or ()
+            (open_window.key, open_window.window): WindowRow(
+                open_window.key_group, open_window.key, open_window.window, open_window.life
+            )
+            for open_window in snapshot.windows or ()
         }
         self._opens_by_state = snapshot.windows is None and not windows.merges
         self._by_state_window: dict[WindowId, WindowRow] = {}
 
     def split(self) -> tuple[list[WindowRow], list[StateEntry]]:
-        rest: Iterable[StateEntry] = self._entries
+        other_entries: Iterable[StateEntry] = self._entries
         if self._windows.merges:
             sessions = [
                 entry
-                for entry in rest
+                for entry in other_entries
                 if entry.state_name == MERGING_WINDOW_SET.name and entry.namespace is None
             ]
-            rest = [
+            other_entries = [
                 entry
-                for entry in rest
+                for entry in other_entries
                 if entry.state_name != MERGING_WINDOW_SET.name or entry.namespace is not None
             ]
             self._take_sessions(sessions)
-        own = {state.name for state in self._windows.trigger.states}
+        trigger_states = {state.name for state in self._windows.trigger.states}
         contents = self._windows.contents.name
         leftovers = []
-        for entry in rest:
+        for entry in other_entries:
             row = None if entry.namespace is None else self._row_of(entry, entry.state_name == contents)
             if row is None:
                 leftovers.append(entry)
             elif entry.state_name == contents:
                 row.contents = entry.value
             else:
-                states = row.trigger if entry.state_name in own else row.user
-                states[entry.state_name] = tagged(self._json, entry.kind, entry.value)
+                states = row.trigger if entry.state_name in trigger_states else row.user
+                states[entry.state_name] = with_kind(self._json, entry.kind, entry.value)
         return list(self._rows.values()), leftovers
 
     def _take_sessions(self, sessions: Iterable[StateEntry]) -> None:
@@ -146,8 +148,8 @@ def _has_shared_bucket(windows: list[Window]) -> bool:
     MergingWindowSet's constructor inserts them in the order of the list (`mapping.put(window.f0,
     window.f1)`); those that share a bucket keep that order.
     """
-    there, back = (hash_order(order, _hash_code) for order in (windows, reversed(windows)))
-    return there != back
+    forwards, backwards = (hash_order(order, _hash_code) for order in (windows, reversed(windows)))
+    return forwards != backwards
 
 
 def _hash_code(window: Window) -> int:
@@ -231,12 +233,15 @@ def _trigger_state(row: WindowRow, fires_before_cleanup: bool) -> dict[str, dict
     the counts.
     """
     life = row.life
-    if life is None or fires_before_cleanup or life.unfired == _unfired(life):
+    if life is None or fires_before_cleanup or life.unfired_elements == _elements_not_fired(life):
         return row.trigger
-    return {**row.trigger, UNFIRED: {"elements": life.unfired, **row.trigger.get(UNFIRED, {})}}
+    return {
+        **row.trigger,
+        UNFIRED_ELEMENTS: {"elements": life.unfired_elements, **row.trigger.get(UNFIRED_ELEMENTS, {})},
+    }
 
 
-def _unfired(life: WindowLife) -> int:
+def _elements_not_fired(life: WindowLife) -> int:
     return 0 if life.firings else life.elements
 
 
@@ -262,14 +267,14 @@ class _Restoring:
         self._restore_contents(state_windows)
         for column in ("trigger_state", "user_state"):
             self._restore_states(column)
-        opened = [
+        open_windows = [
             OpenWindow(group, key, window, life)
             for group, key, window, life in zip(
                 self._groups, self._keys, self._spans, self._lives, strict=True
             )
             if life is not None
         ]
-        return opened, self._entries
+        return open_windows, self._entries
 
     def _read_lives(self) -> list[WindowLife | None]:
         columns = zip(
@@ -289,12 +294,14 @@ class _Restoring:
         ]
 
     def _restore_sessions(self) -> list[Any]:
-        kept = (
+        state_windows = (
             windows_of(self._rows, "state_window", None) if self._windows.keeps_state_windows else self._spans
         )
         sessions: dict[Any, list[tuple[Window, Window]]] = {}
         groups: dict[Any, int] = {}
-        for group, key, window, state_window in zip(self._groups, self._keys, self._spans, kept, strict=True):
+        for group, key, window, state_window in zip(
+            self._groups, self._keys, self._spans, state_windows, strict=True
+        ):
             groups[key] = group
             if state_window is not None:
                 sessions.setdefault(key, []).append((window, state_window))
@@ -302,15 +309,15 @@ class _Restoring:
         self._entries += [
             StateEntry(name, kind, groups[key], key, None, pairs) for key, pairs in sessions.items()
         ]
-        return kept
+        return state_windows
 
     def _restore_contents(self, state_windows: list[Any]) -> None:
         texts: list[str | None] = self._rows.column("contents").to_pylist()
         if self._windows.columns is not None:
             owners = [number for number, text in enumerate(texts) if text != _NO_CONTENTS]
-            whole = len(owners) == len(texts)
+            has_all = len(owners) == len(texts)
             values = (
-                self._windows.columns.values(self._rows if whole else self._rows.take(owners))
+                self._windows.columns.values(self._rows if has_all else self._rows.take(owners))
                 if owners
                 else []
             )
@@ -331,10 +338,10 @@ class _Restoring:
     def _restore_states(self, column: str) -> None:
         for number, text in enumerate(self._rows.column(column).to_pylist()):
             for name, values in load_states(self._layout.json, text).items():
-                if name == UNFIRED and "elements" in values:
+                if name == UNFIRED_ELEMENTS and "elements" in values:
                     self._set_unfired(number, values.pop("elements"))
                 if values:
-                    kind, value = untagged(values, name)
+                    kind, value = kind_and_value(values, name)
                     self._entries.append(
                         StateEntry(
                             name, kind, self._groups[number], self._keys[number], self._spans[number], value
@@ -344,4 +351,4 @@ class _Restoring:
     def _set_unfired(self, number: int, elements: int) -> None:
         life = self._lives[number]
         if life is not None:
-            life.unfired = elements
+            life.unfired_elements = elements

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 
-class Aggregate(Protocol):
+class AggregateOperations(Protocol):
     """What aggregating state needs of an AggregateFunction."""
 
     def create_accumulator(self) -> Any: ...
@@ -81,4 +81,4 @@ class AggregatingStateDescriptor(StateDescriptor):
 
     kind: ClassVar[str] = "aggregating"
 
-    aggregate: Aggregate
+    aggregate: AggregateOperations

@@ -73,7 +73,7 @@ class _HeapState:
     def __len__(self) -> int:
         return sum(map(len, self.rows.values()))
 
-    def _own(self, value: Any) -> Any:
+    def _changeable(self, value: Any) -> Any:
         """`value` to be changed in place: a copy, when the journal may want the old one back."""
         return value if self._journal is None else copy.deepcopy(value)
 
@@ -92,7 +92,7 @@ class HeapValueState(_HeapState):
 
     def value(self, key: Any, namespace: Any) -> Any:
         value = self.get_raw(key, namespace)
-        return self.descriptor.default if value is None else self._own(value)
+        return self.descriptor.default if value is None else self._changeable(value)
 
     def update(self, key: Any, namespace: Any, value: Any) -> None:
         if value is None:
@@ -121,13 +121,13 @@ class HeapListState(_HeapState):
 
     def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
         rows = self.rows.get(namespace)
-        known = None if rows is None else rows.get(key)
-        if known is None:
+        elements = None if rows is None else rows.get(key)
+        if elements is None:
             self.put_raw(key, namespace, list(values))
             return True
         if self._journal is not None:
-            self._journal.note(known.__delitem__, slice(len(known), None))
-        known.extend(values)
+            self._journal.note(elements.__delitem__, slice(len(elements), None))
+        elements.extend(values)
         return False
 
     def update(self, key: Any, namespace: Any, values: list[Any]) -> None:
@@ -137,11 +137,11 @@ class HeapListState(_HeapState):
             self.clear(key, namespace)
 
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        merged: list[Any] = []
+        merged_elements: list[Any] = []
         for source in sources:
-            merged += self.remove(key, source) or ()
-        if merged:
-            self.put_raw(key, target, [*(self.get_raw(key, target) or ()), *merged])
+            merged_elements += self.remove(key, source) or ()
+        if merged_elements:
+            self.put_raw(key, target, [*(self.get_raw(key, target) or ()), *merged_elements])
 
 
 class HeapMapState(_HeapState):
@@ -151,7 +151,7 @@ class HeapMapState(_HeapState):
 
     def get_entry(self, key: Any, namespace: Any, map_key: Any, default: Any = None) -> Any:
         entries = self.get_raw(key, namespace)
-        return self._own(entries[map_key]) if entries and map_key in entries else default
+        return self._changeable(entries[map_key]) if entries and map_key in entries else default
 
     def put_entry(self, key: Any, namespace: Any, map_key: Any, value: Any) -> None:
         entries = self.get_raw(key, namespace)
@@ -178,7 +178,7 @@ class HeapMapState(_HeapState):
         del entries[map_key]
 
     def items(self, key: Any, namespace: Any) -> Iterable[tuple[Any, Any]]:
-        entries: dict[Any, Any] = self._own(self.get_raw(key, namespace) or {})
+        entries: dict[Any, Any] = self._changeable(self.get_raw(key, namespace) or {})
         return entries.items()
 
 
@@ -193,24 +193,24 @@ class _HeapMergingState(_HeapState):
         self._merge: Callable[[Any, Any], Any] = lambda a, b: b
 
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        merged: Any = None
+        merged_value: Any = None
         for source in sources:
             if self.contains(key, source):
-                value = self._own(self.remove(key, source))
+                value = self._changeable(self.remove(key, source))
                 # RocksDB hands a stored None to the function; the heap takes it for nothing.
-                if merged is None:
-                    merged = value
+                if merged_value is None:
+                    merged_value = value
                 elif value is not None or not self._merges_target_first:
-                    merged = self._merge(merged, value)
-        if merged is None:
+                    merged_value = self._merge(merged_value, value)
+        if merged_value is None:
             return
         if self.contains(key, target):
-            value = self._own(self.get_raw(key, target))
+            value = self._changeable(self.get_raw(key, target))
             if not self._merges_target_first:
-                merged = self._merge(merged, value)
+                merged_value = self._merge(merged_value, value)
             elif value is not None:
-                merged = self._merge(value, merged)
-        self.put_raw(key, target, merged)
+                merged_value = self._merge(value, merged_value)
+        self.put_raw(key, target, merged_value)
 
 
 class HeapReducingState(_HeapMergingState):
@@ -286,7 +286,9 @@ class HeapAggregatingState(_HeapMergingState):
         accumulator = None if rows is None else rows.get(key)
         is_new = accumulator is None
         accumulator = (
-            aggregate.accumulated(values) if is_new else aggregate.add_all(values, self._own(accumulator))
+            aggregate.accumulated(values)
+            if is_new
+            else aggregate.add_all(values, self._changeable(accumulator))
         )
         if rows is None or self._journal is not None:
             self.put_raw(key, namespace, accumulator)
@@ -321,18 +323,18 @@ class HeapStateBackend:
         self._states: dict[str, Any] = {}
 
     def state(self, descriptor: StateDescriptor) -> Any:
-        known = self._states.get(descriptor.name)
-        if known is not None and known.kind != descriptor.kind:
+        state = self._states.get(descriptor.name)
+        if state is not None and state.kind != descriptor.kind:
             raise StateAccessError(
-                f"State {descriptor.name!r} is {known.kind} state already and cannot be {descriptor.kind} "
+                f"State {descriptor.name!r} is {state.kind} state already and cannot be {descriptor.kind} "
                 "state too; rename one."
             )
-        if known is None or type(known) is _RestoredState:
-            made = self._make(descriptor)
-            if known is not None:
-                made.rows = known.rows
-            self._states[descriptor.name] = known = made
-        return known
+        if state is None or type(state) is _RestoredState:
+            new_state = self._make(descriptor)
+            if state is not None:
+                new_state.rows = state.rows
+            self._states[descriptor.name] = state = new_state
+        return state
 
     def states(self) -> Iterator[InternalState]:
         return iter(self._states.values())

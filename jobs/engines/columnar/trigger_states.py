@@ -11,8 +11,8 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import group_pairs
 from slackwater.windowing.columnar.window_columns import NO_TIME, OpenWindows, TriggerStates
 from slackwater.windowing.snapshot.json_values import JsonValues
-from slackwater.windowing.snapshot.named_values import dump_states, load_states, untagged
-from slackwater.windowing.snapshot.window_rows import UNFIRED
+from slackwater.windowing.snapshot.named_values import dump_states, kind_and_value, load_states
+from slackwater.windowing.snapshot.window_rows import UNFIRED_ELEMENTS
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.windows import GLOBAL_WINDOW
 
@@ -31,7 +31,7 @@ def trigger_texts(state: StateDescriptor, triggers: TriggerStates, windows: Open
 def _text(state: StateDescriptor, value: int, unfired: int) -> str | None:
     states = {} if value == NO_TIME else {state.name: {state.kind: value}}
     if unfired != NO_TIME:
-        states[UNFIRED] = {"elements": unfired}
+        states[UNFIRED_ELEMENTS] = {"elements": unfired}
     return dump_states(JsonValues(), states, None, GLOBAL_WINDOW)
 
 
@@ -52,5 +52,5 @@ def _unfired_by_firings(windows: OpenWindows) -> Longs:
 
 def _read(state: StateDescriptor, text: str | None) -> tuple[int, int]:
     states = load_states(JsonValues(), text)
-    value = untagged(states[state.name], state.name)[1] if state.name in states else NO_TIME
-    return value, states.get(UNFIRED, {}).get("elements", NO_TIME)
+    value = kind_and_value(states[state.name], state.name)[1] if state.name in states else NO_TIME
+    return value, states.get(UNFIRED_ELEMENTS, {}).get("elements", NO_TIME)

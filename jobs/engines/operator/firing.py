@@ -15,11 +15,11 @@ from slackwater.jobs.engines.rows.python_values import to_arrow
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.runtime.process_log import ProcessRow
-from slackwater.windowing.runtime.window_log import LateElement, Pane, SideRow
+from slackwater.windowing.runtime.window_log import LoggedLateElement, LoggedPane, SideRow
 from slackwater.windowing.snapshot import bounds, times
 
 
-def pane_rows(panes: Sequence[Pane], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:
+def pane_rows(panes: Sequence[LoggedPane], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:
     """One row a pane. A result is what a user's function emitted, or, of a select, a tuple with one value for
     each result column; None, as in a withdrawal, is null in each.
     """
@@ -64,7 +64,7 @@ def side_rows(rows: Sequence[SideRow], keys: Keys, output: EmittedColumns) -> pa
 
 
 def owners_of(
-    rows: Sequence[Pane] | Sequence[SideRow] | Sequence[ProcessRow], keys: Keys
+    rows: Sequence[LoggedPane] | Sequence[SideRow] | Sequence[ProcessRow], keys: Keys
 ) -> dict[str, pa.Array]:
     """Whose row each is: key group, key and bounds of the window."""
     owners = [row.key for row in rows]
@@ -78,7 +78,7 @@ def owners_of(
 
 
 def late_rows(
-    late: Sequence[LateElement], elements: OperatorElements, shape: Shape, schema: pa.Schema
+    late: Sequence[LoggedLateElement], elements: OperatorElements, shape: Shape, schema: pa.Schema
 ) -> pa.Table:
     """One row a late element, whose position is that in `elements`: the source's columns and what it
     missed.
@@ -94,7 +94,7 @@ def late_rows(
     return pa.table({field.name: columns[field.name] for field in schema if field.name != "run_id"})
 
 
-def _missed(late: Sequence[LateElement]) -> pa.Array:
+def _missed(late: Sequence[LoggedLateElement]) -> pa.Array:
     start, end = bounds(window for item in late for window in item.windows)
     offsets = [0]
     for item in late:

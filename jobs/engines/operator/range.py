@@ -122,8 +122,8 @@ class RangeWork(ABC, Generic[Runner]):
                         self._add(state_hash, state)
                     yield from self._handed_over(to, state)
         yield from self._handed_over(self.replay, {**output, "late_events": self.late()})
-        if runner.failed:
-            failed = failed_rows(self.pipeline, runner.failed, self.elements.rows)
+        if runner.failed_elements:
+            failed = failed_rows(self.pipeline, runner.failed_elements, self.elements.rows)
             yield hand_over_quarantine_rows(self.replay, self.number, failed, "failed")
         output_hash = ContentHash()
         self._add(output_hash, output)
@@ -174,7 +174,9 @@ class RangeWork(ABC, Generic[Runner]):
         except UserCodeError as error:
             if error.during != PROCESSING_ELEMENT:
                 raise
-            raise function_raised(self.pipeline, error, self.elements.at([self.runner.processed])) from error
+            raise function_raised(
+                self.pipeline, error, self.elements.at([self.runner.elements_processed])
+            ) from error
 
     def feed(self, spilling: Spilling) -> None:
         """Elements in order of arrival; those folded from before the slice come first, at its start."""

@@ -87,7 +87,7 @@ class Spilling:
 
     def look(self, runner: SliceRunner) -> None:
         """Called between elements: move the state if it has outgrown its bound."""
-        processed = runner.processed
+        processed = runner.elements_processed
         if processed < self._next_look or self.is_spilled or not self._can_spill:
             return
         size, entries = runner.state_size()

@@ -21,7 +21,7 @@ from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import LONG
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
-from slackwater.windowing.runtime.window_log import Pane
+from slackwater.windowing.runtime.window_log import LoggedPane
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.triggers import Trigger
 
@@ -157,7 +157,7 @@ def through_operator(
     return rows_of_slices
 
 
-def _pane(pane: Pane) -> tuple[Any, ...]:
+def _pane(pane: LoggedPane) -> tuple[Any, ...]:
     facts = (pane.firing, pane.kind, pane.elements, pane.watermark, pane.tick_end, pane.cause_arrival)
     return (pane.key, _span(pane.window), *facts, pane.result)
 

@@ -81,10 +81,10 @@ def test_an_element_that_is_taken_back_leaves_its_position_alone() -> None:
     run.process_element("a", 13, 99, 101)
     run.process_element("b", 2, 99, 102)
     assert [(row.key, row.value) for row in run.rows] == [("a", ("element", 1)), ("b", ("element", 2))]
-    assert [item.position for item in run.failed] == [1]
+    assert [item.position for item in run.failed_elements] == [1]
     assert (
         "ValueError while processing an element: thirteen [key 'a', window None, timestamp 99]"
-        in run.failed[0].reason
+        in run.failed_elements[0].reason
     )
     assert run.counts() == {"rows_accepted": 2, "rows_quarantined": 1, "timers_pending": 4}
     assert len(run.side_rows) == 2
@@ -95,5 +95,5 @@ def test_without_quarantine_it_ends_the_run() -> None:
     run = runner()
     with pytest.raises(UserCodeError, match="thirteen") as raised:
         run.process_element("a", 13, 99, 101)
-    assert not raised.value.undone and run.processed == 0
+    assert not raised.value.undone and run.elements_processed == 0
     run.close()

@@ -68,7 +68,14 @@ def queue_on(
 ) -> RocksDBTimerQueue:
     index = KeyGroupIndex(INT, KeyGroupRange(0, groups - 1), groups)
     layout = RowLayout(INT, index.__getitem__, PlainSerializer("windows"))
-    return RocksDBTimerQueue(index.key_groups, index.__getitem__, rows, layout, cache_size, is_flink_exact)
+    return RocksDBTimerQueue(
+        index.key_groups,
+        index.__getitem__,
+        rows,
+        layout,
+        cache_size=cache_size,
+        is_flink_exact=is_flink_exact,
+    )
 
 
 def drain(queue: Any, limit: int = 2**62) -> list[Timer]:

@@ -57,6 +57,7 @@ class RocksDBStateBackend:
         key_type: KeyType,
         key_group_of: Callable[[Any], int],
         order_mode: OrderMode,
+        *,
         journal: UndoJournal | None = None,
         pickles: bool = False,
     ) -> None:
@@ -66,15 +67,15 @@ class RocksDBStateBackend:
         self._states: dict[str, Any] = {}
 
     def state(self, descriptor: StateDescriptor) -> Any:
-        known = self._states.get(descriptor.name)
-        if known is not None and known.kind != descriptor.kind:
+        state = self._states.get(descriptor.name)
+        if state is not None and state.kind != descriptor.kind:
             raise StateAccessError(
-                f"State {descriptor.name!r} is {known.kind} state already and cannot be {descriptor.kind} "
+                f"State {descriptor.name!r} is {state.kind} state already and cannot be {descriptor.kind} "
                 "state too; rename one."
             )
-        if known is None or type(known.descriptor) is StateDescriptor:
-            self._states[descriptor.name] = known = self._make(descriptor, known)
-        return known
+        if state is None or type(state.descriptor) is StateDescriptor:
+            self._states[descriptor.name] = state = self._make(descriptor, state)
+        return state
 
     def states(self) -> Iterator[InternalState]:
         return iter(self._states.values())
@@ -93,9 +94,11 @@ class RocksDBStateBackend:
         for entry in entries:
             state = self._states.get(entry.state_name)
             if state is None:
-                unclaimed = StateDescriptor(entry.state_name)
+                bare_descriptor = StateDescriptor(entry.state_name)
                 kind = {"list": RocksDBListState, "map": RocksDBMapState}.get(entry.kind, RocksDBState)
-                state = kind(unclaimed, entry.kind, self._storage(unclaimed), self._layout, self._journal)
+                state = kind(
+                    bare_descriptor, entry.kind, self._storage(bare_descriptor), self._layout, self._journal
+                )
                 self._states[entry.state_name] = state
             state.put_raw(entry.key, entry.namespace, entry.value)
 
@@ -103,8 +106,8 @@ class RocksDBStateBackend:
         self._states.clear()
         self._database.close()
 
-    def _make(self, descriptor: StateDescriptor, restored: RocksDBState | None) -> Any:
-        storage = self._storage(descriptor) if restored is None else restored.storage
+    def _make(self, descriptor: StateDescriptor, restored_state: RocksDBState | None) -> Any:
+        storage = self._storage(descriptor) if restored_state is None else restored_state.storage
         arguments = (descriptor, descriptor.kind, storage, self._layout, self._journal)
         match descriptor:
             case ValueStateDescriptor():

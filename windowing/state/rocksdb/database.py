@@ -257,9 +257,9 @@ def _own_directory(parent: Path) -> tuple[Path, int]:
     """
     path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     # Locked before it has its name: a sweep of another process can never find it unlocked.
-    descriptor, unnamed = tempfile.mkstemp(dir=path)
+    descriptor, temporary_file = tempfile.mkstemp(dir=path)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.rename(unnamed, path / _OWNER)
+    os.rename(temporary_file, path / _OWNER)
     return path, descriptor
 
 

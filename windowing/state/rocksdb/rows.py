@@ -39,15 +39,15 @@ _LENGTH = struct.Struct(">I")
 _DATE = struct.Struct(">ibb")
 _DOUBLE = struct.Struct(">d")
 _AFTER_KEY_GROUP = 2
-_PADDED = 17  # with it no user's window has the length of Flink's
+_PADDED_LENGTH = 17  # with it no user's window has the length of Flink's
 
 
 class StateRow(NamedTuple):
-    """What the key of a row of state says; `rest` is where the chunk number or map key begins."""
+    """What the key of a row of state says; `namespace_end` is where the chunk number or map key begins."""
 
     key: Any
     namespace: Any
-    rest: int
+    namespace_end: int
 
 
 class RowLayout:
@@ -97,7 +97,7 @@ class RowLayout:
             return prefix
         if namespace is GLOBAL_WINDOW:
             return prefix + b"\x00"
-        plain = self._windows.dumps(namespace).ljust(_PADDED, b"\x00")
+        plain = self._windows.dumps(namespace).ljust(_PADDED_LENGTH, b"\x00")
         return b"".join([prefix, namespace.serialize(), plain, _LENGTH.pack(len(plain))])
 
     def read_timer_row(self, row: bytes) -> tuple[int, Any, Any]:
@@ -168,11 +168,11 @@ def _read_string(data: bytes, at: int) -> tuple[str, int]:
         if text.isascii():
             return text.decode("ascii"), start + units
     count, at = _read_number(data, at)
-    encoded = bytearray()
+    utf16 = bytearray()
     for _ in range(count - 1):
         unit, at = _read_number(data, at)
-        encoded += unit.to_bytes(2, "big")
-    return encoded.decode("utf-16-be", "surrogatepass"), at
+        utf16 += unit.to_bytes(2, "big")
+    return utf16.decode("utf-16-be", "surrogatepass"), at
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:

@@ -148,11 +148,11 @@ class PlainSerializer:
         if isinstance(value, tuple) and hasattr(kind, "_make") and len(self._named_tuples) < 2**16:
             head = bytes((_NAMED_TUPLE,)) + len(self._named_tuples).to_bytes(2, "big")
             self._named_tuples.append(kind)
-            self._writers[kind] = lambda named: head + self._write_tuple(named)
+            self._writers[kind] = lambda record: head + self._write_tuple(record)
             return self.dumps(value)
         if self._pickles:
-            pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-            return _head(_PICKLE, len(pickled)) + pickled
+            pickle_bytes = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+            return _head(_PICKLE, len(pickle_bytes)) + pickle_bytes
         raise StateSerializationError(
             f"State {self._state_name!r} was given a {kind.__module__}.{kind.__qualname__}, which has no "
             f"bytes in RocksDB: {value!r:.100}. "
@@ -182,15 +182,15 @@ class PlainSerializer:
     def _write_datetime(self, value: datetime) -> bytes:
         zone = value.tzinfo
         if zone is None:
-            named: Any = None
+            zone_id: Any = None
         elif type(zone) is timezone:
-            named = zone.utcoffset(None) // _MICROSECOND
+            zone_id = zone.utcoffset(None) // _MICROSECOND
         elif type(zone) is ZoneInfo and zone.key is not None:
-            named = zone.key
+            zone_id = zone.key
         else:
             return self._write_other(value)
         moment = (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
-        return b"".join([bytes((_DATETIME,)), _MOMENT.pack(moment, value.fold), self.dumps(named)])
+        return b"".join([bytes((_DATETIME,)), _MOMENT.pack(moment, value.fold), self.dumps(zone_id)])
 
     def _read_list(self, data: bytes, at: int) -> tuple[list[Any], int]:
         number, at = _read_length(data, at)
@@ -218,13 +218,13 @@ class PlainSerializer:
 
     def _read_datetime(self, data: bytes, at: int) -> tuple[datetime, int]:
         moment, fold = _MOMENT.unpack_from(data, at)
-        named, end = self.read(data, at + _MOMENT.size)
+        zone_id, end = self.read(data, at + _MOMENT.size)
         zone = (
             None
-            if named is None
-            else ZoneInfo(named)
-            if type(named) is str
-            else timezone(named * _MICROSECOND)
+            if zone_id is None
+            else ZoneInfo(zone_id)
+            if type(zone_id) is str
+            else timezone(zone_id * _MICROSECOND)
         )
         return (_EPOCH + moment * _MICROSECOND).replace(fold=fold, tzinfo=zone), end
 
@@ -250,11 +250,11 @@ def value_serializer(state_name: str, sql_type: str | None, pickles: bool = Fals
     """The serializer of a state's values: that of its SQL type where there is one (Spark's names), the plain
     one otherwise.
     """
-    declared = _BY_SQL_TYPE.get((sql_type or "").partition("(")[0].strip().lower())
+    type_and_writer = _BY_SQL_TYPE.get((sql_type or "").partition("(")[0].strip().lower())
     return (
         PlainSerializer(state_name, pickles)
-        if declared is None
-        else DeclaredSerializer(state_name, *declared, pickles)
+        if type_and_writer is None
+        else DeclaredSerializer(state_name, *type_and_writer, pickles)
     )
 
 
@@ -304,8 +304,8 @@ def _write_long(value: int) -> bytes:
 
 
 def _write_str(value: str) -> bytes:
-    encoded = value.encode("utf-8", "surrogatepass")
-    return _head(_STR, len(encoded)) + encoded
+    utf8 = value.encode("utf-8", "surrogatepass")
+    return _head(_STR, len(utf8)) + utf8
 
 
 def _write_bytes(value: bytes) -> bytes:

@@ -66,8 +66,8 @@ class RocksDBState:
 
     def get_raw(self, key: Any, namespace: Any) -> Any:
         """The stored value, None when there is no entry."""
-        stored = self.rows.get(self._row(key, namespace))
-        return None if stored is None else self.values.loads(stored)
+        value_bytes = self.rows.get(self._row(key, namespace))
+        return None if value_bytes is None else self.values.loads(value_bytes)
 
     def contains(self, key: Any, namespace: Any) -> bool:
         return self.rows.get(self._row(key, namespace)) is not None
@@ -82,25 +82,25 @@ class RocksDBState:
     def remove(self, key: Any, namespace: Any) -> Any:
         """Remove the entry and return its value; None when there was none."""
         row = self._row(key, namespace)
-        stored = self.rows.get(row)
-        if stored is None:
+        value_bytes = self.rows.get(row)
+        if value_bytes is None:
             return None
         self._delete(row)
-        return self.values.loads(stored)
+        return self.values.loads(value_bytes)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.entries(*ALL_KEY_GROUPS))
 
     def entries(self, start: bytes, end: bytes) -> Iterator[tuple[int, Any, Any, Any]]:
         """(key group, key, namespace, value) of every entry whose row is in [start, end)."""
-        for row, stored in self.rows.scan(start, end):
+        for row, value_bytes in self.rows.scan(start, end):
             key, namespace, _ = self._layout.read_state_row(row)
-            yield _key_group(row), key, namespace, self.values.loads(stored)
+            yield _key_group(row), key, namespace, self.values.loads(value_bytes)
 
-    def _write(self, row: bytes, stored: bytes) -> None:
+    def _write(self, row: bytes, value_bytes: bytes) -> None:
         if self._journal is not None:
             self._remember(row)
-        self.rows.put(row, stored)
+        self.rows.put(row, value_bytes)
 
     def _delete(self, row: bytes) -> None:
         if self._journal is not None:
@@ -157,10 +157,10 @@ class RocksDBListState(RocksDBState):
         self._delete_list(self._row(key, namespace))
 
     def entries(self, start: bytes, end: bytes) -> Iterator[tuple[int, Any, Any, Any]]:
-        for row, stored in self.rows.scan(start, end):
-            key, namespace, rest = self._layout.read_state_row(row)
-            if rest == len(row):
-                yield _key_group(row), key, namespace, self.values.read_all(self._elements(row, stored))
+        for row, value_bytes in self.rows.scan(start, end):
+            key, namespace, namespace_end = self._layout.read_state_row(row)
+            if namespace_end == len(row):
+                yield _key_group(row), key, namespace, self.values.read_all(self._elements(row, value_bytes))
 
     def add(self, key: Any, namespace: Any, value: Any) -> bool:
         row = self._row(key, namespace)
@@ -181,10 +181,10 @@ class RocksDBListState(RocksDBState):
             self.clear(key, namespace)
 
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        merged = b"".join([self._delete_list(self._row(key, source)) for source in sources])
-        if merged:
+        merged_elements = b"".join([self._delete_list(self._row(key, source)) for source in sources])
+        if merged_elements:
             row = self._row(key, target)
-            self._append(row, self.rows.get(row), merged)
+            self._append(row, self.rows.get(row), merged_elements)
 
     def _append(self, row: bytes, tail: bytes | None, elements: bytes) -> None:
         if tail is None:
@@ -242,31 +242,33 @@ class RocksDBMapState(RocksDBState):
 
     def entries(self, start: bytes, end: bytes) -> Iterator[tuple[int, Any, Any, Any]]:
         prefix, owner = b"", (0, None, None)
-        found: list[tuple[bytes, bytes]] = []
-        for row, stored in self.rows.scan(start, end):
-            key, namespace, rest = self._layout.read_state_row(row)
-            if row[:rest] != prefix:
-                if found:
-                    yield *owner, dict(self._in_order(len(prefix), found))
-                prefix, owner, found = row[:rest], (_key_group(row), key, namespace), []
-            found.append((row, stored))
-        if found:
-            yield *owner, dict(self._in_order(len(prefix), found))
+        map_rows: list[tuple[bytes, bytes]] = []
+        for row, value_bytes in self.rows.scan(start, end):
+            key, namespace, namespace_end = self._layout.read_state_row(row)
+            if row[:namespace_end] != prefix:
+                if map_rows:
+                    yield *owner, dict(self._in_order(len(prefix), map_rows))
+                prefix, owner, map_rows = row[:namespace_end], (_key_group(row), key, namespace), []
+            map_rows.append((row, value_bytes))
+        if map_rows:
+            yield *owner, dict(self._in_order(len(prefix), map_rows))
 
     def get_entry(self, key: Any, namespace: Any, map_key: Any, default: Any = None) -> Any:
-        stored = self.rows.get(self._row(key, namespace) + self._map_keys.dumps(identity(map_key)))
-        return default if stored is None else self.values.read(stored, self._value_at(stored))[0]
+        value_bytes = self.rows.get(self._row(key, namespace) + self._map_keys.dumps(identity(map_key)))
+        return (
+            default if value_bytes is None else self.values.read(value_bytes, self._value_at(value_bytes))[0]
+        )
 
     def put_entry(self, key: Any, namespace: Any, map_key: Any, value: Any) -> None:
-        known, plain = self._map_keys.dumps(identity(map_key)), self._map_keys.dumps(map_key)
-        row = self._row(key, namespace) + known
-        stored = self.rows.get(row)
-        if stored is None:
+        identity_bytes, key_bytes = self._map_keys.dumps(identity(map_key)), self._map_keys.dumps(map_key)
+        row = self._row(key, namespace) + identity_bytes
+        value_bytes = self.rows.get(row)
+        if value_bytes is None:
             head = next(self._ordinals).to_bytes(_ORDINAL_BYTES, "big") + (
-                _SAME_KEY if known == plain else plain
+                _SAME_KEY if identity_bytes == key_bytes else key_bytes
             )
         else:  # the entry keeps its place and, as in a dictionary, its first key
-            head = stored[: self._value_at(stored)]
+            head = value_bytes[: self._value_at(value_bytes)]
         self._write(row, head + self.values.dumps(value))
 
     def remove_entry(self, key: Any, namespace: Any, map_key: Any) -> None:
@@ -278,16 +280,16 @@ class RocksDBMapState(RocksDBState):
 
     def _in_order(self, prefix: int, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[Any, Any]]:
         """Keys and values of one map's rows, in order of insertion."""
-        for row, stored in sorted(rows, key=lambda entry: entry[1][:_ORDINAL_BYTES]):
-            map_key, at = self._map_keys.read(stored, _ORDINAL_BYTES)
+        for row, value_bytes in sorted(rows, key=lambda entry: entry[1][:_ORDINAL_BYTES]):
+            map_key, at = self._map_keys.read(value_bytes, _ORDINAL_BYTES)
             if map_key is None:
                 map_key = self._map_keys.read(row, prefix)[0]
-            yield map_key, self.values.read(stored, at)[0]
+            yield map_key, self.values.read(value_bytes, at)[0]
 
-    def _value_at(self, stored: bytes) -> int:
-        if stored[_ORDINAL_BYTES : _ORDINAL_BYTES + 1] == _SAME_KEY:
+    def _value_at(self, value_bytes: bytes) -> int:
+        if value_bytes[_ORDINAL_BYTES : _ORDINAL_BYTES + 1] == _SAME_KEY:
             return _ORDINAL_BYTES + 1
-        return self._map_keys.read(stored, _ORDINAL_BYTES)[1]
+        return self._map_keys.read(value_bytes, _ORDINAL_BYTES)[1]
 
 
 class RocksDBMergingState(RocksDBState):
@@ -307,24 +309,24 @@ class RocksDBMergingState(RocksDBState):
         self._merge: Callable[[Any, Any], Any] = lambda a, b: b
 
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        merged: Any = None
+        merged_value: Any = None
         for source in sources:
             if self.contains(key, source):
                 value = self.remove(key, source)
                 # RocksDB hands a stored None to the function; the heap takes it for nothing.
-                if merged is None:
-                    merged = value
+                if merged_value is None:
+                    merged_value = value
                 elif value is not None or not self._merges_target_first:
-                    merged = self._merge(merged, value)
-        if merged is None:
+                    merged_value = self._merge(merged_value, value)
+        if merged_value is None:
             return
         if self.contains(key, target):
             value = self.get_raw(key, target)
             if not self._merges_target_first:
-                merged = self._merge(merged, value)
+                merged_value = self._merge(merged_value, value)
             elif value is not None:
-                merged = self._merge(value, merged)
-        self.put_raw(key, target, merged)
+                merged_value = self._merge(value, merged_value)
+        self.put_raw(key, target, merged_value)
 
 
 class RocksDBReducingState(RocksDBMergingState):
@@ -343,8 +345,8 @@ class RocksDBReducingState(RocksDBMergingState):
             self.clear(key, namespace)
             return True
         row = self._row(key, namespace)
-        stored = self.rows.get(row)
-        old = None if stored is None else self.values.loads(stored)
+        value_bytes = self.rows.get(row)
+        old = None if value_bytes is None else self.values.loads(value_bytes)
         self._write(row, self.values.dumps(value if old is None else self._merge(old, value)))
         return old is None
 
@@ -369,8 +371,8 @@ class RocksDBAggregatingState(RocksDBMergingState):
             self.clear(key, namespace)
             return True
         row = self._row(key, namespace)
-        stored = self.rows.get(row)
-        old = None if stored is None else self.values.loads(stored)
+        value_bytes = self.rows.get(row)
+        old = None if value_bytes is None else self.values.loads(value_bytes)
         self._write(row, self.values.dumps(self._add(value, self._create() if old is None else old)))
         return old is None
 

@@ -85,7 +85,7 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     look, open_ = Spilling.look, Spilling._open
 
     def watched_look(self: Spilling, runner: Any) -> None:
-        looked["processed"] = runner.processed
+        looked["processed"] = runner.elements_processed
         look(self, runner)
 
     def watched_open(self: Spilling, is_wanted: bool) -> Any:

@@ -130,7 +130,7 @@ def test_rows_of_state_say_what_they_were_made_of(
     rows, key, namespace = layout(kind), data.draw(keys), data.draw(namespaces)
     row = rows.state_row(key, namespace)
     read = rows.read_state_row(row + b"a map key")
-    assert (read.key, read.namespace, read.rest) == (key, namespace, len(row))
+    assert (read.key, read.namespace, read.namespace_end) == (key, namespace, len(row))
     assert type(read.namespace) is type(namespace)
 
 

@@ -64,7 +64,7 @@ def append_missing(
         missing = selected.filter(pc.invert(pc.is_in(selected["row"], value_set=present)))
         if missing.num_rows:
             try:
-                folder.append(missing, expected=table)
+                folder.append(missing, expected_table=table)
             except CommitConflict:
                 continue
         return LoadedRange(

@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from slackwater.jobs.tables import schemas
-from slackwater.jobs.tables.delta.folder import Folder, beside
+from slackwater.jobs.tables.delta.concurrency import map_concurrently
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_older
 from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.jobs.tables.errors import NoRuns, RunAtWork, ShapeChanged
@@ -68,7 +69,7 @@ class Warehouse:
         found: dict[str, Folder] = {}
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
         for name in (*every, *map(schemas.side_table, sides)):
-            folder = Folder.stored(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name))
+            folder = Folder.existing_at(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name))
             if folder is not None:
                 found[name] = folder
         if "runs" in found:
@@ -112,9 +113,9 @@ class Tables:
 
     def _versions_seen(self) -> dict[str, int]:
         return {
-            name: folder.newest_seen
+            name: folder.newest_known_version
             for name, folder in self.folders.items()
-            if folder.newest_seen is not None
+            if folder.newest_known_version is not None
         }
 
     def check_logs(self) -> None:
@@ -127,10 +128,12 @@ class Tables:
         newest = self.ledger.newest()  # read first: tables only move on
         seq, versions = (0, {}) if newest is None else (newest.seq, newest.table_versions)
         seen = {name: folder for name, folder in self.folders.items() if name in versions}
-        for (name, folder), version in zip(seen.items(), beside(Folder.version, seen.values()), strict=True):
+        for (name, folder), version in zip(
+            seen.items(), map_concurrently(Folder.version, seen.values()), strict=True
+        ):
             refuse_older(folder.uri, version, versions[name], seq)
         if "published" in self.folders:
-            with self.folders["published"].found() as published:
+            with self.folders["published"].handle() as published:
                 rolled_forward = 0 if published is None else published.transaction_version(APPLICATION) or 0
             if rolled_forward > seq and (newest := self.ledger.newest()) is not None:
                 seq = newest.seq  # another process may have committed and rolled forward meanwhile
@@ -151,7 +154,13 @@ class Tables:
             LogDamaged: see `check_logs`.
         """
         self.check_logs()
-        layouts = list(zip(self.folders.values(), beside(Folder.ensured, self.folders.values()), strict=True))
+        layouts = list(
+            zip(
+                self.folders.values(),
+                map_concurrently(Folder.stored_layout, self.folders.values()),
+                strict=True,
+            )
+        )
         for folder, (stored, _) in layouts:
             self._addition(folder, stored)()
         if any(folder.partition_by != layout.partition_by for folder, layout in layouts):
@@ -165,7 +174,7 @@ class Tables:
         """
         self.check_logs()
         for folder, table in zip(
-            self.folders.values(), beside(Folder.find, self.folders.values()), strict=True
+            self.folders.values(), map_concurrently(Folder.find, self.folders.values()), strict=True
         ):
             if table is not None:
                 self._addition(folder, pa.schema(table.schema()))

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.jobs.engines.replaying.replay import Replay
-from slackwater.jobs.tables.delta.parquet import damaged, opened
+from slackwater.jobs.tables.delta.parquet import damaged_file, open_verified
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.windowing.key_groups import KeyGroupRange
 
@@ -24,10 +24,10 @@ def restored_rows(replay: Replay, table: str, schema: pa.Schema, owned: KeyGroup
     files, parts = filesystem(uri), []
     for path in replay.state.get(table, ()):
         try:
-            with opened(uri, files, path) as file:
+            with open_verified(uri, files, path) as file:
                 parts.append(_rows_of_groups(file, schema.names, owned).select(schema.names).cast(schema))
         except FileNotFoundError as error:
-            raise damaged(uri, path, "it is not there any more") from error
+            raise damaged_file(uri, path, "it is not there any more") from error
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 

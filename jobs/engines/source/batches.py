@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
-from slackwater.jobs.tables.delta.parquet import opened
+from slackwater.jobs.tables.delta.parquet import open_verified
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.storage_errors import reads
 
@@ -77,7 +77,7 @@ def read(
     file's, if it was read.
     """
     partition = dict(file.partition)
-    data = opened(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
+    data = open_verified(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
     with reads(f"{uri}/{file.path}"), data as parquet:
         columns_in_file = set(parquet.schema_arrow.names)
         stored = [name for name in columns if name in columns_in_file and name not in partition]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from slackwater.jobs.engines.source.batches import SourceBatch, read
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
-from slackwater.jobs.tables.delta.parquet import opened
+from slackwater.jobs.tables.delta.parquet import open_verified
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.windowing.times import floored
 
@@ -56,7 +56,7 @@ class SourceFile:
 
     @cached_property
     def _metadata(self) -> pq.FileMetaData:
-        with opened(self.uri, filesystem(self.uri), self.file.path) as file:
+        with open_verified(self.uri, filesystem(self.uri), self.file.path) as file:
             return file.metadata
 
     @cached_property

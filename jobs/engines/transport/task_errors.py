@@ -9,7 +9,7 @@ import re
 
 from slackwater.jobs.errors import PermanentError, RetryableError, SlackwaterError
 from slackwater.jobs.tables import errors as table_errors
-from slackwater.jobs.tables.delta.parquet import damaged_as_told
+from slackwater.jobs.tables.delta.parquet import parse_damaged_file
 from slackwater.jobs.tables.storage_errors import is_failure
 
 
@@ -58,7 +58,7 @@ def of_java(text: str) -> SlackwaterError | None:
 
 
 def _error(raised: str, trace: str) -> SlackwaterError:
-    if (damaged := damaged_as_told(raised)) is not None:
+    if (damaged := parse_damaged_file(raised)) is not None:
         return damaged
     name, _, message = raised.partition(": ")
     kind = (

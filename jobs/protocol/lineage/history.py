@@ -42,7 +42,7 @@ class HistoryDropped(UsageError):
 
 def horizon_of(tables: Tables) -> int | None:
     """The seq of the last run behind which nobody may go back; None where nothing was dropped."""
-    with tables["panes"].found() as panes:
+    with tables["panes"].handle() as panes:
         seq = None if panes is None else panes.transaction_version(HORIZON)
     return None if seq is None else int(seq)
 

@@ -18,7 +18,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.publishing.uniqueness import UNIQUE_TABLES
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.protocol.staging.run import wall_clock
-from slackwater.jobs.tables.delta.upkeep import Held, TableUpkeep
+from slackwater.jobs.tables.delta.upkeep import PartitionSize, TableUpkeep
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
 from slackwater.jobs.tables.run_files.retention import Lineage, Rule, droppable, needed
@@ -159,7 +159,7 @@ class Maintenance:
             for name, folder in self.tables.folders.items()
         ]
 
-    def _split(self, name: str) -> tuple[dict[str, Held], dict[str, Held]]:
+    def _split(self, name: str) -> tuple[dict[str, PartitionSize], dict[str, PartitionSize]]:
         """Of a snapshot table: what is dropped of it and what stays, by run id. Nothing, of another."""
         if name not in SNAPSHOT_TABLES:
             return {}, {}
@@ -177,7 +177,9 @@ class Maintenance:
                 }
 
 
-def _upkeep(name: str, dropped: dict[str, Held], kept: dict[str, Held], old: int, **facts: Any) -> Upkeep:
+def _upkeep(
+    name: str, dropped: dict[str, PartitionSize], kept: dict[str, PartitionSize], old: int, **facts: Any
+) -> Upkeep:
     rows, size = (
         old + sum(partition.rows for partition in dropped.values()),
         sum(partition.bytes for partition in dropped.values()),

@@ -24,7 +24,7 @@ from slackwater.jobs.protocol.lineage.recorded import CannotRepeat, recorded_sli
 from slackwater.jobs.protocol.staging.evolution import differences
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.runtime.settings import tasks_here
-from slackwater.jobs.tables.delta.parquet import opened
+from slackwater.jobs.tables.delta.parquet import open_verified
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -217,7 +217,7 @@ def _compare(
 
 
 def _rows_of(folder: str, path: str) -> pa.Table:
-    with opened(folder, filesystem(folder), path) as file:
+    with open_verified(folder, filesystem(folder), path) as file:
         return file.read(use_threads=False)
 
 

@@ -113,7 +113,7 @@ class RollForward:
 
     def pending(self) -> list[LedgerRow]:
         """Rows of main that `published` has not seen yet, oldest first."""
-        with self.tables["published"].found() as published:
+        with self.tables["published"].handle() as published:
             last_seq = rolled_forward_to(published)
         return [row for row in self.tables.ledger.rows(since=last_seq) if row.branch == MAIN]
 
@@ -160,7 +160,7 @@ class RollForward:
                 draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
             except CommitConflict:
                 continue
-            with folder.found() as committed:
+            with folder.handle() as committed:
                 last_seq = rolled_forward_to(committed)
             if last_seq < row.seq:
                 raise AssertionError(f"{folder.uri}: the commit of run {row.seq} left no transaction")
@@ -178,7 +178,7 @@ class RollForward:
                     rows, is_all = rows.filter(is_insert), False
                 published.add(self.publication.fresh(rows))
             files, drafted = corrections.close(), published.close()
-        folder.commit_files(files, expected=table, transaction=transaction)
+        folder.commit_files(files, expected_table=table, transaction=transaction)
         return Draft(drafted, is_all)
 
     def _corrections(self, row: LedgerRow, changes: pa.Table) -> pa.Table:
@@ -253,7 +253,9 @@ class RollForward:
 
     def _panes(self, run_ids: list[str]) -> "_Panes":
         within = Within("run_id", min(run_ids, default=""), max(run_ids, default=""))
-        return _Panes(replace(self.tables["panes"].files(within), encoded=("kind",)), tuple(run_ids))
+        return _Panes(
+            replace(self.tables["panes"].files(within), dictionary_columns=("kind",)), tuple(run_ids)
+        )
 
     def _among(self, panes: "_Panes", portion: Portion, moved: pa.Table) -> pa.Table:
         """Panes of the windows of `moved`."""
@@ -287,13 +289,13 @@ class RollForward:
         become one, as long as it is not large.
         """
         corrections = replace(
-            self.tables["corrections"].files(Within.only("seq", row.seq)), encoded=_REPEATING
+            self.tables["corrections"].files(Within.only("seq", row.seq)), dictionary_columns=_REPEATING
         )
         mine, is_insert = pc.field("seq") == row.seq, pc.field("op") == "insert"
         if draft is None:
             draft = Draft(self._inserted(corrections, mine & is_insert), is_all=False)
         if draft.is_all:
-            folder.commit_files(draft.files, expected=table, transaction=transaction)
+            folder.commit_files(draft.files, expected_table=table, transaction=transaction)
             return
         touched, rewritten = self._rewritten(table, corrections, mine & ~is_insert)
         folder.commit_files([*draft.files, *rewritten], touched, table, transaction)
@@ -353,7 +355,7 @@ class RollForward:
                 f"max.{KEY_GROUP}": [max(groups, default=0)],
             }
         )
-        return replace(files, actions=actions, encoded=("kind",)), spread
+        return replace(files, actions=actions, dictionary_columns=("kind",)), spread
 
     def names_of(self, corrections: pa.Table) -> pa.Table:
         """(run_id, seq) of the ledger rows that corrections name, where that tells rows apart."""

@@ -37,7 +37,7 @@ from slackwater.jobs.protocol.staging.slices import Lineage, Slice, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.protocol.staging.stragglers import restated_since, to_be_restated
 from slackwater.jobs.protocol.staging.tick_cache import TickCache
-from slackwater.jobs.tables.delta.folder import beside
+from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_before
 from slackwater.jobs.tables.ledger.reader import LedgerReader
@@ -410,7 +410,7 @@ class StageOfSlice:
             return tuple(file.path for file in files)
 
         names = staged_tables(self.prepared.shape)
-        return dict(zip(names, beside(commit, names), strict=True))
+        return dict(zip(names, map_concurrently(commit, names), strict=True))
 
     def _validate(
         self,

@@ -1,9 +1,10 @@
-"""Whose a commit is: a token in its info tells our own commit, whose answer was lost, from somebody else's.
+"""Tells whether a commit that seemed to fail is in the log: each commit carries a token by which the process
+that made it knows it from somebody else's.
 
 A store may keep a commit and lose the answer: a time-out, a reset connection, or a conditional put that the
 client repeats and that then finds the file of its own first try. All of these look like a conflict or a
-failure, and the commit stands. So nothing is committed a second time before the log was asked whose the
-version is. A run id would not tell: two drivers may commit the same staged run at once.
+failure, and the commit stands. So before anything is committed a second time, the log is read for whose
+commit the version is. A run id would not tell: two drivers may commit the same staged run at once.
 """
 
 import json
@@ -29,8 +30,8 @@ class Owner(Enum):
 
 @dataclass(frozen=True)
 class PendingCommit:
-    """A commit that is to become `version` of the table in `folder`, tried once, and recognisable by its
-    token.
+    """A commit that is to become `version` of the table in `folder`. It is tried once, and `token` tells it
+    from other commits.
     """
 
     folder: FileSystem
@@ -38,8 +39,8 @@ class PendingCommit:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def properties(self, transaction: Transaction | None = None) -> CommitProperties:
-        """What delta-rs writes into the commit. It must not retry: its second try would go behind our own
-        first one.
+        """What delta-rs writes into the commit. delta-rs must not retry: its second try would become the
+        version after our own first one.
         """
         return CommitProperties(
             custom_metadata={TOKEN: self.token},
@@ -48,7 +49,7 @@ class PendingCommit:
         )
 
     def owner(self) -> Owner:
-        """Whose the version is now.
+        """Whose commit the version is now.
 
         Raises:
             OSError: the log can't be read, so it is not known whether the commit stands.

@@ -1,9 +1,10 @@
-"""Gives a table of an earlier format the partition columns of today's, in one commit with all its rows.
+"""Gives a table of an earlier format today's partition columns: writes all its rows anew in one commit.
 
 Format 1 kept panes, late rows, quarantine and side outputs in one partition a run, so that no file could hold
-the rows of two. A reader sees the table before or after. Of two processes at once one commits, and the other
-finds it done; one that dies leaves files that no version names, and the next writing command begins anew.
-Readers take either layout. As in format 1, the files have no page checksums.
+the rows of two runs. A reader sees the table either before or after the commit, and can read both layouts. Of
+two processes at once one commits, and the other then sees today's partition columns. A process that dies
+leaves files that no version names, and the next writing command begins anew. As in format 1, the files have
+no page checksums.
 """
 
 import logging
@@ -21,13 +22,13 @@ _ROWS_AT_ONCE = 1 << 17
 
 
 def is_partitioned_otherwise(folder: Folder) -> bool:
-    """Whether the table stands there with other partition columns than `folder` says."""
+    """Whether the table exists and has other partition columns than `folder` says."""
     table = folder.find()
     return table is not None and tuple(table.metadata().partition_columns) != folder.partition_by
 
 
 def repartition(folder: Folder) -> None:
-    """Write the table anew as `folder` partitions it; nothing where it is so already."""
+    """Write the table anew as `folder` partitions it; does nothing where it is partitioned so already."""
     while True:
         table = folder.find()
         if table is None:

@@ -1,5 +1,5 @@
-"""Rows of a partitioned table by their partition: values as text, and the folder that the files of each stand
-in.
+"""Splits rows of a table by partition, and names partitions as Delta does: values as text, and a folder for
+the files of each.
 
 Knows no table by name and no file. A table has one partition column or none.
 """
@@ -23,13 +23,13 @@ def partition_of(path: str) -> dict[str, str | None]:
     """Partition column → value as text of the file at `path`, relative to the table's folder; the inverse of
     `folder_of`.
     """
-    found = (part.split("=", 1) for part in path.split("/")[:-1])
-    return {name: None if value == _NULL else value for name, value in found}
+    name_value_pairs = (part.split("=", 1) for part in path.split("/")[:-1])
+    return {name: None if value == _NULL else value for name, value in name_value_pairs}
 
 
 def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str | None, pa.Table]]:
-    """(partition value as text, its rows in their order, without the partition column); nothing where there
-    are no rows.
+    """Each partition value as text, with its rows in their order and without the partition column. The value
+    of a table without partitions is None. Yields nothing where there are no rows.
     """
     if not rows.num_rows:
         return
@@ -37,10 +37,10 @@ def by_partition(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str |
         yield None, rows
         return
     [column] = columns
-    encoded = rows.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
-    values, rows = encoded.dictionary.to_pylist(), rows.drop_columns([column])
+    dictionary_column = rows.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
+    values, rows = dictionary_column.dictionary.to_pylist(), rows.drop_columns([column])
     if len(values) > 1:
-        codes = encoded.indices.to_numpy()
+        codes = dictionary_column.indices.to_numpy()
         order = np.argsort(codes, kind="stable")
         rows, ends = rows.take(pa.array(order)), np.cumsum(np.bincount(codes, minlength=len(values)))
     else:

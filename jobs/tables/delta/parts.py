@@ -1,9 +1,9 @@
-"""Rows of one table written as Parquet files piece by piece, while the next piece is still being made.
+"""Writes rows of one table as Parquet files piece by piece, each piece while the caller makes the next one.
 Commits nothing.
 
 Knows no table by name. Pieces of one partition value go into one file until it is large, so that many pieces
-don't make many files. A process may have few files open: the file that was not written to for longest is
-closed when there are too many.
+don't make many files. A process may have few files open: when there are too many, the least recently written
+one is closed.
 """
 
 import uuid
@@ -31,8 +31,8 @@ _OPEN_FILES = 64  # two tables may be written at once, and macOS allows a proces
 
 
 class Parts:
-    """The new files of one table, for `Folder.commit_files`. At most one piece is being written and one
-    waits.
+    """Writes the new files of one table, for `Folder.commit_files`. At most one piece is being written while
+    one waits.
 
     Args:
         folder: the table; it has one partition column or none.
@@ -41,8 +41,8 @@ class Parts:
 
     def __init__(self, folder: Folder, file_rows: int = _FILE_ROWS) -> None:
         self._folder, self._file_rows = folder, file_rows
-        self._open: dict[str | None, _Part] = {}  # the one that was not written to for longest comes first
-        self._done: list[WrittenFile] = []
+        self._open_files: dict[str | None, _OpenFile] = {}  # the least recently written one comes first
+        self._closed_files: list[WrittenFile] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"write {folder.name}")
         self._writing: Future[None] | None = None
 
@@ -55,11 +55,11 @@ class Parts:
         self._thread.shutdown()
 
     def add(self, rows: pa.Table) -> None:
-        """Write `rows`, which have the table's columns, in their order. Returns while they are being written.
-        Texts may be dictionaries, those of a column in all pieces or in none.
+        """Write `rows`, which have the table's columns, in their order. Returns before they are written.
+        A column of texts may be a dictionary, in all pieces or in none.
 
         Raises:
-            WarehouseNotWritable: also of rows that were added before.
+            WarehouseNotWritable: these rows, or those added before, can't be written.
         """
         self._wait()
         if rows.num_rows:
@@ -69,13 +69,13 @@ class Parts:
             self._writing = self._thread.submit(self._write, pa.table(columns).unify_dictionaries())
 
     def close(self) -> list[WrittenFile]:
-        """The files with all that was added.
+        """Close the files, and return all files with the rows that were added.
 
         Raises:
             WarehouseNotWritable: they can't be written.
         """
         self._wait()
-        return [*self._done, *(part.close() for part in self._open.values())]
+        return [*self._closed_files, *(file.close() for file in self._open_files.values())]
 
     def _wait(self) -> None:
         if self._writing is not None:
@@ -83,23 +83,29 @@ class Parts:
             self._writing = None
 
     def _write(self, rows: pa.Table) -> None:
-        for value, held in by_partition(rows, self._folder.partition_by):
-            part = self._open.pop(value, None)
-            if part is None:
-                if len(self._open) >= _OPEN_FILES:
-                    self._close(next(iter(self._open)))
-                part = _Part(self._folder, value, held)
-            self._open[value] = part
-            part.write(held)
-            if part.statistics.rows >= self._file_rows:
+        for value, partition_rows in by_partition(rows, self._folder.partition_by):
+            file = self._open_files.pop(value, None)
+            if file is None:
+                if len(self._open_files) >= _OPEN_FILES:
+                    self._close(next(iter(self._open_files)))
+                file = _OpenFile(self._folder, value, partition_rows)
+            self._open_files[value] = file
+            file.write(partition_rows)
+            if file.statistics.rows >= self._file_rows:
                 self._close(value)
 
     def _close(self, value: str | None) -> None:
-        self._done.append(self._open.pop(value).close())
+        self._closed_files.append(self._open_files.pop(value).close())
 
 
-class _Part:
-    """One file that is being written."""
+class _OpenFile:
+    """One file that is being written.
+
+    Args:
+        folder: the table.
+        value: the partition value of its rows, as text.
+        first: its first rows; they decide how the columns are encoded.
+    """
 
     def __init__(self, folder: Folder, value: str | None, first: pa.Table) -> None:
         self._folder, self.statistics = folder, Statistics()
@@ -110,8 +116,8 @@ class _Part:
         try:
             files.create_dir(below or ".", recursive=True)
             self._sink = output_stream(files, self._path)
-            varied = [name for name in first.column_names if hardly_repeats(first.column(name))]
-            self._writer = SealedWriter(self._sink, first.schema, **encoding(varied, first.schema))
+            as_differences = [name for name in first.column_names if hardly_repeats(first.column(name))]
+            self._writer = SealedWriter(self._sink, first.schema, **encoding(as_differences, first.schema))
         except OSError as error:
             raise not_writable(folder.uri, error) from error
 

@@ -1,5 +1,5 @@
-"""What Delta's log says of a Parquet file: its rows, and of its first columns nulls, least and greatest
-value. Readers prune files by it.
+"""The statistics of a Parquet file in Delta's log: its number of rows, and for each of its first columns the
+number of nulls, the least and the greatest value. Readers prune files by them.
 
 Computed from the rows as they are written, part by part; knows no table and no file.
 """
@@ -12,48 +12,48 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Kept for columns of these types: what readers prune files by.
-_ORDERED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
+# Columns of other types have no statistics: readers do not prune files by them.
+_TYPES_WITH_BOUNDS = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
 _COLUMNS = 32  # as many as Delta's writers describe
-_TEXT = 32
+_TEXT_CHARACTERS = 32
 _GREATEST = "\U0010ffff"  # no character comes after it
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written where the column has one
 
 
 @dataclass
 class Statistics:
-    """The statistics of one file. Values of `least` and `greatest` are as the log has them, so that those of
-    parts can be compared.
+    """The statistics of one file. Values of `least` and `greatest` are as the log has them, so that the
+    bounds of two parts can be compared.
 
     Attributes:
-        rows: of the file so far.
-        nulls: column → how many of them are null there.
-        least, greatest: column → bounds; a column without any lacks them.
-        unbounded: columns with a value that has no place in the log.
+        rows: the number of rows so far.
+        nulls: column → how many rows are null there.
+        least, greatest: column → bounds; a column of nulls only has none.
+        unbounded_columns: columns with a value that the log can't express; they have no bounds.
     """
 
     rows: int = 0
     nulls: dict[str, int] = field(default_factory=dict)
     least: dict[str, Any] = field(default_factory=dict)
     greatest: dict[str, Any] = field(default_factory=dict)
-    unbounded: set[str] = field(default_factory=set)
+    unbounded_columns: set[str] = field(default_factory=set)
 
     def add(self, part: pa.Table) -> "Statistics":
-        """Take in rows that are written; the columns of all parts are the same."""
+        """Count the rows of a part; all parts have the same columns. Returns this object."""
         self.rows += part.num_rows
         for name in part.column_names[:_COLUMNS]:
             column = part.column(name)
             nulls = column.null_count
             if pa.types.is_dictionary(column.type):
-                column = _used(column)
-            if not any(fits(column.type) for fits in _ORDERED):
+                column = _values_in_rows(column)
+            if not any(fits(column.type) for fits in _TYPES_WITH_BOUNDS):
                 continue
             self.nulls[name] = self.nulls.get(name, 0) + nulls
-            if nulls == part.num_rows or name in self.unbounded:
+            if nulls == part.num_rows or name in self.unbounded_columns:
                 continue
             bounds = _bounds(column)
             if bounds is None:
-                self.unbounded.add(name)
+                self.unbounded_columns.add(name)
                 self.least.pop(name, None), self.greatest.pop(name, None)
             else:
                 self.least[name] = min(self.least.get(name, bounds[0]), bounds[0])
@@ -72,8 +72,10 @@ class Statistics:
         )
 
 
-def _used(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of a dictionary that some row has; of a single one nobody needs to look which."""
+def _values_in_rows(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values that rows of a dictionary column have: a dictionary may hold others. Where it has one value
+    and not all rows are null, the rows need not be read.
+    """
     if column.num_chunks and all(
         len(chunk.dictionary) == 1 and len(chunk) > chunk.null_count for chunk in column.chunks
     ):
@@ -88,24 +90,27 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
         column = column.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
     elif pa.types.is_date(kind):
         column = column.cast(pa.int32())
-    found = pc.min_max(column).as_py()
-    bounds = (found["min"], found["max"])
+    least_and_greatest = pc.min_max(column).as_py()
+    bounds = (least_and_greatest["min"], least_and_greatest["max"])
     if pa.types.is_string(kind):
-        return _shortened(bounds)
+        return _shorten(bounds)
     if pa.types.is_integer(kind):
         return bounds
-    return _moments(kind, bounds)
+    return _as_iso_times(kind, bounds)
 
 
-def _shortened(bounds: tuple[str, str]) -> tuple[str, str]:
-    """Bounds of texts that are no longer than `_TEXT` or one more; those of longer ones are wider, as Delta
-    allows.
+def _shorten(bounds: tuple[str, str]) -> tuple[str, str]:
+    """Bounds of texts, cut to `_TEXT_CHARACTERS`. A greatest value that was cut gets the greatest character
+    behind it: Delta allows bounds that are too wide.
     """
     least, greatest = bounds
-    return least[:_TEXT], greatest if len(greatest) <= _TEXT else greatest[:_TEXT] + _GREATEST
+    return least[:_TEXT_CHARACTERS], greatest if len(greatest) <= _TEXT_CHARACTERS else greatest[
+        :_TEXT_CHARACTERS
+    ] + _GREATEST
 
 
-def _moments(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | None:
+def _as_iso_times(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | None:
+    """Bounds of days or microseconds since 1970 as texts; None where a year is beyond 9999."""
     try:
         if pa.types.is_date(kind):
             least, greatest = ((_EPOCH + timedelta(days=bound)).date().isoformat() for bound in bounds)
@@ -115,6 +120,6 @@ def _moments(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | No
                 (_EPOCH + timedelta(microseconds=bound)).isoformat(timespec="microseconds") + zone
                 for bound in bounds
             )
-    except OverflowError:  # a year that only Arrow knows
+    except OverflowError:  # a year beyond 9999, which only Arrow can express
         return None
     return least, greatest

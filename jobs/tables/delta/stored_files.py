@@ -1,4 +1,4 @@
-"""Rows of a plain Delta table from just those of its files that may hold them, chosen on whole columns of the
+"""Reads rows of a plain Delta table from only those files that may hold them, chosen on whole columns of the
 log's statistics.
 
 Knows no table by name. A dataset over every file, each with its bounds as an expression, would cost more the
@@ -18,19 +18,25 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.delta.parquet import check_footer, damage_told, damaged, file_format, whole_file
+from slackwater.jobs.tables.delta.parquet import (
+    check_footer,
+    checked_bytes,
+    damaged_file,
+    file_format,
+    naming_damaged_file,
+)
 
-# A log may cut a time to milliseconds, so the greatest may be up to this much more than it says.
+# A log may cut a time to milliseconds, so a file's greatest time may be up to this much more than it says.
 _CUT = timedelta(microseconds=999)
 _BATCH_ROWS = 1 << 17
-# Of so little, handing it to threads takes as long as reading it.
+# To hand so few bytes to threads takes as long as to read them.
 _FEW_BYTES = 1 << 20
 _PARTITION = "partition."
 
 
 class Within(NamedTuple):
-    """Bounds of a column, both included, outside of which no wanted row lies; None for no bound. A null lies
-    within none.
+    """Bounds of a column, both included, for the rows that a reader wants; None for no bound. A null lies
+    within no bounds.
     """
 
     column: str
@@ -39,13 +45,14 @@ class Within(NamedTuple):
 
     @classmethod
     def only(cls, column: str, value: Any) -> "Within":
-        """That one value."""
+        """Rows that have `value` in `column`."""
         return cls(column, value, value)
 
 
 def actions_of(table: DeltaTable) -> pa.Table:
-    """The table's files, one a row: path, partition values as ``partition.<column>``, statistics as
-    ``min.<column>``, ``max.<column>``.
+    """The table's files, one a row (delta-rs calls them add actions): path, size_bytes, num_records,
+    partition values as ``partition.<column>``, statistics as ``min.<column>``, ``max.<column>``,
+    ``null_count.<column>``.
     """
     return pa.table(table.get_add_actions(flatten=True))
 
@@ -62,29 +69,32 @@ class StoredFiles:
     """Some files of a table.
 
     Attributes:
-        actions: as of `actions_of`.
+        actions: the files, as of `actions_of`.
         uri, folder: the table's folder.
-        schema: the table's.
-        encoded: columns of texts that are read as dictionaries.
+        schema: the table's columns.
+        dictionary_columns: columns of texts that are read as dictionaries.
     """
 
     actions: pa.Table
     uri: str
     folder: pafs.FileSystem
     schema: pa.Schema
-    encoded: tuple[str, ...] = ()
+    dictionary_columns: tuple[str, ...] = ()
 
     @property
     def read_schema(self) -> pa.Schema:
         """The columns as they are read."""
         kind = pa.dictionary(pa.int32(), pa.string())
         return pa.schema(
-            [field.with_type(kind) if field.name in self.encoded else field for field in self.schema]
+            [
+                field.with_type(kind) if field.name in self.dictionary_columns else field
+                for field in self.schema
+            ]
         )
 
     @property
     def rows(self) -> int:
-        """How many rows stand in them, as far as the log says."""
+        """How many rows the files hold by the log; files of which it does not say count for none."""
         return pc.sum(self.actions.column("num_records")).as_py() or 0 if self.actions.num_rows else 0
 
     @property
@@ -92,12 +102,12 @@ class StoredFiles:
         return pc.sum(self.actions.column("size_bytes")).as_py() or 0 if self.actions.num_rows else 0
 
     def within(self, *bounds: Within) -> "StoredFiles":
-        """Those of them that may hold rows within all `bounds`."""
+        """The files among these that may hold rows within all `bounds`."""
         return replace(self, actions=files_within(self.actions, *bounds))
 
     def have_only(self, column: str, values: pa.Array) -> bool:
-        """Whether, as far as the log says, `column` has one of `values` in every row; who wants those rows
-        need not read it.
+        """Whether the log shows that `column` has one of `values` in every row. Then a reader of such rows
+        needs no filter on it.
         """
         low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
         if f"{_PARTITION}{column}" in self.actions.column_names:
@@ -119,43 +129,43 @@ class StoredFiles:
         )
 
     def among(self, paths: Iterable[str]) -> "StoredFiles":
-        """Those of them that stand at one of `paths`, as a file system has them."""
+        """The files among these at one of `paths`, as a file system names them (the log quotes them)."""
         if not self.actions.num_rows:
             return self
-        wanted = set(paths)
+        path_set = set(paths)
         return replace(
             self,
             actions=self.actions.filter(
-                pa.array([unquote(path) in wanted for path in self.actions.column("path").to_pylist()])
+                pa.array([unquote(path) in path_set for path in self.actions.column("path").to_pylist()])
             ),
         )
 
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """`columns` of the rows that `where` selects."""
-        with self._damage_told():
+        with self._naming_damaged_file():
             return self._dataset().to_table(
                 columns=list(columns), filter=where, use_threads=self._bytes > _FEW_BYTES
             )
 
     def scan(self, columns: Sequence[str], where: pc.Expression | None, most: int) -> Iterator[pa.Table]:
-        """As `read`, in tables of at least one and, but for one record batch, at most `most` rows: no more
-        are held at once.
+        """As `read`, in several tables, so that few rows are held at once: a table has at least one row, and
+        is complete with the record batch that brings it to `most` rows.
         """
         batches: list[pa.RecordBatch] = []
-        with self._damage_told():
+        with self._naming_damaged_file():
             for batch in self._dataset().to_batches(
                 columns=list(columns), filter=where, batch_size=min(most, _BATCH_ROWS)
             ):
                 if batch.num_rows:
                     batches.append(batch)
-                if sum(held.num_rows for held in batches) >= most:
+                if sum(one.num_rows for one in batches) >= most:
                     yield pa.Table.from_batches(batches)
                     batches = []
         if batches:
             yield pa.Table.from_batches(batches)
 
-    def described(self) -> Iterator[tuple[str, int, dict[str, str | None]]]:
-        """(path as in the log, bytes, partition column → value as text) of each file."""
+    def descriptions(self) -> Iterator[tuple[str, int, dict[str, str | None]]]:
+        """For each file: (path as in the log, size in bytes, partition column → value as text)."""
         for action in (
             self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist()
             if self.actions.num_rows
@@ -172,19 +182,20 @@ class StoredFiles:
             )
 
     @contextmanager
-    def _damage_told(self) -> Iterator[None]:
+    def _naming_damaged_file(self) -> Iterator[None]:
+        """As `naming_damaged_file`; also a file that is missing is named."""
         paths = (
             [unquote(path) for path in self.actions.column("path").to_pylist()]
             if self.actions.num_rows
             else []
         )
         try:
-            with damage_told(self.uri, self.folder, paths):
+            with naming_damaged_file(self.uri, self.folder, paths):
                 yield
         except FileNotFoundError as error:
             for path in paths:
                 if self.folder.get_file_info(path).type is pafs.FileType.NotFound:
-                    raise damaged(
+                    raise damaged_file(
                         self.uri, path, "it is not there any more, and the table's log names it"
                     ) from error
             raise
@@ -194,27 +205,24 @@ class StoredFiles:
         return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
 
     def _dataset(self) -> pads.FileSystemDataset:
-        kind, is_small = file_format(dictionary_columns=self.encoded), self._bytes <= _FEW_BYTES
+        kind, is_small = file_format(dictionary_columns=self.dictionary_columns), self._bytes <= _FEW_BYTES
         fragments = []
         for action in (
             self.actions.select(["path", *self._partitions]).to_pylist() if self.actions.num_rows else ()
         ):
             path = unquote(action.pop("path"))
-            held = [
+            conditions = [
                 _equals(name.removeprefix(_PARTITION), value, self.schema) for name, value in action.items()
             ]
-            whole = held[0] if held else None
-            for expression in held[1:]:
-                whole = whole & expression
-            if is_small:  # one request for each
-                fragments.append(
-                    kind.make_fragment(
-                        pa.BufferReader(whole_file(self.folder, path)), partition_expression=whole
-                    )
-                )
+            partition = conditions[0] if conditions else None
+            for condition in conditions[1:]:
+                partition = partition & condition
+            if is_small:  # one request to storage for each file
+                content = pa.BufferReader(checked_bytes(self.folder, path))
+                fragments.append(kind.make_fragment(content, partition_expression=partition))
             else:
                 check_footer(self.folder, path)
-                fragments.append(kind.make_fragment(path, self.folder, partition_expression=whole))
+                fragments.append(kind.make_fragment(path, self.folder, partition_expression=partition))
         return pads.FileSystemDataset(fragments, self.read_schema, kind, self.folder)
 
 
@@ -231,24 +239,24 @@ def _may_hold(actions: pa.Table, within: Within) -> pa.Array:
     low, high = (f"partition.{column}",) * 2 if is_partition else (f"min.{column}", f"max.{column}")
     if low not in actions.column_names or high not in actions.column_names:
         return pa.array([True] * actions.num_rows, pa.bool_())
-    keep = pa.array([True] * actions.num_rows, pa.bool_())
+    may_hold = pa.array([True] * actions.num_rows, pa.bool_())
     if greatest is not None:
-        keep = pc.and_(
-            keep,
+        may_hold = pc.and_(
+            may_hold,
             pc.fill_null(
-                pc.less_equal(actions.column(low), _as(greatest, actions.column(low))), not is_partition
+                pc.less_equal(actions.column(low), _scalar(greatest, actions.column(low))), not is_partition
             ),
         )
     if least is not None:
         bound = least - _CUT if pa.types.is_timestamp(actions.column(high).type) else least
-        keep = pc.and_(
-            keep,
+        may_hold = pc.and_(
+            may_hold,
             pc.fill_null(
-                pc.greater_equal(actions.column(high), _as(bound, actions.column(high))), not is_partition
+                pc.greater_equal(actions.column(high), _scalar(bound, actions.column(high))), not is_partition
             ),
         )
-    return keep
+    return may_hold
 
 
-def _as(value: Any, column: pa.ChunkedArray) -> pa.Scalar:
+def _scalar(value: Any, column: pa.ChunkedArray) -> pa.Scalar:
     return pa.scalar(value, column.type)

@@ -1,4 +1,4 @@
-"""Parquet files of Delta tables: their file system, their encoding, and how one is written with its seal.
+"""Writes a Parquet file of a Delta table, and says how such files are encoded.
 
 Commits nothing, and knows no table by name.
 """
@@ -17,9 +17,10 @@ from slackwater.jobs.tables.delta.parquet import write_sealed
 from slackwater.jobs.tables.delta.statistics import Statistics
 from slackwater.jobs.tables.storage_errors import not_writable
 
-# Rows that `hardly_repeats` looks at, and the widest range of integers that is not worth differences.
-_SAMPLE = 4096
-_SMALL = 255
+# How many rows `hardly_repeats` looks at.
+_SAMPLE_ROWS = 4096
+# Integers in a range of this width are as short as their places in a dictionary.
+_SMALL_RANGE = 255
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class WrittenFile:
     Attributes:
         path: relative to the table's folder, partition folders included.
         partition: partition column → value as text.
-        rows, bytes: its size.
+        rows, bytes: how many the file has.
         statistics: Delta's per-file statistics as JSON.
     """
 
@@ -52,31 +53,34 @@ def write_file(
     path: str,
     table: pa.Table,
     partition: dict[str, str | None],
+    *,
     as_differences: Sequence[str] = (),
-    bounded: Sequence[str] | None = None,
+    columns_with_bounds: Sequence[str] | None = None,
 ) -> WrittenFile:
-    """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, under `path`
-    with the file's seal put before its end. Commits nothing.
+    """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, named as `path`
+    with the file's seal before the suffix. Commits nothing.
 
-    For `as_differences` and `bounded` see `encoding`. A column of the table may itself be a dictionary;
-    readers do not see it.
+    For `as_differences` and `columns_with_bounds` see `encoding`. A column of `table` may be a dictionary of
+    its values; readers do not see it.
 
     Raises:
         WarehouseNotWritable: the folder can't be written.
     """
     files = filesystem(uri)
-    rows = _without_levels(table.unify_dictionaries())
+    rows = _not_nullable_where_possible(table.unify_dictionaries())
     try:
         files.create_dir(os.path.dirname(path) or ".", recursive=True)
-        sealed, size = write_sealed(files, path, rows, **encoding(as_differences, table.schema, bounded))
+        sealed_path, size = write_sealed(
+            files, path, rows, **encoding(as_differences, table.schema, columns_with_bounds)
+        )
     except OSError as error:
         raise not_writable(uri, error) from error
-    return WrittenFile(sealed, partition, table.num_rows, size, Statistics().add(table).to_json())
+    return WrittenFile(sealed_path, partition, table.num_rows, size, Statistics().add(table).to_json())
 
 
-def _without_levels(table: pa.Table) -> pa.Table:
-    """`table`, whose columns without nulls are declared so: Parquet then stores nothing about nulls, and
-    readers look for none.
+def _not_nullable_where_possible(table: pa.Table) -> pa.Table:
+    """`table` with a schema that declares columns without nulls as not nullable: Parquet then stores no
+    definition levels for them, and readers look for no nulls.
     """
     return pa.table(
         table.columns,
@@ -85,34 +89,43 @@ def _without_levels(table: pa.Table) -> pa.Table:
 
 
 def of_type(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """A column as a table's files have it: of its type, or a dictionary of such values, which readers do not
-    see.
+    """`column` as a table's files hold it: cast to `kind`, but left alone if it is a dictionary of such
+    values, which readers do not see.
     """
     is_encoded = pa.types.is_dictionary(column.type) and column.type.value_type == kind
     return column if is_encoded else column.cast(kind)
 
 
 def hardly_repeats(column: pa.ChunkedArray) -> bool:
-    """Whether integers or times are too varied for a dictionary, which would be given up after much work, or
-    integers so small that their differences are no longer than places in one; the first ones tell."""
+    """Whether a column of integers or times is better stored as differences than with a dictionary.
+
+    Its first rows decide: either they have so many values that the writer would give up the dictionary after
+    much work, or integers so close together that their differences are no longer than places in a dictionary.
+    """
     kind = column.type
     if not pa.types.is_signed_integer(kind) and not pa.types.is_timestamp(kind):
         return False
-    sample = column.slice(0, _SAMPLE)
+    sample = column.slice(0, _SAMPLE_ROWS)
     if pa.types.is_integer(kind) and sample.null_count < len(sample):
         bounds = pc.min_max(sample).as_py()
-        if bounds["max"] - bounds["min"] <= _SMALL:
+        if bounds["max"] - bounds["min"] <= _SMALL_RANGE:
             return True
     return bool(pc.count_distinct(sample).as_py() > len(sample) // 8)
 
 
 def encoding(
-    as_differences: Sequence[str], schema: pa.Schema, bounded: Sequence[str] | None = None
+    as_differences: Sequence[str], schema: pa.Schema, columns_with_bounds: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """How a Parquet file is written: integers and times in `as_differences` as such, other columns with a
-    dictionary as long as that pays. Readers see no dictionary. The row groups have bounds of the columns in
-    `bounded`, None for all; never of those that come as a dictionary, where they would take longer than the
-    column. What the log says of a whole file is another matter."""
+    """The options with which a Parquet file is written.
+
+    Args:
+        as_differences: columns of integers or times that are stored as differences; others with a dictionary
+            as long as that pays. Readers see no dictionary.
+        schema: the columns of the file.
+        columns_with_bounds: columns of which each row group has the least and greatest value; None for all.
+            Never those that come as a dictionary: to find the bounds would take longer than to write the
+            column. The statistics in Delta's log do not depend on this.
+    """
     return {
         "compression": "snappy",
         "use_dictionary": [name for name in schema.names if name not in as_differences],
@@ -120,7 +133,8 @@ def encoding(
         "write_statistics": [
             field.name
             for field in schema
-            if not pa.types.is_dictionary(field.type) and (bounded is None or field.name in bounded)
+            if not pa.types.is_dictionary(field.type)
+            and (columns_with_bounds is None or field.name in columns_with_bounds)
         ],
         "store_schema": False,
         "write_page_checksum": True,

@@ -164,7 +164,7 @@ class AttemptsWriter(AttemptsReader):
                 attempt, owner=this_process(), claimed_at=now, expires_at=now + LEASE, outcome=OPEN, at=now
             )
             try:
-                self.folder.append(self._arrow(row), expected=table)
+                self.folder.append(self._arrow(row), expected_table=table)
             except CommitConflict:
                 continue
             return row

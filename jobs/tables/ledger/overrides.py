@@ -67,7 +67,7 @@ class OverridesWriter(OverridesReader):
             try:
                 self.folder.append(
                     pa.Table.from_pylist([asdict(row) for row in made], schema=self.folder.schema),
-                    expected=table,
+                    expected_table=table,
                 )
             except CommitConflict:
                 continue

@@ -60,7 +60,7 @@ class LedgerWriter(LedgerReader):
             try:
                 self.folder.append(
                     pa.Table.from_pylist([row.values() for row in bound], schema=self.folder.schema),
-                    expected=table,
+                    expected_table=table,
                 )
             except CommitConflict:
                 continue

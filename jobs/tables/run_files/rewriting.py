@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.parquet import opened
+from slackwater.jobs.tables.delta.parquet import open_verified
 from slackwater.jobs.tables.delta.partitions import partition_of
 from slackwater.jobs.tables.delta.parts import Parts
 from slackwater.jobs.tables.delta.statistics import Statistics
@@ -180,7 +180,7 @@ def put_all_in_place(folder: Folder, erased: Sequence[Erased]) -> None:
 def described(folder: Folder, path: str) -> WrittenFile:
     """A file that lies in the folder, as a commit has to describe it."""
     files, statistics = filesystem(folder.uri), Statistics()
-    with opened(folder.uri, files, path) as file:
+    with open_verified(folder.uri, files, path) as file:
         for batch in file.iter_batches():
             statistics.add(pa.Table.from_batches([batch]))
     return WrittenFile(

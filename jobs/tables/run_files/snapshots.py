@@ -202,7 +202,7 @@ def _put_back_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tupl
         if folder.files(Within.only("run_id", run_id), table=table).actions.num_rows:
             continue  # somebody else was quicker
         try:
-            folder.commit_files([described(folder, path) for path in recorded], expected=table)
+            folder.commit_files([described(folder, path) for path in recorded], expected_table=table)
         except CommitConflict:
             continue
     return in_log if recorded else ()

@@ -8,6 +8,7 @@ and readers select by it.
 import json
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from slackwater.jobs.tables.delta.parquet import check_footer, damage_told, file_format, opened
+from slackwater.jobs.tables.delta.parquet import check_footer, file_format, naming_damaged_file, open_verified
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem, hardly_repeats, write_file
 from slackwater.jobs.tables.errors import SnapshotGone
@@ -26,7 +27,7 @@ from slackwater.jobs.tables.warehouse import Tables
 
 # What tasks choose row groups by. Of all else the log has the bounds of each file, which is seldom more than
 # one row group.
-_BOUNDED = ("key_group",)
+_COLUMNS_WITH_BOUNDS = ("key_group",)
 
 
 def pack(row: LedgerRow, parent: LedgerRow | None, declaration: Mapping[str, Any]) -> str:
@@ -76,13 +77,15 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
     Spark may run a task twice, so no two writers share a name; only the file that the driver hears of counts.
     """
     unique = f"{uuid.uuid4().hex[:8]}.parquet"
-    varied = [column for column in rows.column_names if hardly_repeats(rows.column(column))]
-    if partitioned_by(uri.rstrip("/").rsplit("/", 1)[-1]):
-        return write_file(uri, f"run_id={run_id}/{part}-{unique}", rows, {"run_id": run_id}, varied, _BOUNDED)
-    run_ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), [run_id])
-    return write_file(
-        uri, f"{part}-{run_id}-{unique}", rows.add_column(0, "run_id", run_ids), {}, varied, _BOUNDED
+    write = partial(
+        write_file,
+        as_differences=[name for name in rows.column_names if hardly_repeats(rows.column(name))],
+        columns_with_bounds=_COLUMNS_WITH_BOUNDS,
     )
+    if partitioned_by(uri.rstrip("/").rsplit("/", 1)[-1]):
+        return write(uri, f"run_id={run_id}/{part}-{unique}", rows, {"run_id": run_id})
+    run_ids = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), [run_id])
+    return write(uri, f"{part}-{run_id}-{unique}", rows.add_column(0, "run_id", run_ids), {})
 
 
 def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
@@ -90,7 +93,7 @@ def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
     folder = tables[name]
     schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
     kind, files = file_format(), filesystem(folder.uri)
-    with damage_told(folder.uri, files, paths):
+    with naming_damaged_file(folder.uri, files, paths):
         for path in paths:
             check_footer(files, path)
     return pads.FileSystemDataset([kind.make_fragment(path, files) for path in paths], schema, kind, files)
@@ -116,7 +119,7 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
     parts = []
     for path in paths:
         try:
-            with opened(folder.uri, files, path) as file:
+            with open_verified(folder.uri, files, path) as file:
                 rows = _with_added_columns(file.read(use_threads=False), name, schema)
                 parts.append(rows.select(schema.names).cast(schema))
         except FileNotFoundError as error:

@@ -162,7 +162,7 @@ class World:
 
     def table(self, name: str) -> Folder:
         """One table as it is stored; `tables` opens them all."""
-        folder = Folder.stored(f"{self.folder}/{self.pipeline.name}/{name}", partitioned_by(name))
+        folder = Folder.existing_at(f"{self.folder}/{self.pipeline.name}/{name}", partitioned_by(name))
         assert folder is not None, f"there is no table {name}"
         return folder
 

@@ -27,8 +27,7 @@ from slackwater.jobs.engines.transport.task_errors import (
 )
 from slackwater.jobs.errors import RetryableError, SlackwaterError
 from slackwater.jobs.pipelines import DeltaSource
-from slackwater.jobs.tables.delta import folder as delta
-from slackwater.jobs.tables.delta import written_files
+from slackwater.jobs.tables.delta import table_handles, written_files
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import (
     CredentialsExpired,
@@ -161,7 +160,7 @@ class TestWhatMayPassIsTriedAgain:
         self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
     ) -> None:
         with (
-            failing(delta, "DeltaTable", error),
+            failing(table_handles, "DeltaTable", error),
             pytest.raises(kind, match=rf"{folder.uri}: can't be read: .*{told}.*repeat") as raised,
         ):
             Folder(folder.uri, SCHEMA).read()
@@ -215,7 +214,7 @@ class TestWhatMayPassIsTriedAgain:
 
 def test_what_is_refused_or_no_table_is_not_tried_again(folder: Folder) -> None:
     with (
-        failing(delta, "DeltaTable", DENIED),
+        failing(table_handles, "DeltaTable", DENIED),
         pytest.raises(WarehouseNotReadable, match=r"can't be read .*Permission denied.*permissions"),
     ):
         Folder(folder.uri, SCHEMA).read()
@@ -224,7 +223,10 @@ def test_what_is_refused_or_no_table_is_not_tried_again(folder: Folder) -> None:
         pytest.raises(WarehouseNotWritable, match="Permission denied"),
     ):
         folder.append(pa.table({"n": [2]}))
-    with failing(delta, "DeltaTable", DeltaError("garbage")), pytest.raises(NotADeltaTable, match="garbage"):
+    with (
+        failing(table_handles, "DeltaTable", DeltaError("garbage")),
+        pytest.raises(NotADeltaTable, match="garbage"),
+    ):
         Folder(folder.uri, SCHEMA).read()
 
 
@@ -340,7 +342,9 @@ def test_a_store_s_own_answers_are_understood(
     isn't told to do so once.
     """
     store(status, body)
-    monkeypatch.setattr(delta, "DeltaTable", partial(DeltaTable, storage_options={"max_retries": "1"}))
+    monkeypatch.setattr(
+        table_handles, "DeltaTable", partial(DeltaTable, storage_options={"max_retries": "1"})
+    )
     with pytest.raises(kind) as raised:
         Folder("s3://bucket/warehouse/p/runs", SCHEMA).read()
     assert isinstance(raised.value, RetryableError) == (kind is not WarehouseNotReadable)

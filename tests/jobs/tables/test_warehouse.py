@@ -182,7 +182,7 @@ def test_a_table_of_an_earlier_format_gains_the_columns_that_it_lacks_and_its_ro
     earlier.commit_files(files[:1])
     tables.ensure()
     folder.commit_files(files[1:])
-    assert folder.ensured().schema.equals(folder.schema)
+    assert folder.stored_layout().schema.equals(folder.schema)
     assert folder.read(["run_id", *added]).to_pylist() == 2 * [{"run_id": "r1", **dict.fromkeys(added)}]
     rows = read_staged(tables, table, tuple(file.path for file in files))
     assert (rows.num_rows, rows.schema.names) == (2, folder.schema.names[1:])
@@ -223,7 +223,7 @@ def commit_and_roll_forward(tables: Tables, run_id: str, parent_seq: int | None)
     [row] = tables.ledger_writer.commit("main", parent_seq, [run_row(run_id)], clock)
     for name in ("corrections", "published"):
         tables[name].commit_files(
-            [], expected=tables[name].open(), transaction=Transaction(APPLICATION, row.seq)
+            [], expected_table=tables[name].open(), transaction=Transaction(APPLICATION, row.seq)
         )
 
 
@@ -251,7 +251,7 @@ def test_a_ledger_that_published_is_ahead_of_is_refused(tmp_path: Path) -> None:
     tables.ensure()
     commit_and_roll_forward(tables, "a", None)
     tables["published"].commit_files(
-        [], expected=tables["published"].open(), transaction=Transaction(APPLICATION, 2)
+        [], expected_table=tables["published"].open(), transaction=Transaction(APPLICATION, 2)
     )
     with pytest.raises(LogDamaged, match="ends at row 1"):
         tables.check_logs()

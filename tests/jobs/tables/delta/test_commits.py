@@ -42,14 +42,14 @@ class TestACommitThatStandsAndWhoseAnswerIsLost:
     def test_is_made_once_when_rows_are_appended(self, folder: Folder, way: str, is_expected: bool) -> None:
         table = folder.ensure()
         with lost_answers(way, "t") as lost:
-            folder.append(rows(1), expected=table if is_expected else None)
+            folder.append(rows(1), expected_table=table if is_expected else None)
         assert lost == ["t"]
         assert (values(folder), folder.open().version()) == ([1], 1)
 
     def test_is_made_once_when_files_are_committed(self, folder: Folder, way: str, is_expected: bool) -> None:
         table = folder.ensure()
         with lost_answers(way, "t") as lost:
-            folder.commit_files([file_of(folder, 1)], expected=table if is_expected else None)
+            folder.commit_files([file_of(folder, 1)], expected_table=table if is_expected else None)
         assert lost == ["t"]
         assert (values(folder), folder.open().version()) == ([1], 1)
 
@@ -57,16 +57,16 @@ class TestACommitThatStandsAndWhoseAnswerIsLost:
         for n in range(3):
             table = folder.ensure()
             with lost_answers(way, "t"):
-                folder.append(rows(n), expected=table if is_expected else None)
+                folder.append(rows(n), expected_table=table if is_expected else None)
         assert (values(folder), folder.open().version()) == ([0, 1, 2], 3)
 
 
 def test_another_s_commit_of_the_same_rows_is_a_conflict(folder: Folder) -> None:
     """Two drivers may commit the same staged run: which of them has must not be read from the rows."""
     ours, another_s = folder.ensure(), DeltaTable(folder.uri)
-    Folder(folder.uri, SCHEMA).append(rows(1), expected=another_s)
+    Folder(folder.uri, SCHEMA).append(rows(1), expected_table=another_s)
     with pytest.raises(CommitConflict):
-        folder.append(rows(1), expected=ours)
+        folder.append(rows(1), expected_table=ours)
     assert values(folder) == [1]
 
 
@@ -91,7 +91,7 @@ def test_a_commit_that_was_not_made_is_told_as_such(folder: Folder, monkeypatch:
     monkeypatch.setattr(DeltaTable, "create_write_transaction", refuse)
     written = [file_of(folder, 1)]
     with pytest.raises(WarehouseNotWritable, match="Permission denied"):
-        folder.commit_files(written, expected=table)
+        folder.commit_files(written, expected_table=table)
     assert values(folder) == []
 
 
@@ -111,7 +111,7 @@ def test_where_the_log_can_not_be_asked_it_is_said_that_the_outcome_is_not_known
             CommitUnknown,
             match=r"version 1 failed .*timed out.*can't be read .*connection reset.*Run the same command",
         ):
-            folder.commit_files(written, expected=table)
+            folder.commit_files(written, expected_table=table)
     monkeypatch.undo()
     assert values(folder) == [1], "it stood"
 

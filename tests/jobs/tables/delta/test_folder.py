@@ -4,10 +4,8 @@ writer saw.
 
 import json
 import re
-import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Transaction
 
-from slackwater.jobs.tables.delta import folder as delta
-from slackwater.jobs.tables.delta.folder import Folder, beside
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.written_files import WrittenFile, write_file
 from slackwater.jobs.tables.errors import CommitConflict, NotADeltaTable, WarehouseNotWritable
@@ -66,9 +63,9 @@ def test_a_plain_table_has_no_features_that_a_reader_might_lack(folder: Folder) 
 
 def test_an_append_from_a_stale_handle_is_refused_and_changes_nothing(folder: Folder) -> None:
     stale = folder.ensure()
-    folder.append(rows((1, MONDAY)), expected=folder.open())
+    folder.append(rows((1, MONDAY)), expected_table=folder.open())
     with pytest.raises(CommitConflict):
-        folder.append(rows((2, MONDAY)), expected=stale)
+        folder.append(rows((2, MONDAY)), expected_table=stale)
     assert values(folder) == [(1, MONDAY)]
 
 
@@ -82,7 +79,7 @@ def test_an_append_without_expectation_goes_after_whatever_came_before(folder: F
 def test_a_commit_carries_its_application_transaction(folder: Folder, empty: bool) -> None:
     folder.append(
         rows() if empty else rows((1, MONDAY)),
-        expected=folder.ensure(),
+        expected_table=folder.ensure(),
         transaction=Transaction("slackwater", 7),
     )
     assert folder.open().transaction_version("slackwater") == 7
@@ -104,137 +101,6 @@ def test_a_filter_reads_the_files_that_can_hold_it(folder: Folder) -> None:
     Path(gone).unlink()
     assert folder.read(["n"], pc.field("day") == TUESDAY).to_pylist() == [{"n": 2}]
     assert folder.read(["n"], pc.field("n") > 1).to_pylist() == [{"n": 2}]
-
-
-class TestOfAHandleThatIsKept:
-    @pytest.fixture
-    def opened(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """Of each time that a table is opened, which is there from the beginning."""
-        uris: list[str] = []
-
-        class Opened(DeltaTable):
-            def __init__(self, uri: str, **options: Any) -> None:
-                uris.append(uri)
-                super().__init__(uri, **options)
-
-        folder.ensure()
-        monkeypatch.setattr(delta, "DeltaTable", Opened)
-        return uris
-
-    def test_a_table_is_opened_once_by_who_uses_it_again_and_again(
-        self, folder: Folder, opened: list[str]
-    ) -> None:
-        folder.ensured()
-        folder.append(rows((1, MONDAY)))
-        folder.append(rows((2, MONDAY)), expected=folder.ensure())
-        folder.commit_files([file_of(folder, 3)])
-        assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
-        assert opened == [folder.uri]
-
-    def test_a_table_is_opened_anew_now_and_then(self, folder: Folder, opened: list[str]) -> None:
-        """A handle gets slower with each version that it has moved on to."""
-        for n in range(35):
-            folder.append(rows((n, MONDAY)))
-        assert len(opened) == 4, "once in ten turns"
-        assert values(folder) == [(n, MONDAY) for n in range(35)]
-
-    def test_what_has_not_moved_is_neither_brought_up_to_date_nor_listed_again(
-        self, folder: Folder, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        asked: list[str] = []
-
-        class Asked(DeltaTable):
-            def update_incremental(self) -> None:
-                asked.append("up to date")
-                super().update_incremental()
-
-            def get_add_actions(self, flatten: bool = False) -> Any:
-                asked.append("files")
-                return super().get_add_actions(flatten)
-
-        monkeypatch.setattr(delta, "DeltaTable", Asked)
-        replace(folder).append(rows((1, MONDAY)))
-        assert [folder.files().rows for _ in range(3)] == [1, 1, 1]
-        assert asked == ["files"]
-        replace(folder).append(rows((2, MONDAY)))
-        assert [folder.files(Within.only("n", n)).rows for n in (1, 2, 3)] == [1, 1, 0]
-        assert asked == ["files", "up to date", "files"]
-
-    def test_it_is_one_callers_alone_and_moves_with_nobody_else(self, folder: Folder) -> None:
-        folder.append(rows((1, MONDAY)))
-        held = folder.open()
-        version = held.version()
-        folder.append(rows((2, MONDAY)))
-        folder.commit_files([file_of(folder, 3)])
-        assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
-        assert held.version() == version
-        with pytest.raises(CommitConflict):
-            folder.append(rows((4, MONDAY)), expected=held)
-
-    def test_it_shows_what_others_have_done_since(self, folder: Folder) -> None:
-        other = replace(folder)
-        for n in range(12):  # beyond a checkpoint
-            assert values(folder) == [(before, MONDAY) for before in range(n)]
-            other.append(rows((n, MONDAY)))
-        other.commit_files([], other.files(Within.only("n", 3)))
-        assert (3, MONDAY) not in values(folder)
-        other.add_columns([pa.field("more", pa.string())])
-        assert folder.ensured().schema.names == ["n", "day", "more"]
-
-    @pytest.mark.parametrize("again", [False, True])
-    def test_it_is_none_of_a_table_that_was_removed(self, folder: Folder, again: bool) -> None:
-        folder.append(rows((1, MONDAY)))
-        folder.append(rows((2, MONDAY)))
-        assert len(values(folder)) == 2
-        shutil.rmtree(folder.uri)
-        if again:
-            replace(folder).append(rows((7, TUESDAY)))
-        assert values(folder) == ([(7, TUESDAY)] if again else [])
-        folder.append(rows((8, TUESDAY)))
-        assert folder.open().version() == (2 if again else 1)
-        assert values(folder) == [*([(7, TUESDAY)] if again else []), (8, TUESDAY)]
-
-    def test_of_those_who_append_at_once_each_has_its_own(self, folder: Folder) -> None:
-        folder.ensured()
-        with ThreadPoolExecutor(4) as threads:
-            list(threads.map(lambda n: folder.append(rows((n, MONDAY))), range(12)))
-        assert values(folder) == [(n, MONDAY) for n in range(12)]
-
-    def test_of_those_who_append_at_once_from_one_version_one_comes_through(self, folder: Folder) -> None:
-        folder.append(rows((0, MONDAY)))
-        held = [folder.open() for _ in range(4)]
-
-        def append(n: int) -> bool:
-            try:
-                folder.append(rows((n, MONDAY)), expected=held[n - 1])
-            except CommitConflict:
-                return False
-            return True
-
-        with ThreadPoolExecutor(4) as threads:
-            won = [
-                n for n, has_won in zip(range(1, 5), threads.map(append, range(1, 5)), strict=True) if has_won
-            ]
-        assert len(won) == 1
-        assert values(folder) == [(0, MONDAY), (won[0], MONDAY)]
-
-
-def test_work_beside_each_other_comes_back_in_order_and_fails_with_the_first_of_its_errors() -> None:
-    last = threading.Event()
-
-    def work(n: int) -> int:
-        if n == 0:
-            assert last.wait(10)
-        if n == 3:
-            last.set()
-        if n in (1, 2):
-            raise ValueError(n)
-        return n * n
-
-    assert list(beside(lambda n: n * n, range(20))) == [n * n for n in range(20)]
-    with pytest.raises(ValueError, match=r"^1$"):
-        list(beside(work, range(4)))
-    assert last.is_set()
 
 
 def file_of(folder: Folder, n: int) -> WrittenFile:
@@ -381,7 +247,7 @@ class TestAWarehouseThatIsWrong:
         log.rename(log.with_name("elsewhere"))
         log.write_text("not a folder")
         with pytest.raises(WarehouseNotWritable, match="can't be written"):
-            folder.append(rows((1, MONDAY)), expected=handle)
+            folder.append(rows((1, MONDAY)), expected_table=handle)
 
     def test_something_else_in_its_place_is_not_a_delta_table(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")

@@ -15,11 +15,11 @@ from slackwater.jobs.tables.delta.parquet import (
     Damage,
     SealedWriter,
     check_footer,
+    checked_bytes,
     damage,
     is_sealed_by_name,
-    opened,
+    open_verified,
     output_stream,
-    whole_file,
     write_sealed,
 )
 from slackwater.jobs.tables.delta.written_files import encoding
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> pafs.FileSystem:
 
 
 def read(folder: pafs.FileSystem, path: str) -> pa.Table:
-    with opened("warehouse/p/panes", folder, path) as file:
+    with open_verified("warehouse/p/panes", folder, path) as file:
         return file.read(use_threads=False).replace_schema_metadata(None)
 
 
@@ -79,12 +79,12 @@ def test_every_flipped_bit_is_noticed_where_a_whole_file_is_read(
 ) -> None:
     path, size = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
     content = (tmp_path / path).read_bytes()
-    assert whole_file(folder, path).to_pybytes() == content
+    assert checked_bytes(folder, path).to_pybytes() == content
     assert damage(folder, path) is None
     for bit in random.Random(11).sample(range(8 * size), 3000):
         (tmp_path / path).write_bytes(flipped(content, bit))
         with pytest.raises(Damage):
-            whole_file(folder, path)
+            checked_bytes(folder, path)
 
 
 def test_every_flipped_bit_of_a_footer_is_noticed_before_anything_else_is_read(

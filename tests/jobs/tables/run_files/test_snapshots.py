@@ -51,7 +51,7 @@ def drop(tables: Tables, row: LedgerRow, days_ago: float = 0) -> None:
 
 def in_log(tables: Tables) -> set[str]:
     fresh = Folder(tables["window_state"].uri, SCHEMA, ("run_id",))
-    return {path for path, _, _ in fresh.files().described()}
+    return {path for path, _, _ in fresh.files().descriptions()}
 
 
 def rows_of(tables: Tables, run_id: str) -> int:

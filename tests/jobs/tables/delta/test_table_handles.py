@@ -1,0 +1,154 @@
+"""The handles that a folder keeps (`table_handles`), through the folder's own doors."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from slackwater.jobs.tables.delta import table_handles
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.delta.written_files import WrittenFile, write_file
+from slackwater.jobs.tables.errors import CommitConflict
+
+SCHEMA = pa.schema([("n", pa.int64()), ("day", pa.date32())])
+MONDAY, TUESDAY = date(2013, 1, 7), date(2013, 1, 8)
+
+
+def rows(*values: tuple[int, date | None]) -> pa.Table:
+    return pa.Table.from_pylist([{"n": n, "day": day} for n, day in values], schema=SCHEMA)
+
+
+def values(folder: Folder) -> list[tuple[int, date | None]]:
+    return sorted((row["n"], row["day"]) for row in folder.read().to_pylist())
+
+
+def file_of(folder: Folder, n: int) -> WrittenFile:
+    return write_file(folder.uri, f"day={MONDAY}/{n}.parquet", pa.table({"n": [n]}), {"day": str(MONDAY)})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(f"{tmp_path}/warehouse/p/runs", SCHEMA, ("day",))
+
+
+@pytest.fixture
+def opened_uris(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The URI of each table that is opened, one entry each time. The folder's table exists before."""
+    uris: list[str] = []
+
+    class Opened(DeltaTable):
+        def __init__(self, uri: str, **options: Any) -> None:
+            uris.append(uri)
+            super().__init__(uri, **options)
+
+    folder.ensure()
+    monkeypatch.setattr(table_handles, "DeltaTable", Opened)
+    return uris
+
+
+def test_a_table_that_is_used_again_and_again_is_opened_once(folder: Folder, opened_uris: list[str]) -> None:
+    folder.stored_layout()
+    folder.append(rows((1, MONDAY)))
+    folder.append(rows((2, MONDAY)), expected_table=folder.ensure())
+    folder.commit_files([file_of(folder, 3)])
+    assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
+    assert opened_uris == [folder.uri]
+
+
+def test_a_table_is_opened_anew_now_and_then(folder: Folder, opened_uris: list[str]) -> None:
+    """A handle gets slower with each version that it has moved on to."""
+    for n in range(35):
+        folder.append(rows((n, MONDAY)))
+    assert len(opened_uris) == 4, "once in ten turns"
+    assert values(folder) == [(n, MONDAY) for n in range(35)]
+
+
+def test_a_table_that_has_not_moved_is_neither_brought_up_to_date_nor_listed_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    class CountedTable(DeltaTable):
+        def update_incremental(self) -> None:
+            calls.append("up to date")
+            super().update_incremental()
+
+        def get_add_actions(self, flatten: bool = False) -> Any:
+            calls.append("files")
+            return super().get_add_actions(flatten)
+
+    monkeypatch.setattr(table_handles, "DeltaTable", CountedTable)
+    replace(folder).append(rows((1, MONDAY)))
+    assert [folder.files().rows for _ in range(3)] == [1, 1, 1]
+    assert calls == ["files"]
+    replace(folder).append(rows((2, MONDAY)))
+    assert [folder.files(Within.only("n", n)).rows for n in (1, 2, 3)] == [1, 1, 0]
+    assert calls == ["files", "up to date", "files"]
+
+
+def test_a_handle_that_a_caller_has_stays_at_its_version(folder: Folder) -> None:
+    folder.append(rows((1, MONDAY)))
+    handle = folder.open()
+    version = handle.version()
+    folder.append(rows((2, MONDAY)))
+    folder.commit_files([file_of(folder, 3)])
+    assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
+    assert handle.version() == version
+    with pytest.raises(CommitConflict):
+        folder.append(rows((4, MONDAY)), expected_table=handle)
+
+
+def test_the_idle_handle_shows_what_other_handles_have_committed_since(folder: Folder) -> None:
+    other = replace(folder)
+    for n in range(12):  # beyond a checkpoint
+        assert values(folder) == [(before, MONDAY) for before in range(n)]
+        other.append(rows((n, MONDAY)))
+    other.commit_files([], other.files(Within.only("n", 3)))
+    assert (3, MONDAY) not in values(folder)
+    other.add_columns([pa.field("more", pa.string())])
+    assert folder.stored_layout().schema.names == ["n", "day", "more"]
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_the_idle_handle_of_a_table_that_was_removed_is_dropped(folder: Folder, is_made_again: bool) -> None:
+    folder.append(rows((1, MONDAY)))
+    folder.append(rows((2, MONDAY)))
+    assert len(values(folder)) == 2
+    shutil.rmtree(folder.uri)
+    if is_made_again:
+        replace(folder).append(rows((7, TUESDAY)))
+    assert values(folder) == ([(7, TUESDAY)] if is_made_again else [])
+    folder.append(rows((8, TUESDAY)))
+    assert folder.open().version() == (2 if is_made_again else 1)
+    assert values(folder) == [*([(7, TUESDAY)] if is_made_again else []), (8, TUESDAY)]
+
+
+def test_threads_that_append_at_once_have_a_handle_each(folder: Folder) -> None:
+    folder.stored_layout()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda n: folder.append(rows((n, MONDAY))), range(12)))
+    assert values(folder) == [(n, MONDAY) for n in range(12)]
+
+
+def test_of_threads_that_append_at_once_from_one_version_one_commits(folder: Folder) -> None:
+    folder.append(rows((0, MONDAY)))
+    handles = [folder.open() for _ in range(4)]
+
+    def append(n: int) -> bool:
+        try:
+            folder.append(rows((n, MONDAY)), expected_table=handles[n - 1])
+        except CommitConflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        won = [n for n, has_won in zip(range(1, 5), threads.map(append, range(1, 5)), strict=True) if has_won]
+    assert len(won) == 1
+    assert values(folder) == [(0, MONDAY), (won[0], MONDAY)]

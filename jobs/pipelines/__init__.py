@@ -1,7 +1,7 @@
 """What a user writes: a pipeline, its source, aggregates and expectations.
 
-Declarations only: standard library and `windowing`, so that a DAG file can read them without Spark, Delta or
-Arrow.
+Declarations only, with the standard library and `windowing`, so that a DAG file can import them without
+Spark, Delta or Arrow.
 """
 
 from slackwater.jobs.pipelines import aggregates as agg

@@ -32,7 +32,7 @@ class Aggregate:
     """One aggregate of a window's elements.
 
     Attributes:
-        kind: which, the name of its function below.
+        kind: the name of its function below.
         column: the source column that it reads; None only for ``count()``, which counts elements.
         where: a condition (see `slackwater.jobs.pipelines.conditions`): rows that do not meet it are left
             out, as if they were null.
@@ -41,7 +41,7 @@ class Aggregate:
         quantile: of approx_quantile: 0 to 1.
         relative_error: of approx_quantile.
 
-    Nulls are SQL's: they are skipped, and an aggregate over none but nulls is null (a count is 0).
+    Nulls are skipped, as in SQL: an aggregate over nothing but nulls is null (a count is 0).
     """
 
     kind: str
@@ -146,9 +146,10 @@ def first(
     column: str, *, by: Literal["event_time", "arrival"] = "event_time", where: str | None = None
 ) -> Aggregate:
     """The value of the first row whose `column` is not null: by (event time, arrival, order column, row
-    hash), or without the event time.
+    hash), with ``by="arrival"`` without the event
+    time.
 
-    Two columns' firsts come from one row where both have values in it.
+    The firsts of two columns come from the same row where both have a value in it.
     """
     return Aggregate("first", column, where, by=by)
 

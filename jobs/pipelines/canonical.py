@@ -1,7 +1,8 @@
-"""Declarations as plain JSON values, in a form that depends on what was declared alone: what a config hash is
-taken of.
+"""The canonical form of declarations: plain JSON values that depend on nothing but what was declared. The
+config hash is computed from it.
 
-Knows no declaration by name. What it can't see into it refuses, because a change of it would not show.
+It knows no declaration by name. An object whose contents it can't read is refused, because a change of it
+would leave the hash as it is.
 """
 
 import re
@@ -12,20 +13,22 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-# A user's file is a module of this name and its own; where the file lies must not show.
+# A user's file is loaded as a module of this name, a digest of the file's path, and the file's name; the
+# digest must not enter a hash.
 USER_MODULE = "slackwater_pipelines_"
-_PLACE = re.compile(USER_MODULE + r"[0-9a-f]+_")
+_DIGEST_OF_PATH = re.compile(USER_MODULE + r"[0-9a-f]+_")
+_ONCE_A_MODULE = re.compile(r"^windowing\.assigners\.\w+$")
 
 
-class Opaque(TypeError):
-    """A value whose contents can't be told."""
+class OpaqueValue(TypeError):
+    """A value whose contents can't be read: it has no attributes and is of no kind that JSON has."""
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """`value` as JSON: objects become their class name and attributes, functions their module and name.
 
     Raises:
-        Opaque: it holds an object that shows no attributes.
+        OpaqueValue: it holds an object that shows no attributes.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value.value if isinstance(value, Enum) else value
@@ -40,31 +43,38 @@ def plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return _name(type(value)) + "." + value.name
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, set | frozenset):
-        return {"set": sorted((plain(item) for item in value), key=repr)}
+        return {"set": sorted((plain_value(item) for item in value), key=repr)}
     if isinstance(value, partial):
-        return {"partial": plain(value.func), "args": plain(value.args), "keywords": plain(value.keywords)}
+        return {
+            "partial": plain_value(value.func),
+            "args": plain_value(value.args),
+            "keywords": plain_value(value.keywords),
+        }
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return _name(value)
     return {
         "class": type(value).__qualname__,
-        **{name: plain(item) for name, item in sorted(_attributes(value).items())},
+        **{name: plain_value(item) for name, item in sorted(_attributes(value).items())},
     }
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     if not slots and not hasattr(value, "__dict__"):
-        raise Opaque(f"{value!r} is a {type(value).__qualname__}, whose contents can't be told")
+        raise OpaqueValue(f"{value!r} is a {type(value).__qualname__}, whose contents can't be told")
     return {
         **{name: getattr(value, name) for name in slots if hasattr(value, name)},
         **getattr(value, "__dict__", {}),
     }
 
 
-def _name(named: Any) -> str:
-    """Module and name; ours without `slackwater.`, as configuration hashes have always had them."""
-    return f"{_PLACE.sub('', named.__module__).removeprefix('slackwater.')}.{named.__qualname__}"
+def _name(declared_code: Any) -> str:
+    """Module and name of a class or function. Ours have the names that configuration hashes have always had:
+    without `slackwater.`, and with the one module that a package of modules has been.
+    """
+    module = _DIGEST_OF_PATH.sub("", declared_code.__module__).removeprefix("slackwater.")
+    return f"{_ONCE_A_MODULE.sub('windowing.assigners', module)}.{declared_code.__qualname__}"

@@ -1,9 +1,9 @@
-"""What a pipeline's code is recognised by: a SHA-256 over its files that the lines which import Slackwater
-leave as it is.
+"""The code hash of a pipeline: a SHA-256 over its files that does not depend on how they import Slackwater.
 
-Before the front door (`from slackwater import …`) files imported `jobs` and `windowing`, and the hash was
-taken over all bytes. Such a hash in the ledger is compared with that of the file as it stood then: the text
-of today with the import lines of that time.
+Earlier versions hashed all bytes, and files then imported `jobs` and `windowing` (since then there is
+`from slackwater import …`). To recognise a hash that such a version recorded in the ledger, the import lines
+of today's files are rewritten in each of the spellings of that time, and the hash is computed over all bytes
+of the result.
 """
 
 import ast
@@ -28,7 +28,7 @@ class PipelineCode:
     """The identity of a pipeline's code, recorded in each row of the ledger.
 
     Attributes:
-        hash: SHA-256, hexadecimal, which lines that import Slackwater don't change.
+        hash: SHA-256, hexadecimal; the lines that import Slackwater do not enter it.
         former_hashes: hashes that earlier versions recorded of the same code.
     """
 
@@ -39,27 +39,28 @@ class PipelineCode:
     def of(
         cls, files: Mapping[str, Path], version: str, former_hashes: Collection[str] = ()
     ) -> "PipelineCode":
-        """The code of `files` (name → Python file) under the product's `version`; `former_hashes` are known
-        beside.
+        """The code of `files` (name → Python file) under the product's `version`. `former_hashes` are hashes
+        that earlier versions recorded and that can't be computed from the files any more.
         """
         sources = {name: path.read_bytes() for name, path in sorted(files.items())}
-        former = {
-            _digest(version, {name: rewrite(text) for name, text in sources.items()}) for rewrite in _FORMER
+        computed_former_hashes = {
+            _digest(version, {name: rewrite(text) for name, text in sources.items()})
+            for rewrite in _FORMER_SPELLINGS
         }
         return cls(
             _digest(version, {name: _without_our_imports(text) for name, text in sources.items()}),
-            frozenset({*former, *former_hashes}),
+            frozenset({*computed_former_hashes, *former_hashes}),
         )
 
-    def recognises(self, recorded: str | None) -> bool:
-        """Whether a row that recorded this hash was made by this code, whatever its import lines were."""
-        return recorded == self.hash or recorded in self.former_hashes
+    def recognises(self, recorded_hash: str | None) -> bool:
+        """Whether a row with this hash was written by a run of this code, whatever its import lines were."""
+        return recorded_hash == self.hash or recorded_hash in self.former_hashes
 
-    def as_continued(self, recorded: str | None) -> str:
-        """The hash that a run behind one of `recorded` records: that one where it is of this code. So rows of
-        a lineage that differ in their import lines alone have equal hashes.
+    def hash_after(self, recorded_hash: str | None) -> str:
+        """The hash for a run to record when the run before it recorded `recorded_hash`: that same hash if it
+        is one of this code. So the hash of a lineage does not change when only import lines do.
         """
-        return recorded if recorded is not None and self.recognises(recorded) else self.hash
+        return recorded_hash if recorded_hash is not None and self.recognises(recorded_hash) else self.hash
 
 
 def front_door_lines(source: str) -> list[str]:
@@ -69,26 +70,26 @@ def front_door_lines(source: str) -> list[str]:
     for statement in _imports(source.encode(), FORMER_PACKAGES):
         if isinstance(statement, ast.Import):
             lines += [
-                f"from {PACKAGE} import {_listed([alias])}"
+                f"from {PACKAGE} import {_alias_list([alias])}"
                 if "." not in alias.name
-                else f"import {PACKAGE}.{_listed([alias])}"
+                else f"import {PACKAGE}.{_alias_list([alias])}"
                 for alias in statement.names
             ]
         elif statement.module in ("jobs.pipelines", "windowing"):
             names |= {_front_door_name(alias, statement.module) for alias in statement.names}
         elif statement.module == "windowing.testing":
-            lines.append(f"from {PACKAGE}.testing import {_listed(statement.names)}")
+            lines.append(f"from {PACKAGE}.testing import {_alias_list(statement.names)}")
         else:
-            lines.append(f"from {PACKAGE}.{statement.module} import {_listed(statement.names)}")
+            lines.append(f"from {PACKAGE}.{statement.module} import {_alias_list(statement.names)}")
     return ([f"from {PACKAGE} import {', '.join(_in_import_order(names))}"] if names else []) + lines
 
 
 def _front_door_name(alias: ast.alias, module: str) -> str:
     is_aggregate = module == "jobs.pipelines" and alias.name.rstrip("_") in KINDS
-    return "agg" if is_aggregate else _listed([alias])
+    return "agg" if is_aggregate else _alias_list([alias])
 
 
-def _listed(names: list[ast.alias]) -> str:
+def _alias_list(names: list[ast.alias]) -> str:
     return ", ".join(f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names)
 
 
@@ -104,9 +105,9 @@ def _digest(version: str, sources: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-@lru_cache(maxsize=256)  # each rewriting asks for the same ones
+@lru_cache(maxsize=256)  # each spelling asks for the same statements
 def _imports(source: bytes, packages: tuple[str, ...]) -> tuple[ImportStatement, ...]:
-    """The statements that import one of `packages`, or from it; none of what is no Python of this version."""
+    """The statements that import one of `packages`, or from it; none where `source` is not valid Python."""
     if not any(package.encode() in source for package in packages):
         return ()
     try:
@@ -126,8 +127,8 @@ def _top(module: str) -> str:
 
 
 def _without_our_imports(source: bytes) -> bytes:
-    """The text without the lines that import Slackwater, and, whatever the modules are called, which names
-    they bind.
+    """The text without the lines that import Slackwater, and before it the names that these lines bind,
+    without the modules that they come from.
     """
     statements = _imports(source, (PACKAGE,))
     lines: list[bytes | None] = list(source.splitlines(keepends=True))
@@ -152,8 +153,8 @@ def _with_former_packages(source: bytes) -> bytes:
 
 
 def _with_former_imports(source: bytes, write: Callable[[str, list[str]], str]) -> bytes:
-    """One line of the front door as two, sorted, and aggregates without `agg.`; `write` gives a statement's
-    text.
+    """`from slackwater import …` as one import from `jobs.pipelines` and one from `windowing`, and aggregates
+    without `agg.`. `write` gives the text of an import statement.
     """
     text = source.decode("utf-8", errors="replace")
     statements = [
@@ -162,13 +163,15 @@ def _with_former_imports(source: bytes, write: Callable[[str, list[str]], str]) 
         if isinstance(item, ast.ImportFrom) and item.module == PACKAGE
     ]
     lines = text.splitlines(keepends=True)
-    used = set(re.findall(r"\bagg\.(\w+)", text))
+    aggregate_names = set(re.findall(r"\bagg\.(\w+)", text))
     for statement in sorted(statements, key=lambda item: item.lineno, reverse=True):
         names = {alias.name for alias in statement.names}
-        former = {_former_aggregate(name) for name in used & set(KINDS)} if "agg" in names else set()
-        declared = (names & set(_DECLARATIONS)) | former
-        windows = names - set(_DECLARATIONS) - {"agg"}
-        rooms = [("jobs.pipelines", declared), ("windowing", windows)]
+        former_aggregates = (
+            {_former_aggregate(name) for name in aggregate_names & set(KINDS)} if "agg" in names else set()
+        )
+        declarations = (names & set(_DECLARATIONS)) | former_aggregates
+        windowing_names = names - set(_DECLARATIONS) - {"agg"}
+        rooms = [("jobs.pipelines", declarations), ("windowing", windowing_names)]
         lines[statement.lineno - 1 : statement.end_lineno] = [
             write(room, _in_import_order(items)) for room, items in rooms if items
         ]
@@ -188,7 +191,7 @@ def _on_a_line_each(module: str, names: list[str]) -> str:
 
 
 def _at_most(width: int) -> Callable[[str, list[str]], str]:
-    """The way of formatters that hold lines of `width` characters."""
+    """How formatters write an import statement in lines of at most `width` characters."""
 
     def write(module: str, names: list[str]) -> str:
         line = _on_one_line(module, names)
@@ -197,7 +200,7 @@ def _at_most(width: int) -> Callable[[str, list[str]], str]:
     return write
 
 
-_FORMER: tuple[Callable[[bytes], bytes], ...] = (
+_FORMER_SPELLINGS: tuple[Callable[[bytes], bytes], ...] = (
     lambda source: source,
     _with_former_packages,
     *(partial(_with_former_imports, write=_at_most(width)) for width in (79, 88, 100, 110, 120, 140)),

@@ -1,7 +1,7 @@
 """Columns that a pipeline declares as SQL text, such as ``origin string, n long``: their names and types.
 
-Text only: which Arrow type a name stands for is `slackwater.windowing.snapshot.sql_types`' business.
-Standard library.
+Text only, with the standard library: `slackwater.windowing.snapshot.sql_types` knows which Arrow type a name
+stands for.
 """
 
 import re
@@ -17,18 +17,18 @@ _DECIMAL = re.compile(r"(?:decimal|dec|numeric)\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _COLUMN = re.compile(r"\s*(?P<name>[^\s:,]+)\s*[\s:]\s*(?P<type>\S.*?)\s*", re.DOTALL)
 
 
-class Column(NamedTuple):
-    """A declared column; `type` is SQL's, in lower case."""
+class TypedColumn(NamedTuple):
+    """The name of a column and its SQL type, in lower case."""
 
     name: str
     type: str
 
 
-def parse_columns(subject: str, what: str, text: object) -> tuple[Column, ...]:
-    """The columns of ``name type, name type, …``; `what` of `subject` they are is for errors.
+def parse_columns(subject: str, what: str, text: object) -> tuple[TypedColumn, ...]:
+    """The columns of ``name type, name type, …``. Errors name the declaration `what` of `subject`.
 
     Raises:
-        PipelineError: the text is no such list, or a type is none of ours.
+        PipelineError: the text is no such list, or a type is not supported.
     """
     if not isinstance(text, str) or not text.strip():
         raise PipelineError(
@@ -37,21 +37,21 @@ def parse_columns(subject: str, what: str, text: object) -> tuple[Column, ...]:
     return tuple(_column(subject, what, part) for part in _split(text))
 
 
-def _column(subject: str, what: str, part: str) -> Column:
-    found = _COLUMN.fullmatch(part)
-    if found is None:
+def _column(subject: str, what: str, part: str) -> TypedColumn:
+    match = _COLUMN.fullmatch(part)
+    if match is None:
         raise PipelineError(
             subject,
             f"{what} has {part.strip()!r}, which is no column; write its name and its type, e.g. 'n long'",
         )
-    name, kind = found["name"], re.sub(r"\s+", "", found["type"]).lower()
+    name, kind = match["name"], re.sub(r"\s+", "", match["type"]).lower()
     if not _is_type(kind):
         raise PipelineError(
             subject,
-            f"{what}: column {name!r} has the type {found['type']!r}; there are {', '.join(SCALARS)}, "
+            f"{what}: column {name!r} has the type {match['type']!r}; there are {', '.join(SCALARS)}, "
             "decimal(p,s) and array<…>",
         )
-    return Column(name, kind)
+    return TypedColumn(name, kind)
 
 
 def _is_type(kind: str) -> bool:
@@ -66,7 +66,7 @@ def _is_type(kind: str) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    """`text` at its commas, but not at those inside of parentheses or angle brackets."""
+    """The parts of `text` between its commas, those inside parentheses or angle brackets left out."""
     parts, depth = [""], 0
     for char in text:
         depth += (char in "(<") - (char in ")>")

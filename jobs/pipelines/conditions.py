@@ -1,5 +1,5 @@
-"""Conditions on a row, written as SQL: what `where` takes. Text becomes a tree of plain values; which rows
-meet it is not known here.
+"""Conditions on a row, written as SQL: what `where` takes. The parser makes a tree of plain
+values from the text; the engines evaluate it.
 
 A small, closed part of SQL, so that every engine gives the same answer: columns, literals, comparisons; no
 functions, no arithmetic.
@@ -18,7 +18,7 @@ OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnReference:
     """A column of the source."""
 
     name: str
@@ -26,25 +26,25 @@ class Column:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`left` `operator` `right`, with one of `OPERATORS`; unknown where either is null."""
+    """`column` `operator` `operand`, with one of `OPERATORS`; unknown where either is null."""
 
-    left: Column
+    column: ColumnReference
     operator: str
-    right: Column | Literal
+    operand: ColumnReference | Literal
 
 
 @dataclass(frozen=True)
 class IsNull:
     """Whether a column is null; never unknown."""
 
-    column: Column
+    column: ColumnReference
 
 
 @dataclass(frozen=True)
 class Holds:
     """A boolean column by itself."""
 
-    column: Column
+    column: ColumnReference
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ Term: TypeAlias = Comparison | IsNull | Holds | Not | And | Or
 
 
 def parse_condition(subject: str, text: object) -> Term:
-    """`text` as a tree.
+    """The tree of the condition `text`. Errors name `subject`.
 
     Terms: ``column OP literal``, ``column OP column``, ``column [NOT] IN (literal, …)``, ``column [NOT]
     BETWEEN literal AND literal``, ``column IS [NOT] NULL``, a boolean ``column``; joined by AND, OR, NOT and
@@ -93,7 +93,7 @@ def parse_condition(subject: str, text: object) -> Term:
 
 
 def columns_of(term: Term) -> tuple[str, ...]:
-    """The columns that a condition reads, each once, in its order."""
+    """The columns that a condition reads, each once, in the order of the text."""
     return tuple(dict.fromkeys(_columns(term)))
 
 
@@ -104,10 +104,10 @@ def _columns(term: Term) -> Iterator[str]:
                 yield from _columns(part)
         case Not(part):
             yield from _columns(part)
-        case Comparison(left, _, right):
-            yield left.name
-            if isinstance(right, Column):
-                yield right.name
+        case Comparison(column, _, operand):
+            yield column.name
+            if isinstance(operand, ColumnReference):
+                yield operand.name
         case IsNull(column) | Holds(column):
             yield column.name
 
@@ -126,7 +126,7 @@ _KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "true"
 
 
 class _Parser:
-    """Recursive descent: one method a level of binding, OR the loosest."""
+    """A recursive descent parser: one method for each level of precedence; OR binds loosest."""
 
     def __init__(self, subject: str, text: str) -> None:
         self._subject, self._text = subject, text
@@ -142,17 +142,17 @@ class _Parser:
     def _split(self) -> Iterator[_Token]:
         position = 0
         while True:
-            found = _TOKEN.match(self._text, position)
-            if found is None:
+            match = _TOKEN.match(self._text, position)
+            if match is None:
                 self._refuse_at(position, "a column, a literal or an operator")
-            kind = str(found.lastgroup)
-            token = _Token(kind, found.group(kind), found.start(kind))
+            kind = str(match.lastgroup)
+            token = _Token(kind, match.group(kind), match.start(kind))
             if kind == "word" and token.text.lower() in _KEYWORDS:
                 token = token._replace(kind="keyword", text=token.text.lower())
             yield token
             if kind == "end":
                 return
-            position = found.end()
+            position = match.end()
 
     @property
     def _token(self) -> _Token:
@@ -169,14 +169,15 @@ class _Parser:
         if self._take(kind, text) is None:
             self._refuse(text.upper())
 
-    def _refuse(self, wanted: str) -> NoReturn:
-        self._refuse_at(self._token.position, wanted)
+    def _refuse(self, syntax: str) -> NoReturn:
+        self._refuse_at(self._token.position, syntax)
 
-    def _refuse_at(self, position: int, wanted: str) -> NoReturn:
-        here = self._text[position:].strip() or "its end"
+    def _refuse_at(self, position: int, syntax: str) -> NoReturn:
+        unread_text = self._text[position:].strip() or "its end"
         raise PipelineError(
             self._subject,
-            f"where is {self._text!r}; at {here!r} it wants {wanted}. There are no functions or arithmetic",
+            f"where is {self._text!r}; at {unread_text!r} it wants {syntax}. There are no functions or "
+            "arithmetic",
         )
 
     def _or(self) -> Term:
@@ -207,27 +208,27 @@ class _Parser:
         if sign := self._take("sign", *OPERATORS, "<>"):
             return Comparison(column, "!=" if sign == "<>" else sign, self._column() or self._literal())
         if self._take("keyword", "is"):
-            negated = self._take("keyword", "not")
+            is_negated = self._take("keyword", "not") is not None
             self._expect("keyword", "null")
-            return Not(IsNull(column)) if negated else IsNull(column)
-        negated = self._take("keyword", "not")
+            return Not(IsNull(column)) if is_negated else IsNull(column)
+        is_negated = self._take("keyword", "not") is not None
         if self._take("keyword", "in"):
             term: Term = Or(tuple(Comparison(column, "=", value) for value in self._list()))
         elif self._take("keyword", "between"):
             least = self._literal()
             self._expect("keyword", "and")
             term = And((Comparison(column, ">=", least), Comparison(column, "<=", self._literal())))
-        elif negated:
+        elif is_negated:
             self._refuse("IN or BETWEEN")
         else:
             return Holds(column)
-        return Not(term) if negated else term
+        return Not(term) if is_negated else term
 
-    def _column(self) -> Column | None:
+    def _column(self) -> ColumnReference | None:
         if name := self._take("word"):
-            return Column(name)
-        quoted = self._take("quoted")
-        return None if quoted is None else Column(quoted[1:-1].replace('""', '"'))
+            return ColumnReference(name)
+        quoted_name = self._take("quoted")
+        return None if quoted_name is None else ColumnReference(quoted_name[1:-1].replace('""', '"'))
 
     def _list(self) -> list[Literal]:
         self._expect("sign", "(")

@@ -1,4 +1,4 @@
-"""What is wrong with a declaration. Always the user's to mend, so always exit code 2."""
+"""The error of a declaration that can't be run. The user mends it, so it always gives exit code 2."""
 
 from slackwater.jobs.errors import UsageError
 

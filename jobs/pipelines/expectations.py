@@ -1,7 +1,7 @@
-"""What a run's panes must look like before they may be published.
+"""Expectations: conditions that the panes of a run must meet before they may be published.
 
-Each expectation is one aggregate over the staged panes other than `withdrawn`; null results are ignored
-unless `not_null` asks for them.
+Each is computed as one aggregate over the staged panes whose kind is not `withdrawn`. Null results are
+ignored unless `not_null` asks for them.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ class Expectation:
         column: a key column or a result column.
         minimum, maximum: inclusive bounds of ``between``; None leaves a side open.
         values: the allowed values of ``in_set``.
-        severity: ``reject`` keeps the run from being published, ``warn`` only says so.
+        severity: ``reject`` keeps the run from being published, ``warn`` only reports the failure.
     """
 
     kind: str

@@ -1,18 +1,18 @@
 """A pipeline: source, watermarks, key, window, aggregates, expectations and how it is scheduled.
 
-A frozen declaration. It knows no engine and no table; what can be checked without the source is checked when
+A frozen declaration that knows no engine and no table. What can be checked without the source is checked when
 it is made.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal
 
+from slackwater.jobs.pipelines import declaration_checks as checks
 from slackwater.jobs.pipelines.aggregates import Aggregate
-from slackwater.jobs.pipelines.canonical import Opaque, plain
-from slackwater.jobs.pipelines.columns import Column, parse_columns
+from slackwater.jobs.pipelines.canonical import OpaqueValue, plain_value
+from slackwater.jobs.pipelines.columns import TypedColumn, parse_columns
 from slackwater.jobs.pipelines.conditions import Term, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.expectations import Expectation
@@ -32,24 +32,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.errors import WindowingError
 from slackwater.windowing.key_types import STRING
-from slackwater.windowing.times import MILLISECOND, duration_ms, to_ms
-
-NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Columns that our tables add beside a pipeline's own keys and results (the tables:
-# slackwater.jobs.tables.schemas).
-# fmt: off
-TABLE_COLUMNS = frozenset({
-    "arrival_time", "at", "cause", "cause_arrival", "cleanup_time", "contents", "domain", "elements",
-    "event_time", "firing", "firings", "first_arrival", "key_group", "kind", "last_arrival",
-    "last_fired_at", "late_by_ms", "map_key", "namespace_end", "namespace_start", "new", "next_firing",
-    "old", "op", "ordinal", "purpose", "revision", "run_id", "run_seq", "seq", "service", "state_name",
-    "state_window_end", "state_window_start", "tick_end", "time", "timestamp", "trigger_state",
-    "user_state", "value_json", "watermark", "window_date", "window_end", "window_start", "windows",
-})
-# fmt: on
-# Beyond this a declared duration is a slip of the unit, and no time plus it could be stored.
-_LONGEST = timedelta(days=366_000)
+from slackwater.windowing.times import duration_ms, to_ms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +47,7 @@ class Pipeline:
         key_by: one column or several.
         window: an assigner; none for a `KeyedProcessFunction`.
         where: a condition on the source's columns, ``dep_delay > 15 AND carrier IN ('AA', 'UA')``; other rows
-            are none of the pipeline's: they are counted, and touch nothing else, no watermark either.
+            are not part of the pipeline: they are counted, and touch nothing else, no watermark either.
         trigger: instead of the assigner's default trigger.
         evictor: thins out a window's elements at each firing; all of them are kept until then.
         allowed_lateness: how long after its end a window still accepts elements.
@@ -81,9 +64,9 @@ class Pipeline:
             called as a key holds the key.
         side_outputs: tag → columns of the rows that a function sends there; they stand in the table
             ``side_<tag>``.
-        columns: the source columns that user code is handed, as a named tuple for each element; all of them
-            unless named.
-        records: classes of named tuples that state may hold besides.
+        columns: the source columns that your functions are handed, as a named tuple for each element; unless
+            given, all columns of the source.
+        records: classes of named tuples that state may hold beside plain values.
         pickled_state: whether values of other classes may be kept, as pickles. A pickle is code: whoever
             writes the tables may run some.
         on_error: what becomes of an element on which a function of yours raises: ``fail`` (the run does), or
@@ -94,12 +77,11 @@ class Pipeline:
         schedule: cron expression or preset of the scheduled DAG; None for no schedule.
         slice: length of one run when a catch-up spans several.
         max_catch_up: a catch-up of more slices is refused unless asked for.
-        max_ahead: an event time further than this after its arrival is not believed: the row goes to
-            quarantine.
+        max_ahead: a row whose event time lies further than this after its arrival goes to quarantine.
         settle: how long after a slice's end (wall clock) its source version may be pinned.
         stragglers: what becomes of rows that appear in the source after the slice of their arrival was run:
-            ``fold`` (the next run takes them in first, as of its slice's start) or ``restate`` (no run does;
-            runs and `plan` name the range to restate).
+            ``fold`` (the next run processes them first, as if they had arrived at its slice's start) or
+            ``restate`` (no run processes them; runs and `plan` name the range to restate).
         late_refires: which firings for late elements are kept as panes: each (``element``, as Flink emits
             them), or only the last one of a window in each tick (``tick``) or in each run (``run``). What is
             published is the same.
@@ -107,11 +89,11 @@ class Pipeline:
             forked from, restored or verified.
         keep_snapshot_every: of older snapshots it keeps the last one in each period of this length.
         keep_history: how long before the newest run's end `slackwater maintain` keeps late rows, and the
-            panes and corrections of windows that accept elements no more; None for ever. What arrived before
-            that can't be restated, nor restored, afterwards.
-        order_mode: order of timers that are due together, see `windowing`.
-        flink_exact: lose what Flink 2.3.0 loses: a merged session whose bounds an element's own window
-            equals.
+            panes and corrections of windows that no longer accept elements; None for ever. What arrived
+            before that can be neither restated nor restored afterwards.
+        order_mode: order of timers that are due together, see `slackwater.windowing.order_modes`.
+        flink_exact: lose a merged session, as Flink 2.3.0 does, when the window of a new element has exactly
+            its bounds.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
         max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
 
@@ -156,16 +138,13 @@ class Pipeline:
     max_parallelism: int = 128
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
     condition: Term | None = field(init=False, repr=False, compare=False)
-    emitted: tuple[Column, ...] = field(init=False, repr=False, compare=False)
-    sides: Mapping[str, tuple[Column, ...]] = field(init=False, repr=False, compare=False)
+    output_columns: tuple[TypedColumn, ...] = field(init=False, repr=False, compare=False)
+    sides: Mapping[str, tuple[TypedColumn, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not NAME.fullmatch(self.name) or self.name == "sources":
-            raise PipelineError(
-                f"Pipeline {self.name!r}",
-                "a name is [a-z][a-z0-9_]{0,62} and not 'sources' (it becomes a folder)",
-            )
-        self._check_types()
+        checks.check_name(self.name)
+        checks.check_types(self._subject, vars(self))
+        checks.check_choices(self._subject, vars(self))
         set_ = object.__setattr__
         set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by))
         set_(self, "key_by", self.key_by if isinstance(self.key_by, str) else self.keys)
@@ -179,15 +158,14 @@ class Pipeline:
             raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
         set_(self, "columns", None if self.columns is None else tuple(self.columns))
         set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
-        set_(self, "start", _utc(self._subject, self.start))
-        self._check_durations()
-        self._check_numbers()
+        set_(self, "start", _start_in_utc(self._subject, self.start))
+        checks.check_durations(self._subject, vars(self))
+        checks.check_counts(self._subject, vars(self))
         self._check_functions()
-        set_(
-            self,
-            "emitted",
-            () if self.output is None else parse_columns(self._subject, "output", self.output),
-        )
+        self._check_side_outputs_and_records()
+        self._check_windows()
+        output = () if self.output is None else parse_columns(self._subject, "output", self.output)
+        set_(self, "output_columns", output)
         sides = {
             tag: parse_columns(self._subject, f"side output {tag!r}", text)
             for tag, text in self.side_outputs.items()
@@ -196,7 +174,7 @@ class Pipeline:
         self._check_columns()
         try:
             self.describe()
-        except Opaque as error:
+        except OpaqueValue as error:
             raise PipelineError(
                 self._subject, f"{error}: a change of it could not be noticed between two runs"
             ) from error
@@ -247,7 +225,7 @@ class Pipeline:
     @property
     def results(self) -> tuple[str, ...]:
         """The names of the result columns, in order."""
-        return (*self.select, *(name for name, _ in self.emitted if name not in self.keys))
+        return (*self.select, *(name for name, _ in self.output_columns if name not in self.keys))
 
     @property
     def purges(self) -> bool:
@@ -257,98 +235,16 @@ class Pipeline:
         return self.window is not None and bool(getattr(self.effective_trigger, "purges", False))
 
     def describe(self) -> dict[str, Any]:
-        """The declarations as plain JSON values, in a canonical form: what the config hash is taken of."""
-        described = {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.init}
+        """The declarations as plain JSON values, in the canonical form of which the config hash is
+        computed.
+        """
+        declarations = {f.name: plain_value(getattr(self, f.name)) for f in fields(self) if f.init}
         if self.keep_history is None:
-            del described["keep_history"]  # lineages from before there was such a setting keep their hash
-        return {**described, "key_by": list(self.keys)}
-
-    def _check_types(self) -> None:
-        expected = (
-            ("source", DeltaSource, "a DeltaSource"),
-            ("watermarks", WatermarkStrategy, "a WatermarkStrategy"),
-            ("window", WindowAssigner | None, "a WindowAssigner"),
-            ("trigger", Trigger | None, "a windowing Trigger"),
-            ("key_by", Sequence, "one column or several different ones"),
-            ("evictor", Evictor | None, "a windowing Evictor"),
-            ("select", Mapping, "a mapping from result columns to aggregates"),
-            (
-                "process",
-                KeyedProcessFunction | ProcessWindowFunction | WindowFunction | None,
-                "a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction",
-            ),
-            ("aggregate", AggregateFunction | None, "an AggregateFunction"),
-            ("side_outputs", Mapping, "a mapping from tags to columns such as 'n long'"),
-            ("columns", Sequence | None, "a list of source columns"),
-            ("records", Sequence, "a list of named tuple classes"),
-            ("pickled_state", bool, "True or False"),
-            ("flink_exact", bool, "True or False"),
-            ("expect", Sequence, "a list of expectations"),
-            ("schedule", str | None, "a cron expression, a preset such as '@daily', or None"),
-            ("approve_warnings", bool, "True or False"),
-        )
-        for name, kind, wanted in expected:
-            if not isinstance(getattr(self, name), kind):
-                raise PipelineError(self._subject, f"{name} is {getattr(self, name)!r}; it is {wanted}")
-        if self.stragglers not in ("fold", "restate"):
-            raise PipelineError(
-                self._subject, f"stragglers is {self.stragglers!r}; it is 'fold' or 'restate'"
-            )
-        if self.late_refires not in ("element", "tick", "run"):
-            raise PipelineError(
-                self._subject, f"late_refires is {self.late_refires!r}; it is 'element', 'tick' or 'run'"
-            )
-        if self.late_refires != "element" and self.purges:
-            raise PipelineError(
-                self._subject,
-                f"late_refires is {self.late_refires!r}, but with a purging trigger every firing is a result "
-                "of its own; leave it out",
-            )
-        if self.order_mode not in ("rocksdb", "heap", "rocksdb_heap_timers"):
-            raise PipelineError(
-                self._subject,
-                f"order_mode is {self.order_mode!r}; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'",
-            )
-
-        if self.on_error not in ("fail", "quarantine"):
-            raise PipelineError(self._subject, f"on_error is {self.on_error!r}; it is 'fail' or 'quarantine'")
-
-    def _check_durations(self) -> None:
-        durations = [
-            ("allowed_lateness", 0),
-            ("slice", 1),
-            ("max_ahead", 0),
-            ("settle", 0),
-            ("keep_snapshot_every", 1),
-        ]
-        if self.keep_history is not None:
-            durations.append(("keep_history", 1))
-        for name, least in durations:
-            value = getattr(self, name)
-            if not isinstance(value, timedelta):
-                raise PipelineError(
-                    self._subject,
-                    f"{name} is {value!r}; durations are datetime.timedelta, bare numbers have no unit",
-                )
-            if value % MILLISECOND:
-                raise PipelineError(self._subject, f"{name} is {value}; durations are whole milliseconds")
-            if duration_ms(value) < least:
-                raise PipelineError(self._subject, f"{name} is {value}; it is at least {least} ms")
-            if value > _LONGEST:
-                raise PipelineError(self._subject, f"{name} is {value}; it is at most {_LONGEST.days:,} days")
-
-    def _check_numbers(self) -> None:
-        for name, most in (
-            ("max_parallelism", 32768),
-            ("max_catch_up", 1_000_000),
-            ("keep_snapshots", 1_000_000),
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-                raise PipelineError(self._subject, f"{name} is {value!r}; it is 1 to {most}")
+            del declarations["keep_history"]  # lineages from before there was such a setting keep their hash
+        return {**declarations, "key_by": list(self.keys)}
 
     def _check_functions(self) -> None:
-        """One way to compute results, and parts that go together."""
+        """There is one way to compute results, and its output columns are declared."""
         if self.reduce is not None and self.aggregate is not None:
             raise PipelineError(
                 self._subject, "reduce and aggregate both fold a window's elements; name one of them"
@@ -370,8 +266,11 @@ class Pipeline:
                 self._subject,
                 "output names the columns of what process, reduce or aggregate emit; give both or none",
             )
+
+    def _check_side_outputs_and_records(self) -> None:
+        """Side outputs have names and a function that writes them; records are named tuples."""
         for tag in self.side_outputs:
-            if not isinstance(tag, str) or not NAME.fullmatch(tag):
+            if not isinstance(tag, str) or not checks.NAME.fullmatch(tag):
                 raise PipelineError(
                     self._subject,
                     f"the side output {tag!r} becomes the table side_<tag>; a tag is [a-z][a-z0-9_]{{0,62}}",
@@ -385,6 +284,9 @@ class Pipeline:
                 raise PipelineError(
                     self._subject, f"records has {record!r}; it is a list of named tuple classes"
                 )
+
+    def _check_windows(self) -> None:
+        """The parts of a window operator go together; a KeyedProcessFunction has none of them."""
         if self.keyed_process is not None:
             check_keyed_process(self._subject, vars(self), self.keyed_process)
             return
@@ -397,12 +299,21 @@ class Pipeline:
                 self._subject,
                 "keep_history is for windows of event time: no others are ever known to be final",
             )
+        if self.late_refires != "element" and self.purges:
+            raise PipelineError(
+                self._subject,
+                f"late_refires is {self.late_refires!r}, but with a purging trigger every firing is a result "
+                "of its own; leave it out",
+            )
         try:
             window_config(self, STRING, AggregateFunction())
         except WindowingError as error:
             raise PipelineError(self._subject, str(error)) from error
 
     def _check_columns(self) -> None:
+        """Keys, results and side outputs have names that can stand in our tables, and expectations name some
+        of them.
+        """
         if (
             not self.keys
             or not all(isinstance(key, str) for key in self.keys)
@@ -420,42 +331,30 @@ class Pipeline:
             raise PipelineError(
                 self._subject, f"output {self.output!r} has keys alone; name at least one result"
             )
-        for columns in (
-            self.results,
-            *([name for name, _ in side if name not in self.keys] for side in self.sides.values()),
-        ):
-            self._check_names([*self.keys, *columns])
-        known = {*self.keys, *self.results}
+        checks.check_column_names(self._subject, [*self.keys, *self.results])
+        for columns in self.sides.values():
+            names = [name for name, _ in columns if name not in self.keys]
+            checks.check_column_names(self._subject, [*self.keys, *names])
+        pane_columns = {*self.keys, *self.results}
         for expectation in self.expect:
             if not isinstance(expectation, Expectation):
                 raise PipelineError(
                     self._subject,
                     f"expect has {expectation!r}; it is a list of expect.between(...) and the like",
                 )
-            if expectation.column not in known:
+            if expectation.column not in pane_columns:
                 raise PipelineError(
                     self._subject,
-                    f"expectation on {expectation.column!r}, but the panes have {sorted(known)}",
+                    f"expectation on {expectation.column!r}, but the panes have {sorted(pane_columns)}",
                 )
 
-    def _check_names(self, names: Sequence[str]) -> None:
-        """Columns that stand side by side in one of our tables."""
-        for name in names:
-            if not isinstance(name, str) or not COLUMN.fullmatch(name) or "__" in name:
-                raise PipelineError(
-                    self._subject,
-                    f"column {name!r} must be letters, digits and single underscores (double ones are ours)",
-                )
-            if name.lower() in TABLE_COLUMNS:
-                raise PipelineError(
-                    self._subject, f"column {name!r} is a column of our own tables; give it another name"
-                )
-        lowered = [name.lower() for name in names]
-        if len(set(lowered)) != len(lowered):
-            raise PipelineError(self._subject, "key and result columns must differ, also in lower case")
 
+def _start_in_utc(subject: str, value: object) -> datetime:
+    """The declared start, a date, a datetime or ISO 8601 text, as a datetime of UTC.
 
-def _utc(subject: str, value: object) -> datetime:
+    Raises:
+        PipelineError: it is none of these, or not in whole milliseconds.
+    """
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)

@@ -1,7 +1,7 @@
 """A pipeline that runs a KeyedProcessFunction instead of windows: what else it may declare, and the states
 that the function names.
 
-Declarations only. How the function is run, and where its state stands, is the engines' business.
+Declarations only: the engines run the function and keep its state.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def states_of(function: KeyedProcessFunction) -> tuple[StateDescriptor, ...]:
 def check_keyed_process(
     subject: str, declarations: Mapping[str, object], function: KeyedProcessFunction
 ) -> None:
-    """Refuse what does not go together with a function without windows. `declarations` are the pipeline's
-    arguments by their names.
+    """Check the declarations of a pipeline whose function runs without windows; `declarations` are its
+    arguments by name.
 
     Raises:
-        PipelineError: a declaration is of windows, or a state can't have a column.
+        PipelineError: a declaration concerns windows, or the name of a state can't be that of a column.
     """
     of_windows = (
         "window",
@@ -41,10 +41,12 @@ def check_keyed_process(
         "flink_exact",
         "keep_history",
     )
-    given = [name for name in of_windows if declarations[name]]
-    given += [] if declarations["late_refires"] == "element" else ["late_refires"]
-    if given:
-        raise PipelineError(subject, f"a KeyedProcessFunction has no windows; leave out {', '.join(given)}")
+    window_declarations = [name for name in of_windows if declarations[name]]
+    window_declarations += [] if declarations["late_refires"] == "element" else ["late_refires"]
+    if window_declarations:
+        raise PipelineError(
+            subject, f"a KeyedProcessFunction has no windows; leave out {', '.join(window_declarations)}"
+        )
     states = states_of(function)
     if not all(isinstance(state, StateDescriptor) for state in states) or len(
         {state.name.lower() for state in states}

@@ -1,4 +1,4 @@
-"""Which pipelines exist: the examples that we ship, and those of the user's own file or module.
+"""Which pipelines exist: the examples that we ship, and those of the user's file or module.
 
 A user's file is loaded under a name of its own, so that a `jobs.py` or `windowing.py` beside it can't take
 the place of ours. No Spark.
@@ -38,8 +38,8 @@ _FORMER_CODE = {
     "turnarounds": "455cefc2045611b64f5583693b073e1e69023af6572d787820c57cef934d0d7c",
 }
 
-# The modules that this process has loaded for its user, by name: what executors don't have.
-_LOADED: dict[str, ModuleType] = {}
+# The modules that this process has loaded for its user, by name. Executors do not have them.
+_USER_MODULES: dict[str, ModuleType] = {}
 
 
 class UnknownPipeline(UsageError):
@@ -59,9 +59,9 @@ class Registry(Mapping[str, Pipeline]):
 
     def __getitem__(self, name: str) -> Pipeline:
         if name not in self._pipelines:
-            known = ", ".join(sorted(self._pipelines)) or "none"
+            names = ", ".join(sorted(self._pipelines)) or "none"
             raise UnknownPipeline(
-                f"no pipeline is called {name!r}; registered: {known}. Add your own file with --pipelines "
+                f"no pipeline is called {name!r}; registered: {names}. Add your own file with --pipelines "
                 f"FILE or {VARIABLE}.",
                 name=name,
             )
@@ -77,13 +77,15 @@ class Registry(Mapping[str, Pipeline]):
         return name in self._pipelines
 
     def add(self, module: ModuleType) -> int:
-        """Register every `Pipeline` that `module` holds; returns how many. A name that stands twice is
-        refused.
+        """Register every `Pipeline` that `module` holds; returns their number.
+
+        Raises:
+            PipelinesFileError: a different pipeline of the same name is registered already.
         """
-        found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
-        for pipeline in found.values():
-            known = self._pipelines.get(pipeline.name)
-            if known is not None and known != pipeline:
+        pipelines = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+        for pipeline in pipelines.values():
+            namesake = self._pipelines.get(pipeline.name)
+            if namesake is not None and namesake != pipeline:
                 raise PipelinesFileError(
                     f"{module.__file__}: a pipeline called {pipeline.name!r} is already registered by "
                     f"{self._modules[pipeline.name].__file__}; give one of them another name.",
@@ -91,24 +93,24 @@ class Registry(Mapping[str, Pipeline]):
                 )
             self._pipelines[pipeline.name] = pipeline
             self._modules[pipeline.name] = module
-        return len(found)
+        return len(pipelines)
 
     def sources(self, name: str) -> list[Path]:
         """The files whose text is part of the code hash: the pipeline's own and, for a user's, those that
-        `_own_files` names.
+        `_files_of_module` names.
         """
         return sorted(self._files(name).values())
 
     def code(self, name: str) -> PipelineCode:
-        """What the pipeline's code is recognised by: its sources and our version."""
+        """The identity of the pipeline's code: its sources and our version."""
         module = self._modules[self[name].name].__name__
         former = _FORMER_CODE.get(module.rpartition(".")[2]) if module in EXAMPLES else None
         return PipelineCode.of(self._files(name), product_version(), () if former is None else (former,))
 
     def _files(self, name: str) -> dict[str, Path]:
         module = self._modules[self[name].name]
-        own = Path(str(module.__file__))
-        return {own.name: own} if module.__name__ in EXAMPLES else _own_files(module)
+        module_file = Path(str(module.__file__))
+        return {module_file.name: module_file} if module.__name__ in EXAMPLES else _files_of_module(module)
 
 
 def config_hash(pipeline: Pipeline) -> str:
@@ -120,15 +122,17 @@ def config_hash(pipeline: Pipeline) -> str:
 
 def loaded_by_value() -> list[ModuleType]:
     """The user's files that this process has loaded: no other process could import them by their names."""
-    return [module for module in _loaded() if module.__name__.startswith(USER_MODULE)]
+    return [module for module in _loaded_modules() if module.__name__.startswith(USER_MODULE)]
 
 
 def loaded_files() -> dict[str, Path]:
-    """The user's code that is imported by name, as an archive would hold it: modules beside a file, packages
-    that it imported, and modules given by name. Only what this process finds there, too: nothing may take the
-    place of another module.
+    """The user's code that executors import by name, as path in an archive → file: modules beside the user's
+    file, packages that it imported, and modules given by name.
+
+    Left out is a file that this process would not find under its name: in the archive it would take the place
+    of another module.
     """
-    files = {name: path for module in _loaded() for name, path in _own_files(module).items()}
+    files = {name: path for module in _loaded_modules() for name, path in _files_of_module(module).items()}
     by_value = {Path(str(module.__file__)) for module in loaded_by_value()}
     origins = {top: _origin(top) for top in set(map(_top, files))}
     return {
@@ -138,8 +142,8 @@ def loaded_files() -> dict[str, Path]:
     }
 
 
-def _loaded() -> list[ModuleType]:
-    return [module for name, module in _LOADED.items() if sys.modules.get(name) is module]
+def _loaded_modules() -> list[ModuleType]:
+    return [module for name, module in _USER_MODULES.items() if sys.modules.get(name) is module]
 
 
 def _top(name: str) -> str:
@@ -148,31 +152,34 @@ def _top(name: str) -> str:
 
 def _origin(top: str) -> Path | None:
     """Where this process finds a module or package of that name, if not in the standard library."""
-    found = None if top in sys.stdlib_module_names else PathFinder.find_spec(top)
-    return None if found is None or found.origin is None else Path(found.origin)
+    spec = None if top in sys.stdlib_module_names else PathFinder.find_spec(top)
+    return None if spec is None or spec.origin is None else Path(spec.origin)
 
 
 def _is_at(origin: Path | None, path: Path) -> bool:
-    """Whether `path` is that module, or of that package."""
+    """Whether `path` is the module at `origin`, or a file of the package there."""
     return origin is not None and (
         origin == path or (origin.name == "__init__.py" and origin.parent in path.parents)
     )
 
 
-def _own_files(module: ModuleType) -> dict[str, Path]:
+def _files_of_module(module: ModuleType) -> dict[str, Path]:
     """Path in an archive → file: the Python files beside a module, and the packages beside it that have been
     imported; of a module in a package all files of the package.
     """
-    own = Path(str(module.__file__))
+    module_file = Path(str(module.__file__))
     package = module.__name__.partition(".")[0] if "." in module.__name__ else None
     if package is not None:
         return _package_files(package)
-    files = {path.name: path for path in (own, *own.parent.glob("*.py"))}
+    files = {path.name: path for path in (module_file, *module_file.parent.glob("*.py"))}
     for name, other in list(sys.modules.items()):
-        where = (
-            vars(other).get("__file__") if isinstance(other, ModuleType) else None
-        )  # of a lazy module getattr would import it
-        if "." not in name and where is not None and Path(where) == own.parent / name / "__init__.py":
+        # Not getattr: it would import a lazy module.
+        other_file = vars(other).get("__file__") if isinstance(other, ModuleType) else None
+        if (
+            "." not in name
+            and other_file is not None
+            and Path(other_file) == module_file.parent / name / "__init__.py"
+        ):
             files |= _package_files(name)
     return files
 
@@ -204,32 +211,36 @@ def load(pipelines: str | None = None) -> Registry:
     registry = Registry()
     for name in EXAMPLES:
         registry.add(importlib.import_module(name))
-    wanted = pipelines or os.environ.get(VARIABLE)
-    if wanted:
-        module = _load(wanted)
+    file_or_module = pipelines or os.environ.get(VARIABLE)
+    if file_or_module:
+        module = _load(file_or_module)
         if not registry.add(module):
             raise PipelinesFileError(
-                f"{wanted}: declares no Pipeline at its top level; see the README, 'Define a pipeline'.",
-                path=wanted,
+                f"{file_or_module}: declares no Pipeline at its top level; see the README, 'Define a "
+                "pipeline'.",
+                path=file_or_module,
             )
     return registry
 
 
-def _load(wanted: str) -> ModuleType:
-    path = Path(wanted).expanduser()
-    if path.suffix != ".py" and not path.exists() and os.sep not in wanted:
-        return _import(wanted)
+def _load(file_or_module: str) -> ModuleType:
+    path = Path(file_or_module).expanduser()
+    if path.suffix != ".py" and not path.exists() and os.sep not in file_or_module:
+        return _import(file_or_module)
     if not path.is_file():
         raise PipelinesFileError(
-            f"{wanted}: there is no such file; --pipelines takes a Python file or a module name.", path=wanted
+            f"{file_or_module}: there is no such file; --pipelines takes a Python file or a module name.",
+            path=file_or_module,
         )
     path = path.resolve()
     unique = f"{USER_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(unique, path)
     if spec is None or spec.loader is None:
-        raise PipelinesFileError(f"{wanted}: is no Python file; its name must end in .py.", path=wanted)
+        raise PipelinesFileError(
+            f"{file_or_module}: is no Python file; its name must end in .py.", path=file_or_module
+        )
     module = importlib.util.module_from_spec(spec)
-    sys.modules[unique] = _LOADED[unique] = module
+    sys.modules[unique] = _USER_MODULES[unique] = module
     # Helper modules beside the file are found after everything installed, so that none of them can shadow
     # ours.
     if str(path.parent) not in sys.path:
@@ -237,7 +248,7 @@ def _load(wanted: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        del sys.modules[unique], _LOADED[unique]
+        del sys.modules[unique], _USER_MODULES[unique]
         if isinstance(error, UsageError):
             raise
         raise _former_import(error) or _not_loaded(path, error) from error
@@ -248,7 +259,8 @@ def _former_import(error: BaseException) -> PipelinesFileError | None:
     """The refusal of a file that imports us under a former name, with the lines to write; None for other
     errors.
 
-    A package called `jobs` may be the user's: refused is what finds nothing, or a folder of ours.
+    A package called `jobs` may be the user's. Refused are imports that find none, or that find a folder of
+    ours.
     """
     if not isinstance(error, ImportError) or (error.name or "").partition(".")[0] not in FORMER_PACKAGES:
         return None
@@ -266,13 +278,13 @@ def _former_import(error: BaseException) -> PipelinesFileError | None:
 
 def _not_loaded(what: Path | str, error: BaseException) -> PipelinesFileError:
     """The error for code that fails, or ends the process, when it is loaded."""
-    told = str(error)
+    message = str(error)
     if isinstance(error, SystemExit):
-        told = (
+        message = (
             f"sys.exit({error.code!r}); what is to be done only in a script belongs below `if __name__ == "
             '"__main__":`.'
         )
-    return PipelinesFileError(f"{what}: {type(error).__name__} while loading: {told}", path=str(what))
+    return PipelinesFileError(f"{what}: {type(error).__name__} while loading: {message}", path=str(what))
 
 
 def _import(name: str) -> ModuleType:
@@ -286,5 +298,5 @@ def _import(name: str) -> ModuleType:
         if isinstance(error, UsageError):
             raise
         raise _not_loaded(name, error) from error
-    _LOADED[name] = module
+    _USER_MODULES[name] = module
     return module

@@ -19,11 +19,11 @@ class DeltaSource:
         arrival_time: column of type timestamp: when the row reached the table. Runs select by it.
         source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
         order_by: optional column that orders rows of equal arrival.
-        order: ``arrival``, or ``event`` for history that knows no arrival, or to see what it would have been
-            without delays: every row then arrives at its event time, and `arrival_time` becomes that column.
+        order: ``arrival``; or ``event``, for history without arrival times or to see the results without
+            delays: each row then arrives at its event time, and `arrival_time` becomes that column.
 
     Raises:
-        PipelineError: a name is missing or no text.
+        PipelineError: a name is missing or is not text.
     """
 
     table: str
@@ -57,5 +57,5 @@ class DeltaSource:
         """The columns with a role, each once, in the order event time, arrival time, source partition,
         order.
         """
-        named = (self.event_time, self.arrival_time, self.source_partition, self.order_by)
-        return tuple(dict.fromkeys(name for name in named if name))
+        names = (self.event_time, self.arrival_time, self.source_partition, self.order_by)
+        return tuple(dict.fromkeys(name for name in names if name))

@@ -1,8 +1,8 @@
 """A pipeline's windows as the core's configuration: assigner, trigger, evictor, lateness and the function on
 a window's contents.
 
-Declarations only, and checked as soon as they are made. What elements are, and how an aggregate accumulates,
-is the engines' business.
+Declarations only, checked as soon as they are made. The engines know what elements are and how an aggregate
+accumulates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slackwater.windowing.runtime.window_operator_config import WindowOperatorCo
 
 
 class WindowDeclarations(Protocol):
-    """What a pipeline declares of its windows; a `Pipeline` is one."""
+    """The declarations of a pipeline that concern windows; a `Pipeline` has them."""
 
     @property
     def windows(self) -> WindowAssigner: ...
@@ -52,8 +52,8 @@ class WindowDeclarations(Protocol):
 def window_config(
     pipeline: WindowDeclarations, key_type: KeyType, select: AggregateFunction
 ) -> WindowOperatorConfig:
-    """What the window operator of a pipeline with windows is to do. `select` computes its aggregates, if it
-    has any.
+    """The configuration of the window operator of a pipeline with windows. `select` computes the pipeline's
+    aggregates, if it has any.
 
     Raises:
         ConfigurationError: the parts don't go together.
@@ -78,7 +78,9 @@ def window_config(
 
 
 def sees_elements(pipeline: WindowDeclarations) -> bool:
-    """Whether any part looks at elements: then each has the columns that the pipeline's code reads."""
+    """Whether any part looks at the elements themselves; they must then have the columns that the pipeline's
+    code reads.
+    """
     if not pipeline.select:
         return True
     parts = (pipeline.windows, pipeline.effective_trigger, pipeline.evictor)

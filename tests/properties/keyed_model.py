@@ -168,7 +168,7 @@ class _Key:
 
     def collect(self, value: Any, timestamp: int, window: Any, key: Any) -> None:
         kind, tick_end, cause = self.firing
-        names = list(SELECT) if self.pipeline.select else [name for name, _ in self.pipeline.emitted]
+        names = list(SELECT) if self.pipeline.select else [name for name, _ in self.pipeline.output_columns]
         results = row_of(value, names)
         place = (key, *bounds(window), self.firings[window], self.ordinal, kind)
         shown = tuple(results[name] for name in self.pipeline.results)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.columns import Column
+from slackwater.jobs.pipelines.columns import TypedColumn
 from slackwater.windowing.snapshot.sql_types import arrow_type, fits
 
 
@@ -31,7 +31,7 @@ class EmittedColumns:
     """
 
     what: str
-    declared: tuple[Column, ...]
+    declared: tuple[TypedColumn, ...]
     keys: tuple[str, ...]
 
     @property
@@ -108,7 +108,7 @@ class EmittedColumns:
 
 def output_of(pipeline: Pipeline) -> EmittedColumns:
     """The columns of what a pipeline's function emits; none for a select."""
-    return EmittedColumns("output", pipeline.emitted, pipeline.keys)
+    return EmittedColumns("output", pipeline.output_columns, pipeline.keys)
 
 
 def side_outputs_of(pipeline: Pipeline) -> dict[str, EmittedColumns]:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.pipelines.conditions import (
     And,
-    Column,
+    ColumnReference,
     Comparison,
     Holds,
     IsNull,
@@ -90,18 +90,18 @@ def _check(subject: str, term: Term, types: Mapping[str, pa.DataType]) -> None:
                 _check(subject, part, types)
         case Not(part):
             _check(subject, part, types)
-        case Holds(Column(name)) if not pa.types.is_boolean(types[name]):
+        case Holds(ColumnReference(name)) if not pa.types.is_boolean(types[name]):
             raise PipelineError(
                 subject,
                 f"where has {name!r} by itself, and the column is {types[name]}; compare it with something",
             )
-        case Comparison(Column(name), _, Column(other)):
+        case Comparison(ColumnReference(name), _, ColumnReference(other)):
             if _comparable(types[name]) is None or _comparable(types[name]) != _comparable(types[other]):
                 raise PipelineError(
                     subject, f"where compares {name!r} ({types[name]}) with {other!r} ({types[other]})"
                 )
-        case Comparison(Column(name), _, value):
-            assert not isinstance(value, Column)
+        case Comparison(ColumnReference(name), _, value):
+            assert not isinstance(value, ColumnReference)
             kind = types[name]
             try:
                 fits = isinstance(_literal(value, kind), _LITERALS.get(_family(kind) or "", ()))
@@ -156,14 +156,14 @@ def _evaluate(term: Term, rows: pa.Table) -> pa.ChunkedArray:
             return reduce(pc.or_kleene, (_evaluate(part, rows) for part in terms))
         case Not(part):
             return pc.invert(_evaluate(part, rows))
-        case IsNull(Column(name)):
+        case IsNull(ColumnReference(name)):
             return pc.is_null(rows.column(name))
-        case Holds(Column(name)):
+        case Holds(ColumnReference(name)):
             return rows.column(name)
-        case Comparison(Column(name), operator, Column(other)):
+        case Comparison(ColumnReference(name), operator, ColumnReference(other)):
             return _compare_columns(rows.column(name), operator, rows.column(other))
-        case Comparison(Column(name), operator, value):
-            assert not isinstance(value, Column)
+        case Comparison(ColumnReference(name), operator, value):
+            assert not isinstance(value, ColumnReference)
             column = rows.column(name)
             literal = _literal(value, column.type)
             if _family(column.type) == "number":

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.canonical import plain
+from slackwater.jobs.pipelines.canonical import plain_value
 from slackwater.jobs.protocol.staging.slices import iso
 
 Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
@@ -221,7 +221,7 @@ def _defaults() -> dict[str, Any]:
     required = {
         item.name: item.default for item in fields(Pipeline) if item.init and item.default is not MISSING
     }
-    return {name: plain(value) for name, value in {**defaults, **required}.items()}
+    return {name: plain_value(value) for name, value in {**defaults, **required}.items()}
 
 
 def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -257,7 +257,7 @@ class StageOfSlice:
         before = self.parent.row
         if before is not None and before.code_hash is None:  # a branch that begins the lineage anew
             before = self.tables.ledger.head()
-        return self.runner.code.as_continued(None if before is None else before.code_hash)
+        return self.runner.code.hash_after(None if before is None else before.code_hash)
 
     def _refuse_unsettled(self, now: datetime) -> None:
         settled = to_datetime(self.slice.to_ms) + self.pipeline.settle

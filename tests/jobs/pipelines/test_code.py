@@ -65,8 +65,8 @@ def test_a_hash_recorded_before_the_front_door_is_recognised(tmp_path: Path, tex
 def test_a_lineage_goes_on_under_the_hash_that_it_has(tmp_path: Path) -> None:
     code = code_of(tmp_path, mine=FRONT_DOOR)
     recorded = recorded_before("1", mine=FORMER)
-    assert code.as_continued(recorded) == recorded
-    assert code.as_continued(code.hash) == code.as_continued(None) == code.hash
+    assert code.hash_after(recorded) == recorded
+    assert code.hash_after(code.hash) == code.hash_after(None) == code.hash
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_hash_of_other_code_is_not(tmp_path: Path, text: str, changed: str) ->
     code = code_of(tmp_path, mine=text)
     recorded = recorded_before("1", mine=changed)
     assert not code.recognises(recorded)
-    assert code.as_continued(recorded) == code.hash != recorded
+    assert code.hash_after(recorded) == code.hash != recorded
 
 
 def test_a_hash_of_another_version_is_not(tmp_path: Path) -> None:

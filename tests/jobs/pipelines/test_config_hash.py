@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
-from slackwater.jobs.pipelines.canonical import Opaque, plain
+from slackwater.jobs.pipelines.canonical import OpaqueValue, plain_value
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.registry import config_hash, load
 from slackwater.windowing import (
@@ -270,19 +270,20 @@ def function() -> None:
         (Slotted(3), {"class": "Slotted", "x": 3}),
         (function, f"{__name__}.function"),
         (Slotted, f"{__name__}.Slotted"),
+        (TumblingEventTimeWindows, "windowing.assigners.TumblingEventTimeWindows"),
         (Colour.RED, f"{__name__}.Colour.RED"),
         (partial(function, 1, x=2), {"partial": f"{__name__}.function", "args": [1], "keywords": {"x": 2}}),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_plain_values(value: Any, shown: Any) -> None:
-    assert plain(value) == shown
-    json.dumps(plain(value))
+    assert plain_value(value) == shown
+    json.dumps(plain_value(value))
 
 
 def test_what_cannot_be_seen_into_is_refused() -> None:
-    with pytest.raises(Opaque, match="contents can't be told"):
-        plain(1j)
+    with pytest.raises(OpaqueValue, match="contents can't be told"):
+        plain_value(1j)
     with pytest.raises(
         PipelineError, match=r"Pipeline 'flights': .* a change of it could not be noticed between two runs"
     ):

@@ -78,7 +78,7 @@ class TestWhatIsAccepted:
             **{**OWN, "output": "origin STRING, n long,\n price: decimal(10, 2), xs array<array<int>>"}
         )
         assert declared.results == ("n", "price", "xs")
-        assert declared.emitted == (
+        assert declared.output_columns == (
             ("origin", "string"),
             ("n", "long"),
             ("price", "decimal(10,2)"),

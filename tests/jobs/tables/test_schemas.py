@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.pipelines.pipeline import TABLE_COLUMNS
+from slackwater.jobs.pipelines.declaration_checks import TABLE_COLUMNS
 from slackwater.jobs.tables.schemas import (
     ADDED_COLUMNS,
     PARTITIONED_BY,

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.engines.rows.conditions import bind_condition
-from slackwater.jobs.pipelines.conditions import Column, Comparison, columns_of, parse_condition
+from slackwater.jobs.pipelines.conditions import ColumnReference, Comparison, columns_of, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 
 SCHEMA = pa.schema(
@@ -137,7 +137,7 @@ def test_a_condition_names_the_columns_that_it_reads_once_each() -> None:
         'odd "name',
         "i",
     )
-    assert parse_condition("p", '"is" = 1') == Comparison(Column("is"), "=", 1)
+    assert parse_condition("p", '"is" = 1') == Comparison(ColumnReference("is"), "=", 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,152 @@
+"""The checks of a pipeline's declarations one by one: names, types, choices, durations, counts and the names
+of columns. Which declarations go together is checked by `Pipeline`.
+
+Each raises PipelineError, which names `subject` and the rule. `declarations` are a pipeline's arguments by
+name.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.sources import DeltaSource
+from slackwater.windowing import (
+    AggregateFunction,
+    Evictor,
+    KeyedProcessFunction,
+    ProcessWindowFunction,
+    Trigger,
+    WatermarkStrategy,
+    WindowAssigner,
+    WindowFunction,
+)
+from slackwater.windowing.times import MILLISECOND, duration_ms
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Columns that our tables add beside a pipeline's own keys and results (the tables:
+# slackwater.jobs.tables.schemas).
+# fmt: off
+TABLE_COLUMNS = frozenset({
+    "arrival_time", "at", "cause", "cause_arrival", "cleanup_time", "contents", "domain", "elements",
+    "event_time", "firing", "firings", "first_arrival", "key_group", "kind", "last_arrival",
+    "last_fired_at", "late_by_ms", "map_key", "namespace_end", "namespace_start", "new", "next_firing",
+    "old", "op", "ordinal", "purpose", "revision", "run_id", "run_seq", "seq", "service", "state_name",
+    "state_window_end", "state_window_start", "tick_end", "time", "timestamp", "trigger_state",
+    "user_state", "value_json", "watermark", "window_date", "window_end", "window_start", "windows",
+})
+# fmt: on
+# A longer duration is a slip of the unit, and a time plus it would not fit into a timestamp column.
+_LONGEST = timedelta(days=366_000)
+
+# Declaration, its type, and how an error describes it.
+_TYPES = (
+    ("source", DeltaSource, "a DeltaSource"),
+    ("watermarks", WatermarkStrategy, "a WatermarkStrategy"),
+    ("window", WindowAssigner | None, "a WindowAssigner"),
+    ("trigger", Trigger | None, "a windowing Trigger"),
+    ("key_by", Sequence, "one column or several different ones"),
+    ("evictor", Evictor | None, "a windowing Evictor"),
+    ("select", Mapping, "a mapping from result columns to aggregates"),
+    (
+        "process",
+        KeyedProcessFunction | ProcessWindowFunction | WindowFunction | None,
+        "a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction",
+    ),
+    ("aggregate", AggregateFunction | None, "an AggregateFunction"),
+    ("side_outputs", Mapping, "a mapping from tags to columns such as 'n long'"),
+    ("columns", Sequence | None, "a list of source columns"),
+    ("records", Sequence, "a list of named tuple classes"),
+    ("pickled_state", bool, "True or False"),
+    ("flink_exact", bool, "True or False"),
+    ("expect", Sequence, "a list of expectations"),
+    ("schedule", str | None, "a cron expression, a preset such as '@daily', or None"),
+    ("approve_warnings", bool, "True or False"),
+)
+_CHOICES = {
+    "stragglers": ("fold", "restate"),
+    "late_refires": ("element", "tick", "run"),
+    "order_mode": ("rocksdb", "heap", "rocksdb_heap_timers"),
+    "on_error": ("fail", "quarantine"),
+}
+# Each duration and its least value in milliseconds.
+_DURATIONS = {
+    "allowed_lateness": 0,
+    "slice": 1,
+    "max_ahead": 0,
+    "settle": 0,
+    "keep_snapshot_every": 1,
+    "keep_history": 1,
+}
+# Each count and its greatest value.
+_COUNTS = {"max_parallelism": 32768, "max_catch_up": 1_000_000, "keep_snapshots": 1_000_000}
+
+
+def check_name(name: object) -> None:
+    """The name of a pipeline: a folder of the warehouse is called by it."""
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name == "sources":
+        raise PipelineError(
+            f"Pipeline {name!r}",
+            "a name is [a-z][a-z0-9_]{0,62} and not 'sources' (it becomes a folder)",
+        )
+
+
+def check_types(subject: str, declarations: Mapping[str, object]) -> None:
+    """Each declaration has its type."""
+    for name, kind, description in _TYPES:
+        if not isinstance(declarations[name], kind):
+            raise PipelineError(subject, f"{name} is {declarations[name]!r}; it is {description}")
+
+
+def check_choices(subject: str, declarations: Mapping[str, object]) -> None:
+    """Each declaration that chooses from a few words has one of them."""
+    for name, choices in _CHOICES.items():
+        if declarations[name] not in choices:
+            *others, last = map(repr, choices)
+            raise PipelineError(
+                subject, f"{name} is {declarations[name]!r}; it is {', '.join(others)} or {last}"
+            )
+
+
+def check_durations(subject: str, declarations: Mapping[str, object]) -> None:
+    """Each duration is a timedelta of whole milliseconds, within its bounds; `keep_history` may be None."""
+    for name, least_ms in _DURATIONS.items():
+        duration = declarations[name]
+        if name == "keep_history" and duration is None:
+            continue
+        if not isinstance(duration, timedelta):
+            raise PipelineError(
+                subject,
+                f"{name} is {duration!r}; durations are datetime.timedelta, bare numbers have no unit",
+            )
+        if duration % MILLISECOND:
+            raise PipelineError(subject, f"{name} is {duration}; durations are whole milliseconds")
+        if duration_ms(duration) < least_ms:
+            raise PipelineError(subject, f"{name} is {duration}; it is at least {least_ms} ms")
+        if duration > _LONGEST:
+            raise PipelineError(subject, f"{name} is {duration}; it is at most {_LONGEST.days:,} days")
+
+
+def check_counts(subject: str, declarations: Mapping[str, object]) -> None:
+    """Each count is a whole number from 1 to its greatest value."""
+    for name, greatest in _COUNTS.items():
+        count = declarations[name]
+        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= greatest:
+            raise PipelineError(subject, f"{name} is {count!r}; it is 1 to {greatest}")
+
+
+def check_column_names(subject: str, names: Sequence[str]) -> None:
+    """Columns of these names can stand side by side in one of our tables."""
+    for name in names:
+        if not isinstance(name, str) or not COLUMN.fullmatch(name) or "__" in name:
+            raise PipelineError(
+                subject,
+                f"column {name!r} must be letters, digits and single underscores (double ones are ours)",
+            )
+        if name.lower() in TABLE_COLUMNS:
+            raise PipelineError(
+                subject, f"column {name!r} is a column of our own tables; give it another name"
+            )
+    if len({name.lower() for name in names}) != len(names):
+        raise PipelineError(subject, "key and result columns must differ, also in lower case")

@@ -1,0 +1,43 @@
+"""Window assigners: which windows an element falls into.
+
+Frozen values that a user declares and executors receive. Operators call what `bind` returns, which may
+remember its last answers.
+"""
+
+from slackwater.windowing.assigners.aligned import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from slackwater.windowing.assigners.assigner import (
+    Assign,
+    AssignerContext,
+    Grid,
+    MergingWindowAssigner,
+    WindowAssigner,
+)
+from slackwater.windowing.assigners.global_windows import GlobalWindows
+from slackwater.windowing.assigners.sessions import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+)
+
+__all__ = [
+    "Assign",
+    "AssignerContext",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EventTimeSessionWindows",
+    "GlobalWindows",
+    "Grid",
+    "MergingWindowAssigner",
+    "ProcessingTimeSessionWindows",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "WindowAssigner",
+]

@@ -1,0 +1,222 @@
+"""Tumbling and sliding windows: all of one size, aligned to a grid of starts offset + k·slide.
+
+Which windows hold a time is arithmetic alone (`_Aligned`); an assigner adds the time that counts, the
+element's timestamp or the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from slackwater.windowing.assigners.assigner import Assign, AssignerContext, Grid, WindowAssigner
+from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.errors import ConfigurationError, MissingTimestampError
+from slackwater.windowing.java import LONG_MIN, absolute, quotient, wrap_long
+from slackwater.windowing.windows import TimeWindow, Window, window_start
+
+MAX_WINDOWS_PER_ELEMENT = 10_000_000
+
+_NEVER_WRAPS = 2**61  # for sizes and times within ±this, no step of the alignment arithmetic leaves 64 bits
+_CACHE_SIZE = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Aligned(WindowAssigner):
+    """Windows of `size_ms`, one starting every `slide_ms` ms at offset + k·slide.
+
+    size 10, slide 5, offset 0: time 12 lies in [10, 20) and [5, 15)
+
+    [0 ─────── 10)
+         [5 ─────── 15)
+              [10 ────── 20)
+                 ↑ 12
+    """
+
+    size_ms: int
+    offset_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if absolute(self.offset_ms) >= self.size_ms:
+            raise ConfigurationError(
+                f"{type(self).__name__} needs abs(offset) < size and size > 0, got size {self.size_ms} and "
+                f"offset {self.offset_ms} ms."
+            )
+
+    @property
+    def slide_ms(self) -> int:
+        return self.size_ms
+
+    def aligned_windows(self, time: int) -> list[TimeWindow]:
+        """Every window [start, start + size) that holds `time`, newest first; all arithmetic wraps."""
+        start, size, slide = window_start(time, self.offset_ms, self.slide_ms), self.size_ms, self.slide_ms
+        oldest = wrap_long(time - size)
+        windows = []
+        while start > oldest:
+            windows.append(TimeWindow(start, wrap_long(start + size)))
+            start = wrap_long(start - slide)
+        return windows
+
+    def caching(self, assign: Assign) -> Assign:
+        """`assign`, whose answer depends on time alone, with a cache of one entry for each newest window
+        start: times that have the same windows get the same objects.
+
+        Not cached are windows whose newest start does not decide the others (the size is no multiple of the
+        slide), and times at which the arithmetic could wrap.
+        """
+        size, slide, offset = self.size_ms, self.slide_ms, self.offset_ms
+        if size % slide or size >= _NEVER_WRAPS:
+            return assign
+        windows_by_start: dict[int, Sequence[Window]] = {}
+        find = windows_by_start.get
+
+        def assign_cached(element: Any, time: int) -> Sequence[Window]:
+            if not -_NEVER_WRAPS < time < _NEVER_WRAPS:
+                return assign(element, time)
+            last_start = time - (time - offset) % slide
+            windows = find(last_start)
+            if windows is None:
+                if len(windows_by_start) >= _CACHE_SIZE:
+                    windows_by_start.clear()
+                windows = windows_by_start[last_start] = assign(element, time)
+            return windows
+
+        return assign_cached
+
+
+class _AlignedEventTime(_Aligned):
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        _check_timestamp(self, timestamp)
+        return self.aligned_windows(timestamp)
+
+    def bind(self, context: AssignerContext) -> Assign:
+        return self.caching(super().bind(context))
+
+
+def _check_timestamp(assigner: Any, timestamp: int) -> None:
+    if timestamp == LONG_MIN:
+        raise MissingTimestampError(
+            f"{type(assigner).__name__} needs a timestamp, but the element has none (Long.MIN means none); "
+            "assign timestamps first."
+        )
+
+
+class _AlignedProcessingTime(_Aligned):
+    is_event_time = False
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        return self.aligned_windows(context.current_processing_time)
+
+    def bind(self, context: AssignerContext) -> Assign:
+        assign = self.caching(lambda element, now: self.aligned_windows(now))
+        return lambda element, timestamp: assign(element, context.current_processing_time)
+
+
+class _Tumbling(_Aligned):
+    """One window: [s, s + size), s = time - (time - offset) mod size."""
+
+    def aligned_windows(self, time: int) -> list[TimeWindow]:
+        start = window_start(time, self.offset_ms, self.size_ms)
+        return [TimeWindow(start, wrap_long(start + self.size_ms))]
+
+
+class TumblingEventTimeWindows(_Tumbling, _AlignedEventTime):
+    """Windows of equal size that follow each other in event time (Flink: TumblingEventTimeWindows, without
+    staggering).
+    """
+
+    looks_at_elements: ClassVar[bool] = False
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.size_ms, self.size_ms, self.offset_ms)
+
+    @classmethod
+    def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingEventTimeWindows:
+        return cls(
+            size_ms=milliseconds("The window size", size), offset_ms=milliseconds("The offset", offset)
+        )
+
+
+class TumblingProcessingTimeWindows(_Tumbling, _AlignedProcessingTime):
+    """Windows of equal size that follow each other in processing time (Flink:
+    TumblingProcessingTimeWindows).
+    """
+
+    looks_at_elements: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingProcessingTimeWindows:
+        return cls(
+            size_ms=milliseconds("The window size", size), offset_ms=milliseconds("The offset", offset)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingEventTimeWindows(_AlignedEventTime):
+    """Overlapping windows in event time, newest first: every [s, s + size) that holds the timestamp, s =
+    offset + k·slide.
+
+    With slide > size there are gaps: an element in one has no window. At most ten million windows for an
+    element.
+    Flink: SlidingEventTimeWindows.
+    """
+
+    looks_at_elements: ClassVar[bool] = False
+
+    slide_ms: int = 0  # required: a parent's field has a default, so this one must
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.size_ms, self.slide_ms, self.offset_ms)
+
+    def __post_init__(self) -> None:
+        _check_sliding(self)
+        if quotient(self.size_ms, self.slide_ms) > MAX_WINDOWS_PER_ELEMENT:
+            raise ConfigurationError(
+                f"SlidingEventTimeWindows needs size / slide <= {MAX_WINDOWS_PER_ELEMENT}, got "
+                f"{self.size_ms} ms / {self.slide_ms} ms."
+            )
+
+    @classmethod
+    def of(
+        cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)
+    ) -> SlidingEventTimeWindows:
+        return cls(**_sliding_fields(size, slide, offset))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingProcessingTimeWindows(_AlignedProcessingTime):
+    """SlidingEventTimeWindows by the clock (Flink: SlidingProcessingTimeWindows)."""
+
+    looks_at_elements: ClassVar[bool] = False
+
+    slide_ms: int = 0
+
+    def __post_init__(self) -> None:
+        _check_sliding(self)
+
+    @classmethod
+    def of(
+        cls, size: timedelta, slide: timedelta, offset: timedelta = timedelta(0)
+    ) -> SlidingProcessingTimeWindows:
+        return cls(**_sliding_fields(size, slide, offset))
+
+
+def _check_sliding(assigner: _Aligned) -> None:
+    if absolute(assigner.offset_ms) >= assigner.slide_ms or assigner.size_ms <= 0:
+        raise ConfigurationError(
+            f"{type(assigner).__name__} needs abs(offset) < slide and size > 0, got size {assigner.size_ms}, "
+            f"slide {assigner.slide_ms}"
+            f" and offset {assigner.offset_ms} ms."
+        )
+
+
+def _sliding_fields(size: timedelta, slide: timedelta, offset: timedelta) -> dict[str, int]:
+    return {
+        "size_ms": milliseconds("The window size", size),
+        "slide_ms": milliseconds("The slide", slide),
+        "offset_ms": milliseconds("The offset", offset),
+    }

@@ -1,0 +1,101 @@
+"""What a window assigner is: the question that the operator asks for each element, and what an assigner may
+promise about its answers.
+
+Interfaces only; the built-in assigners are beside this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
+
+from slackwater.windowing.promises import EVERYTHING, withdraw_promises
+from slackwater.windowing.triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
+from slackwater.windowing.windows import MergeCallback, TimeWindow, Window
+
+
+class AssignerContext(Protocol):
+    """What an assigner may ask for."""
+
+    @property
+    def current_processing_time(self) -> int: ...
+
+
+Assign: TypeAlias = Callable[[Any, int], Sequence[Window]]
+
+
+class Grid(NamedTuple):
+    """Windows that timestamps alone place: every [offset + k·slide, offset + k·slide + size), in
+    milliseconds.
+    """
+
+    size_ms: int
+    slide_ms: int
+    offset_ms: int
+
+
+_METHODS_BY_PROMISE: Final = {
+    "looks_at_elements": EVERYTHING,
+    "grid": EVERYTHING,
+    "session_gap_ms": EVERYTHING,
+    "merges_on_touch": ("merge_windows",),
+}
+
+
+class WindowAssigner:
+    """Gives each element its windows (Flink: WindowAssigner). A subclass is a value: comparable, picklable,
+    without state.
+
+    What an assigner is like, it says itself. All but the first two answers are promises (see `promises`): a
+    subclass has the cautious answers of this class until it makes the promises itself.
+
+    Attributes:
+        is_event_time: whether windows pass with the watermark; otherwise with the clock, and nothing is ever
+            late.
+        window_type: class of its windows.
+        looks_at_elements: False promises that `assign_windows` ignores the element itself.
+        merges_on_touch: promise that `merge_windows` merges windows that overlap or touch, and no others.
+    """
+
+    is_event_time: ClassVar[bool] = True
+    window_type: ClassVar[type] = TimeWindow
+    looks_at_elements: ClassVar[bool] = True
+    merges_on_touch: ClassVar[bool] = False
+
+    @property
+    def grid(self) -> Grid | None:
+        """Promise that an element's timestamp places its windows on this grid, newest first; None if not."""
+        return None
+
+    @property
+    def session_gap_ms(self) -> int | None:
+        """Promise that each element has the window [timestamp, timestamp + gap), and that windows merge on
+        touch; None if not.
+        """
+        return None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        withdraw_promises(cls, WindowAssigner, _METHODS_BY_PROMISE)
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> Sequence[Window]:
+        """The windows, in the order in which the operator takes them. `timestamp` is Long.MIN for an element
+        without one.
+        """
+        raise NotImplementedError
+
+    def get_default_trigger(self) -> Trigger:
+        """The trigger used unless the user names one."""
+        return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
+
+    def bind(self, context: AssignerContext) -> Assign:
+        """(element, timestamp) → windows, for one operator. The sequence returned is not to be changed."""
+        return lambda element, timestamp: self.assign_windows(element, timestamp, context)
+
+
+class MergingWindowAssigner(WindowAssigner):
+    """Gives windows that merge (Flink: MergingWindowAssigner)."""
+
+    def merge_windows(self, windows: Iterable[Window], callback: MergeCallback) -> None:
+        """Call `callback(result, members)` for each group of windows that become one."""
+        raise NotImplementedError

@@ -1,0 +1,116 @@
+"""Session windows: each element opens a window of its own, and windows that overlap or touch merge.
+
+The gap is one for all elements, or each element's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from slackwater.windowing.assigners.assigner import AssignerContext, MergingWindowAssigner
+from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.errors import ConfigurationError, SessionGapError
+from slackwater.windowing.java import wrap_long
+from slackwater.windowing.windows import MergeCallback, TimeWindow, merge_time_windows
+
+
+class _Sessions(MergingWindowAssigner):
+    """Windows that merge when they overlap or touch."""
+
+    merges_on_touch: ClassVar[bool] = True
+
+    def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
+        merge_time_windows(windows, callback)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FixedGap(_Sessions):
+    gap_ms: int
+
+    def __post_init__(self) -> None:
+        if self.gap_ms <= 0:
+            raise ConfigurationError(f"{type(self).__name__} needs gap > 0, got {self.gap_ms} ms.")
+
+
+class EventTimeSessionWindows(_FixedGap):
+    """Sessions in event time: each element opens [t, t + gap), and windows that touch merge (Flink:
+    EventTimeSessionWindows).
+    """
+
+    looks_at_elements: ClassVar[bool] = False
+
+    @property
+    def session_gap_ms(self) -> int:
+        return self.gap_ms
+
+    @classmethod
+    def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
+        return cls(gap_ms=milliseconds("The session gap", gap))
+
+    @staticmethod
+    def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicEventTimeSessionWindows:
+        """Sessions whose gap each element decides."""
+        return DynamicEventTimeSessionWindows(gap_ms_of=_GapInMilliseconds(gap_of))
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        return [TimeWindow(timestamp, wrap_long(timestamp + self.gap_ms))]
+
+
+class ProcessingTimeSessionWindows(_FixedGap):
+    """Sessions by the clock: each element opens [now, now + gap) (Flink: ProcessingTimeSessionWindows)."""
+
+    is_event_time = False
+    looks_at_elements: ClassVar[bool] = False
+
+    @classmethod
+    def with_gap(cls, gap: timedelta) -> ProcessingTimeSessionWindows:
+        return cls(gap_ms=milliseconds("The session gap", gap))
+
+    @staticmethod
+    def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicProcessingTimeSessionWindows:
+        """Sessions whose gap each element decides."""
+        return DynamicProcessingTimeSessionWindows(gap_ms_of=_GapInMilliseconds(gap_of))
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        now = context.current_processing_time
+        return [TimeWindow(now, wrap_long(now + self.gap_ms))]
+
+
+@dataclass(frozen=True)
+class _GapInMilliseconds:
+    """A user's element → timedelta as element → milliseconds."""
+
+    gap_of: Callable[[Any], timedelta]
+
+    def __call__(self, element: Any) -> int:
+        return milliseconds("A dynamic session gap", self.gap_of(element))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _DynamicGap(_Sessions):
+    gap_ms_of: Callable[[Any], int]
+
+    def session(self, element: Any, time: int) -> list[TimeWindow]:
+        gap = self.gap_ms_of(element)
+        if gap <= 0:
+            raise SessionGapError(f"{type(self).__name__} needs gap > 0 for each element, got {gap} ms.")
+        return [TimeWindow(time, wrap_long(time + gap))]
+
+
+class DynamicEventTimeSessionWindows(_DynamicGap):
+    """Sessions in event time, [t, t + gap(element)) (Flink: DynamicEventTimeSessionWindows)."""
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        return self.session(element, timestamp)
+
+
+class DynamicProcessingTimeSessionWindows(_DynamicGap):
+    """Sessions by the clock, [now, now + gap(element)) (Flink: DynamicProcessingTimeSessionWindows)."""
+
+    is_event_time = False
+
+    def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        return self.session(element, context.current_processing_time)

@@ -78,7 +78,7 @@ def replay_continuous(
     assert initial_state.triggers is not None
     assigned = Assigned.of(initial_state.windows, slice_input.elements, rules.windows)
     size = len(assigned.windows.keys)
-    before = TriggerStates(values=np.full(size, NO_TIME), unfired=np.zeros(size, np.int64))
+    before = TriggerStates(values=np.full(size, NO_TIME), unfired_elements=np.zeros(size, np.int64))
     for column, values in zip(before, initial_state.triggers, strict=True):
         column[assigned.restored] = values
     if rules.interval_ms == ONLY_AT_THE_END:
@@ -94,7 +94,7 @@ def replay_continuous(
     return SliceResult(
         firings=[fired.firings],
         windows=windows,
-        triggers=TriggerStates(values=remembered, unfired=triggers.unfired[parked]),
+        triggers=TriggerStates(values=remembered, unfired_elements=triggers.unfired_elements[parked]),
         next_firings=np.where(waits & (fire_times != NEVER), fire_times, NO_TIME),
         timers=[
             *_timers_of_trigger(windows, waits, fire_times, last_instants),
@@ -107,7 +107,7 @@ def replay_continuous(
             windows_cleaned=int(np.count_nonzero(is_closed)),
             assignments_missed=assigned.missed,
             elements_cleaned=int(after.elements[is_closed].sum()),
-            elements_never_fired=int(triggers.unfired[is_closed].sum()),
+            elements_never_fired=int(triggers.unfired_elements[is_closed].sum()),
         ),
     )
 
@@ -151,7 +151,7 @@ class _Slice:
 
     assigned: Assigned
     fire_times: Longs
-    unfired: Longs
+    unfired_elements: Longs
     interval_ms: int
     timeline: Timeline
     order: Longs
@@ -188,7 +188,7 @@ class _Slice:
         return cls(
             assigned=assigned,
             fire_times=fire_times,
-            unfired=before.unfired,
+            unfired_elements=before.unfired_elements,
             interval_ms=interval_ms,
             timeline=timeline,
             order=order,
@@ -280,19 +280,19 @@ class _Slice:
         fire_times[due] = np.minimum(
             fire_times[due] + self._passed(due) * self.interval_ms, self.last_instants[due]
         )
-        last_fired_at, unfired = before.last_fired_at.copy(), self.unfired + self.counts
+        last_fired_at, unfired_elements = before.last_fired_at.copy(), self.unfired_elements + self.counts
         # Of several firings of a window the last one counts.
         last_fired_at[owners] = np.where(firings.causes == NO_TIME, firings.tick_ends, firings.causes)
-        unfired[owners] = (before.elements + self.counts)[owners] - firings.elements
+        unfired_elements[owners] = (before.elements + self.counts)[owners] - firings.elements
         clocks = np.empty(len(self.order), np.int64)
         clocks[self.order] = self.clocks
         windows = self.assigned.after(
             clocks,
-            firings=before.firings + np.bincount(owners, minlength=len(unfired)),
+            firings=before.firings + np.bincount(owners, minlength=len(unfired_elements)),
             last_fired_at=last_fired_at,
             contents=fired.contents_at_end,
         )
-        return windows, TriggerStates(values=fire_times, unfired=unfired)
+        return windows, TriggerStates(values=fire_times, unfired_elements=unfired_elements)
 
     def _is_due(self) -> Booleans:
         """Which windows the slice's watermarks reach: whose next firing a watermark passes that comes after

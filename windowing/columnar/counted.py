@@ -125,7 +125,7 @@ def replay_counted(
     return SliceResult(
         firings=[firings],
         windows=windows,
-        triggers=TriggerStates(values=values[parked], unfired=remaining[parked]),
+        triggers=TriggerStates(values=values[parked], unfired_elements=remaining[parked]),
         next_firings=np.full(len(parked), NO_TIME),
         timers=timers_of(windows, np.zeros(len(parked), np.bool_), last_instants, assigned.cleanups[parked]),
         accumulators=assigned.accumulators_of(contents, slice_input, initial_state),

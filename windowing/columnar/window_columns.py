@@ -101,7 +101,7 @@ class TriggerStates(NamedTuple):
     """
 
     values: Longs
-    unfired: Longs
+    unfired_elements: Longs
 
 
 class Firings(NamedTuple):

@@ -1,8 +1,7 @@
-"""Windows that must see their elements one by one, in order of arrival, in the columnar engine: those of
-count triggers and of continuous ones, also inside a purging trigger.
+"""The families of windows with a count trigger or a continuous trigger, also inside a purging trigger.
 
-What a firing holds depends on when elements came, so they travel as they are and are aggregated where all of
-a window have come together.
+Which elements a firing holds depends on their order of arrival. So the map side aggregates nothing: elements
+travel one by one, and the range side aggregates them once all elements of a window are there.
 """
 
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.families import (
     BatchElements,
     Part,
@@ -19,7 +18,7 @@ from slackwater.jobs.engines.columnar.families import (
     Split,
     elements_in_order,
 )
-from slackwater.jobs.engines.columnar.fixed import BEHIND, fixed_windows, judge
+from slackwater.jobs.engines.columnar.fixed import ELEMENTS_BEHIND, fixed_windows, judge_elements
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.windowing import ContinuousEventTimeTrigger, CountTrigger, NeverTrigger
 from slackwater.windowing.columnar.continuous import ONLY_AT_THE_END, ContinuousRules, replay_continuous
@@ -34,7 +33,7 @@ from slackwater.windowing.triggers.counting import COUNT
 
 @dataclass(frozen=True)
 class _ElementFamily:
-    """What both families share: every element that a window takes travels; the global window takes all."""
+    """Map side and input of both families: every element that some window takes travels to its range."""
 
     setting: Setting
 
@@ -42,14 +41,14 @@ class _ElementFamily:
         windows = fixed_windows(self.setting)
         if windows is not None:
             slices = windows.slices(elements.events)
-            return judge(self.setting, windows, elements, slices, np.arange(len(slices)))
-        rows = elements.rows.select([*self.setting.read, ARRIVAL, EVENT])
+            return judge_elements(self.setting, windows, elements, slices, np.arange(len(slices)))
+        rows = elements.rows.select([*self.setting.source_columns, ARRIVAL, EVENT])
         counts = {"rows_accepted": rows.num_rows, "assignments_made": rows.num_rows}
-        return Split(parts={BEHIND: Part(elements.keys, rows)}, late=None, counts=counts)
+        return Split(parts={ELEMENTS_BEHIND: Part(elements.keys, rows)}, late=None, counts=counts)
 
     def receive(self, parts: Mapping[str, Part]) -> RangeInput:
-        elements, rows = elements_in_order(self.setting, parts[BEHIND])
-        element_accumulators = AccumulatorColumns.of_elements(self.setting.aggregates, rows)
+        elements, rows = elements_in_order(self.setting, parts[ELEMENTS_BEHIND])
+        element_accumulators = ArrowAccumulators.of_elements(self.setting.aggregates, rows)
         slice_input = SliceInput(
             pieces=columns_of(Pieces, []),
             piece_accumulators=element_accumulators.take(slice(0, 0)),
@@ -60,13 +59,13 @@ class _ElementFamily:
 
 
 class CountFamily(_ElementFamily):
-    """Exact for the count trigger (countWindow of Flink) and for the one that never fires, purging or not."""
+    """Windows with CountTrigger (Flink's countWindow) or NeverTrigger, also inside a purging trigger."""
 
     trigger_state: StateDescriptor = COUNT
 
     def replay(
-        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
-    ) -> SliceResult[AccumulatorColumns]:
+        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
+    ) -> SliceResult[ArrowAccumulators]:
         rules = CountRules(
             windows=fixed_windows(self.setting),
             max_count=self._max_count(),
@@ -75,7 +74,7 @@ class CountFamily(_ElementFamily):
         return replay_counted(slice_input, initial_state, self.setting.timeline, rules)
 
     def _max_count(self) -> int:
-        """Elements a firing; as in Flink, each element fires when none is asked for."""
+        """Elements for each firing; a count below 1 fires at each element, as in Flink."""
         trigger = self.setting.trigger
         if isinstance(trigger, NeverTrigger):
             return NEVER
@@ -84,15 +83,15 @@ class CountFamily(_ElementFamily):
 
 
 class ContinuousFamily(_ElementFamily):
-    """Exact for the continuous trigger of event time, purging or not, and in the global window for those that
-    fire at its end.
+    """Windows with ContinuousEventTimeTrigger, also inside a purging trigger; and global windows whose
+    trigger fires only at the end of time.
     """
 
     trigger_state: StateDescriptor = FIRE_TIME
 
     def replay(
-        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
-    ) -> SliceResult[AccumulatorColumns]:
+        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
+    ) -> SliceResult[ArrowAccumulators]:
         trigger = self.setting.trigger
         interval_ms = ONLY_AT_THE_END
         if isinstance(trigger, ContinuousEventTimeTrigger):

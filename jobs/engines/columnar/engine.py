@@ -1,7 +1,8 @@
-"""The columnar engine: the same windows on whole columns, for built-in windows and aggregates that commute.
+"""The columnar engine's tasks, for built-in windows and commutative aggregates: a map task splits each batch
+into parts for the key-group ranges, a range task merges the parts of one range.
 
-Map tasks judge and aggregate batches, and send parts to the ranges of their keys. What windows do is a
-family's; how a range ends, and what its rows look like, stands in the files beside this one.
+The rules of the windows are a family's (`families`); `range` merges and stages one range; `firing` and
+`snapshot` make the rows of the tables.
 """
 
 import dataclasses
@@ -14,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.aggregates import bind_columnar, bind_select
-from slackwater.jobs.engines.columnar.families import BatchElements, Family, Late, Part, Setting
+from slackwater.jobs.engines.columnar.families import BatchElements, Family, LateRows, Part, Setting
+from slackwater.jobs.engines.columnar.firing import late_table
 from slackwater.jobs.engines.columnar.packing import pack
-from slackwater.jobs.engines.columnar.range import RangeWork
-from slackwater.jobs.engines.columnar.tables import late_table
+from slackwater.jobs.engines.columnar.range import RangeMerge
 from slackwater.jobs.engines.columnar.windows import family_of
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
 from slackwater.jobs.engines.replaying.results import (
@@ -38,7 +39,7 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 class ColumnarEngine:
-    """Exact for the pipelines that the planner gives it."""
+    """Runs pipelines whose windows and aggregates have a columnar form; the planner gives it no others."""
 
     name = "columnar"
     aggregates_first = True
@@ -49,12 +50,12 @@ class ColumnarEngine:
         keys = Keys.of(replay.pipeline, replay.scan.source.schema)
         family = family_of(setting_of(replay))
         task = SplitBatches(replay, judge, keys, family)
-        scan = dataclasses.replace(replay.scan, first=family.setting.read)
+        scan = dataclasses.replace(replay.scan, first=family.setting.source_columns)
         return collect(transport.shuffle(scan, task, replay.ranges, MergeRange(replay, keys, family)))
 
 
 def setting_of(replay: Replay) -> Setting:
-    """What the family of a replay's windows works on."""
+    """The pipeline, aggregates and timeline of a replay, as the family of its windows needs them."""
     types = {field.name: field.type for field in replay.scan.source.schema}
     forms, widths = [], []
     for name, accumulator in bind_select(replay.pipeline, types).items():
@@ -62,13 +63,21 @@ def setting_of(replay: Replay) -> Setting:
         assert form is not None, f"the planner gave {name!r} to an engine that has no form of it"
         forms.append(form)
         widths.append(len(accumulator.parts))
-    read = columns_read(replay.pipeline, replay.scan.source.schema.names)
-    return Setting(replay.pipeline, replay.shape, tuple(forms), tuple(widths), replay.timeline, read)
+    return Setting(
+        pipeline=replay.pipeline,
+        shape=replay.shape,
+        aggregates=tuple(forms),
+        widths=tuple(widths),
+        timeline=replay.timeline,
+        source_columns=columns_read(replay.pipeline, replay.scan.source.schema.names),
+    )
 
 
 @dataclass(frozen=True)
 class SplitBatches:
-    """Map task: what is aggregated or must travel goes to the range of its key, counts to range 0."""
+    """Map task: judge the rows of the slice and aggregate what may be; parts go to the ranges of their key
+    groups, counts to range 0.
+    """
 
     replay: Replay
     judge: Judge
@@ -77,33 +86,37 @@ class SplitBatches:
 
     def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
         for batch in batches:
-            yield from self._of_batch(batch)
+            yield from self._split_batch(batch)
 
-    def _of_batch(self, batch: SourceBatch) -> Iterator[tuple[int, pa.Table]]:
+    def _split_batch(self, batch: SourceBatch) -> Iterator[tuple[int, pa.Table]]:
         judged_batch = self.judge.judge_batch(batch)
-        quarantined, rows = judged_batch.quarantine_rows, judged_batch.elements
-        folded = np.count_nonzero(rows.column(ARRIVAL).to_numpy() < self.judge.from_ms)
+        quarantine_rows, rows = judged_batch.quarantine_rows, judged_batch.elements
+        folded_count = np.count_nonzero(rows.column(ARRIVAL).to_numpy() < self.judge.from_ms)
         counts = {
             "rows_read": judged_batch.rows_read,
             "rows_filtered": judged_batch.filtered_count,
-            "rows_quarantined": quarantined.num_rows,
-            "rows_folded": int(folded) + self._folded(quarantined) + judged_batch.filtered_folded_count,
+            "rows_quarantined": quarantine_rows.num_rows,
+            "rows_folded": int(folded_count)
+            + self._count_folded(quarantine_rows)
+            + judged_batch.filtered_folded_count,
         }
-        yield from spread_quarantine_rows(quarantined, self.replay.ranges)
+        yield from spread_quarantine_rows(quarantine_rows, self.replay.ranges)
         if rows.num_rows:
             keys = KeyNumbers.of_batch(rows, self.keys)
-            whole_rows = None if batch.read_full_rows is None else _Whole(batch, judged_batch)
-            elements = BatchElements.of(rows, keys.numbers, self.family.setting, whole_rows)
+            read_full_rows = None if batch.read_full_rows is None else _FullRows(batch, judged_batch)
+            elements = BatchElements.of(rows, keys.numbers, self.family.setting, read_full_rows)
             split = self.family.split(elements)
             for name, part in split.parts.items():
-                yield from self._route(name, part, keys)
+                yield from self._route_part(name, part, keys)
             if split.late is not None and len(split.late.positions):
-                yield from self._spread(self._late(split.late, elements, keys))
+                yield from self._route_late_rows(self._late_rows(split.late, elements, keys))
             counts |= split.counts
         yield 0, counts_table(counts)
 
-    def _route(self, name: str, part: Part, keys: KeyNumbers) -> Iterator[tuple[int, pa.Table]]:
-        """The rows of `part` range by range; key numbers ascend with key groups."""
+    def _route_part(self, name: str, part: Part, keys: KeyNumbers) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of `part` for each range, packed. Key numbers ascend with key groups, so each range is a
+        slice.
+        """
         if not bool(np.all(part.keys[1:] >= part.keys[:-1])):
             order = np.argsort(part.keys, kind="stable")
             part = Part(part.keys[order], part.rows.take(pa.array(order)))
@@ -119,22 +132,24 @@ class SplitBatches:
                     pack(mark_table(name, with_keys(part_of_range.rows, part_of_range.keys, keys.distinct))),
                 )
 
-    def _spread(self, late: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """Late rows to the ranges of their keys: no task has them all."""
+    def _route_late_rows(self, late_rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """Rows of `late_events` for the ranges of their key groups, so that no task holds all of them."""
         ranges = self.replay.ranges
-        numbers = late.column("key_group").to_numpy().astype(np.int64) * ranges // self.keys.max_parallelism
+        numbers = (
+            late_rows.column("key_group").to_numpy().astype(np.int64) * ranges // self.keys.max_parallelism
+        )
         for number in np.unique(numbers).tolist():
-            yield number, mark_table("late_events", late.filter(pa.array(numbers == number)))
+            yield number, mark_table("late_events", late_rows.filter(pa.array(numbers == number)))
 
-    def _late(self, late: Late, elements: BatchElements, keys: KeyNumbers) -> pa.Table:
+    def _late_rows(self, late: LateRows, elements: BatchElements, keys: KeyNumbers) -> pa.Table:
         positions = late.positions
         groups = pa.array(keys.groups[elements.keys[positions]].astype(np.int32))
         schema = table_schemas(self.replay.shape)["late_events"]
         return late_table(late, elements.full_rows(positions), groups, schema, self.replay.shape)
 
-    def _folded(self, quarantined: pa.Table) -> int:
+    def _count_folded(self, quarantine_rows: pa.Table) -> int:
         """How many quarantined rows arrived before the slice."""
-        arrivals = quarantined.column("arrival_time")
+        arrivals = quarantine_rows.column("arrival_time")
         return int(
             pc.sum(
                 pc.less(arrivals, pa.scalar(self.judge.from_ms * 1000, pa.int64()).cast(arrivals.type))
@@ -144,8 +159,8 @@ class SplitBatches:
 
 
 @dataclass(frozen=True)
-class _Whole:
-    """Whole rows of a batch by the positions of its elements."""
+class _FullRows:
+    """Reads every source column of some elements of a batch, by their positions."""
 
     batch: SourceBatch
     judged_batch: JudgedBatch
@@ -163,5 +178,5 @@ class MergeRange:
     keys: Keys
     family: Family
 
-    def __call__(self, number: int, received: Iterable[pa.Table]) -> Iterable[pa.Table]:
-        return RangeWork(self.replay, self.keys, self.family, number).run(received)
+    def __call__(self, number: int, tables: Iterable[pa.Table]) -> Iterable[pa.Table]:
+        return RangeMerge(self.replay, self.keys, self.family, number).run(tables)

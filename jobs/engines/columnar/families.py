@@ -1,8 +1,8 @@
-"""What a family of windows (tumbling and sliding, sessions, …) is to the columnar engine: what of a batch
-travels to the ranges of its keys, and what the kernel is given there.
+"""The interface of a family of windows (tumbling and sliding, sessions, …) to the columnar engine: how it
+splits a batch into parts for the key-group ranges, and the kernel's input that it makes of these parts there.
 
 The engine knows files, keys, tables and hashes; the kernels in `slackwater.windowing.columnar` know windows;
-a family joins them. Keys are numbers here, times are milliseconds.
+a family connects the two. Keys are numbers here, times are milliseconds.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import ColumnarAggregate
-from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.pipelines import Pipeline
@@ -25,22 +25,22 @@ from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import Elements
 from slackwater.windowing.state.descriptors import StateDescriptor
 
-DOUBTFUL: Final = "doubtful"  # the part of elements that may be late: they travel as whole rows
+DOUBTFUL: Final = "doubtful"  # part: elements that may be late, with all columns of the source
 _KEY: Final = "__key_number"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a family works on: one pipeline, one slice.
+    """One pipeline and one slice, as a family needs them.
 
     Attributes:
-        pipeline: the declarations.
+        pipeline: the user's declaration.
         shape: the columns of its tables.
         aggregates: the columnar forms of its `select`, in its order.
         widths: how many columns of `shape.parts` each of them has.
         timeline: the slice's watermarks.
-        read: the source columns that the pipeline's meaning depends on; what travels of a row that is not
-            aggregated at once.
+        source_columns: the source columns that the pipeline's meaning depends on; a row that is not
+            aggregated on the map side travels with these columns.
     """
 
     pipeline: Pipeline
@@ -48,7 +48,7 @@ class Setting:
     aggregates: tuple[ColumnarAggregate, ...]
     widths: tuple[int, ...]
     timeline: Timeline
-    read: tuple[str, ...]
+    source_columns: tuple[str, ...]
 
     @property
     def purges(self) -> bool:
@@ -57,32 +57,34 @@ class Setting:
 
     @property
     def trigger(self) -> Trigger:
-        """What decides when windows fire: the trigger, or the one inside a purging one."""
+        """The trigger that decides when windows fire: the pipeline's, or the one inside its
+        PurgingTrigger.
+        """
         return self.pipeline.effective_trigger.firing_trigger
 
     @property
     def windows_are_global(self) -> bool:
-        """Whether a key has one window, which never ends."""
+        """Whether the windows are global: one for each key, which never ends."""
         return self.pipeline.windows.grid is None and self.pipeline.windows.session_gap_ms is None
 
     def clocks(self, arrivals: Longs) -> Longs:
-        """What the clock reads when elements are processed: their arrival; for those folded from before the
-        slice, its start.
+        """The clock at each element: its arrival, or the slice's start for an element that arrived before the
+        slice and is folded into it.
         """
         return np.maximum(arrivals, self.timeline.from_ms)
 
 
 class BatchElements(NamedTuple):
-    """Usable rows of one batch.
+    """The elements of one batch: its usable rows.
 
     Attributes:
         rows: the source's columns that the pipeline reads and, as int64, `__arrival_ms` and `__event_ms`.
         keys: int64[n], the number of each row's key.
-        events: int64[n].
-        clocks: int64[n], when the row is processed.
-        watermarks: int64[n], in force then.
-        whole_rows: the source's columns of the rows at some ascending positions, where `rows` lacks some of
-            them.
+        events: int64[n], event times.
+        clocks: int64[n], the clock when the row is processed.
+        watermarks: int64[n], the watermark in force then.
+        read_full_rows: reads all columns of the source for rows at ascending positions; None where `rows` has
+            all of them.
     """
 
     rows: pa.Table
@@ -90,7 +92,7 @@ class BatchElements(NamedTuple):
     events: Longs
     clocks: Longs
     watermarks: Longs
-    whole_rows: Callable[[Longs], pa.Table] | None = None
+    read_full_rows: Callable[[Longs], pa.Table] | None = None
 
     @classmethod
     def of(
@@ -98,38 +100,43 @@ class BatchElements(NamedTuple):
         rows: pa.Table,
         keys: Longs,
         setting: Setting,
-        whole_rows: Callable[[Longs], pa.Table] | None = None,
+        read_full_rows: Callable[[Longs], pa.Table] | None = None,
     ) -> "BatchElements":
-        """The rows of a batch whose keys have these numbers."""
+        """The elements in `rows`; `keys` are the numbers of their keys."""
         clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
         return cls(
-            rows, keys, rows.column(EVENT).to_numpy(), clocks, setting.timeline.at_arrival(clocks), whole_rows
+            rows=rows,
+            keys=keys,
+            events=rows.column(EVENT).to_numpy(),
+            clocks=clocks,
+            watermarks=setting.timeline.at_arrival(clocks),
+            read_full_rows=read_full_rows,
         )
 
     def full_rows(self, positions: Longs) -> pa.Table:
-        """Every column of the source and both times, of the rows at ascending `positions`."""
-        if self.whole_rows is None or not len(positions):
+        """All columns of the source and both times, for the rows at ascending `positions`."""
+        if self.read_full_rows is None or not len(positions):
             return self.rows.take(pa.array(positions))
         times = self.rows.select([ARRIVAL, EVENT]).take(pa.array(positions))
-        rows = self.whole_rows(positions)
+        rows = self.read_full_rows(positions)
         return rows.append_column(ARRIVAL, times.column(ARRIVAL)).append_column(EVENT, times.column(EVENT))
 
 
 class Part(NamedTuple):
-    """Rows of one kind on their way to the ranges of their keys, or as they have come there."""
+    """Rows of one kind that travel from map tasks to ranges, with the number of each row's key."""
 
     keys: Longs
     rows: pa.Table
 
 
-class Late(NamedTuple):
+class LateRows(NamedTuple):
     """Elements that no window took.
 
     Attributes:
-        positions: int64[n], rows of the batch, or of the part that they are in.
-        watermarks: int64[n], in force when they came.
-        owners, starts, ends: int64[m], one for each (late row, window that it missed), in the assigner's
-            order.
+        positions: int64[n], the place of each among the rows of its batch, or of its part.
+        watermarks: int64[n], in force when each was processed.
+        owners, starts, ends: int64[m], one for each (late row, window that it missed): the row's place in
+            `positions` and the window's bounds, in the assigner's order.
     """
 
     positions: Longs
@@ -141,22 +148,23 @@ class Late(NamedTuple):
 
 @dataclass
 class Split:
-    """What a map task makes of a batch: parts by name, late elements, and counts of the ledger."""
+    """The result of splitting one batch: parts by name, late elements, and counts for the ledger."""
 
     parts: dict[str, Part] = field(default_factory=dict)
-    late: Late | None = None
+    late: LateRows | None = None
     counts: dict[str, int] = field(default_factory=dict)
 
 
 class RangeInput(NamedTuple):
-    """What a range has received, as the kernels take it.
+    """The kernel's input, made of the parts that all batches have sent to a range.
 
     Attributes:
-        received: pieces and elements.
-        doubtful: int64, the place of each element in the part of that name; -1 where it came otherwise.
+        slice_input: pieces and elements.
+        doubtful_places: int64[m], the place of each element in the part DOUBTFUL; -1 for an element of
+            another part.
     """
 
-    slice_input: SliceInput[AccumulatorColumns]
+    slice_input: SliceInput[ArrowAccumulators]
     doubtful_places: Longs
 
 
@@ -165,45 +173,45 @@ class Family(Protocol):
 
     @property
     def setting(self) -> Setting:
-        """What it works on."""
+        """The pipeline and the slice."""
 
     @property
     def trigger_state(self) -> StateDescriptor | None:
-        """What its triggers remember of a window, as the snapshot has it; None for nothing."""
+        """The trigger's state of a window, as the snapshot names it; None for triggers without state."""
 
     def split(self, elements: BatchElements) -> Split:
-        """Map side: judge and, where order does not matter, aggregate the rows of one batch. Every part is
-        there, if empty.
+        """Map side: decide which elements of a batch are late, and aggregate those whose order does not
+        matter. Every part is in the result, also an empty one.
         """
 
     def receive(self, parts: Mapping[str, Part]) -> RangeInput:
-        """Range side: every part of all batches, as pieces and elements. Keys are numbered in the order in
-        which a snapshot has them.
+        """Range side: the kernel's input from each part, concatenated over all batches. Keys are numbered in
+        the order in which a snapshot has them.
         """
 
     def replay(
-        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
-    ) -> SliceResult[AccumulatorColumns]:
-        """The kernel of the family, with the rules of the pipeline."""
+        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
+    ) -> SliceResult[ArrowAccumulators]:
+        """Run the family's kernel with the rules of the pipeline."""
 
 
 def accumulator_names(setting: Setting) -> list[list[str]]:
-    """The names under which the accumulators' columns travel, for each aggregate."""
+    """For each aggregate the names under which the columns of its accumulators travel."""
     return [
         [f"{number}_{name}" for name, _ in aggregate.columns]
         for number, aggregate in enumerate(setting.aggregates)
     ]
 
 
-def read_accumulators(rows: pa.Table, setting: Setting) -> AccumulatorColumns:
-    """The accumulators that have travelled in these rows."""
+def read_accumulators(rows: pa.Table, setting: Setting) -> ArrowAccumulators:
+    """The accumulators that stand in rows of a part, under `accumulator_names`."""
     columns = ([rows.column(name).combine_chunks() for name in names] for names in accumulator_names(setting))
-    return AccumulatorColumns.of(setting.aggregates, columns, rows.num_rows)
+    return ArrowAccumulators.of(setting.aggregates, columns, rows.num_rows)
 
 
 def elements_in_order(setting: Setting, part: Part) -> tuple[Elements, pa.Table]:
-    """(elements, their rows) of a part in the order in which elements are processed: by arrival, order column
-    and hash, as `slackwater.jobs.engines.rows.element_order` has it; ties only inside a key matter.
+    """(elements, their rows) of a part in processing order: by arrival, order column and hash, as
+    `slackwater.jobs.engines.rows.element_order` defines it.
     """
     rows = in_order(setting.pipeline, part.rows.append_column(_KEY, pa.array(part.keys)))
     clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())

@@ -1,16 +1,21 @@
-"""Firings on whole columns as rows of `panes`, and the error for one that has no result.
+"""Rows of `panes` from the firings of a kernel, rows of `late_events` from late elements, and the error of a
+firing without a result.
 
-Which windows fire is the kernels' business.
+The kernels decide which windows fire and which elements are late.
 """
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import Columns, OverflowAtRow
-from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
-from slackwater.jobs.engines.columnar.families import Setting
-from slackwater.jobs.engines.columnar.tables import constant, times, values_of_keys, watermarks
+from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
+from slackwater.jobs.engines.columnar.arrow_columns import constant, times, values_of_keys, watermarks
+from slackwater.jobs.engines.columnar.families import LateRows, Setting
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.key_numbers import KEY_GROUP
+from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.columnar.arrays.columns import rows_where
 from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, PaneKind, rows_of
 from slackwater.windowing.errors import UserCodeError
@@ -25,9 +30,10 @@ _LABELS = {
 
 
 def pane_tables(
-    blocks: Sequence[Firings], accumulators: AccumulatorColumns, distinct: pa.Table, setting: Setting
+    blocks: Sequence[Firings], accumulators: ArrowAccumulators, distinct: pa.Table, setting: Setting
 ) -> list[pa.Table]:
-    """One row a firing, kind by kind; a table for each kind in each block of which there are any.
+    """One row for each firing: a table for each kind of pane in each block that has firings of the kind,
+    ordered by kind.
 
     Raises:
         FailedFiring: a sum has left the range of its type.
@@ -44,7 +50,7 @@ def pane_tables(
 def _pane_table(
     kind: PaneKind,
     firings: Firings,
-    accumulators: AccumulatorColumns,
+    accumulators: ArrowAccumulators,
     distinct: pa.Table,
     setting: Setting,
 ) -> pa.Table:
@@ -71,8 +77,8 @@ def _pane_table(
     )
 
 
-def _results(firings: Firings, accumulators: AccumulatorColumns, setting: Setting) -> Columns:
-    """One array for each result column, a row a firing."""
+def _results(firings: Firings, accumulators: ArrowAccumulators, setting: Setting) -> Columns:
+    """One array for each result column, one row for each firing."""
     results = []
     shown = accumulators.take(firings.contents)
     for name, aggregate, columns in zip(
@@ -87,6 +93,29 @@ def _results(firings: Firings, accumulators: AccumulatorColumns, setting: Settin
     return results
 
 
+def late_table(
+    late: LateRows, rows: pa.Table, key_groups: pa.Array, schema: pa.Schema, shape: Shape
+) -> pa.Table:
+    """Rows of `late_events` without run_id, one for each late element.
+
+    `rows` and `key_groups` have a row for each of `late.positions`: the source's columns, and the key groups.
+    """
+    events = rows.column(EVENT).to_numpy()
+    columns = {name: rows.column(name) for name, _ in shape.source}
+    columns[KEY_GROUP] = key_groups
+    columns["event_time"] = times(events)
+    columns["arrival_time"] = times(rows.column(ARRIVAL).to_numpy())
+    offsets = np.zeros(len(events) + 1, np.int32)
+    np.cumsum(np.bincount(late.owners, minlength=len(events)), out=offsets[1:])
+    missed_windows = pa.StructArray.from_arrays(
+        [times(late.starts), times(late.ends)], names=["start", "end"]
+    )
+    columns["windows"] = pa.ListArray.from_arrays(pa.array(offsets), missed_windows)
+    columns["late_by_ms"] = pa.array(late.watermarks - events)
+    columns["watermark"] = watermarks(late.watermarks)
+    return pa.table({field.name: columns[field.name] for field in schema if field.name != "run_id"})
+
+
 class FailedFiring(Exception):
     """A firing has no result; the engine knows the key of that number and raises `located`."""
 
@@ -96,6 +125,6 @@ class FailedFiring(Exception):
         self.window = window
         self.error = error
 
-    def located(self, key: object) -> UserCodeError:
+    def error_of_key(self, key: object) -> UserCodeError:
         """The error that the operator engine raises for the same firing."""
         return UserCodeError.of(self.error, "firing a window", key, self.window, self.window.max_timestamp())

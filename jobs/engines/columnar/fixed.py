@@ -1,8 +1,9 @@
-"""Tumbling and sliding windows of event time in the columnar engine.
+"""The family of tumbling and sliding windows of event time.
 
-Map side: elements that are on time for all of their windows are aggregated by key and slice at once, into
-cells; what is behind the watermark of any window travels as it is. Nothing there depends on what other
-batches hold. Range side: cells are pieces for the kernel.
+Map side: elements that are on time for all of their windows are aggregated by key and slice into cells, one
+partial aggregate each. An element that the watermark has passed in one of its windows travels by itself. Both
+depend on the element and the timeline alone, so every batch is split for itself. Range side: cells are pieces
+for the kernel.
 """
 
 from collections.abc import Mapping
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.families import (
     BatchElements,
-    Late,
+    LateRows,
     Part,
     RangeInput,
     Setting,
@@ -36,7 +37,7 @@ from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.window_columns import Pieces
 
-CELLS, BEHIND = "cells", "behind"
+CELLS, ELEMENTS_BEHIND = "cells", "behind"
 SLICE, ELEMENTS, FIRST, LAST = "__slice", "__elements", "__first_arrival", "__last_arrival"
 
 
@@ -50,7 +51,7 @@ def fixed_windows(setting: Setting) -> FixedWindows | None:
 
 @dataclass(frozen=True)
 class FixedFamily:
-    """Exact for the event-time trigger, also inside a purging one."""
+    """Tumbling and sliding windows with EventTimeTrigger, also inside a purging trigger."""
 
     setting: Setting
     trigger_state = None
@@ -65,7 +66,7 @@ class FixedFamily:
     def split(self, elements: BatchElements) -> Split:
         slices = self.windows.slices(elements.events)
         tardy = self.windows.rows_behind(elements.events, slices, elements.watermarks)
-        split = judge(self.setting, self.windows, elements, slices, tardy)
+        split = judge_elements(self.setting, self.windows, elements, slices, tardy)
         split.parts[CELLS] = self._cells(elements, slices, tardy)
         split.counts["rows_accepted"] += len(slices) - len(tardy)
         split.counts["assignments_made"] += self.windows.assignments(slices) - self.windows.assignments(
@@ -84,26 +85,26 @@ class FixedFamily:
             first_arrivals=rows.column(FIRST).to_numpy(),
             last_arrivals=rows.column(LAST).to_numpy(),
         )
-        elements, rows_behind = elements_in_order(self.setting, parts[BEHIND])
+        elements, rows_behind = elements_in_order(self.setting, parts[ELEMENTS_BEHIND])
         slice_input = SliceInput(
             pieces=pieces,
             piece_accumulators=read_accumulators(rows, self.setting),
             elements=elements,
-            element_accumulators=AccumulatorColumns.of_elements(self.setting.aggregates, rows_behind),
+            element_accumulators=ArrowAccumulators.of_elements(self.setting.aggregates, rows_behind),
         )
         return RangeInput(slice_input, np.full(rows_behind.num_rows, -1))
 
     def replay(
-        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
-    ) -> SliceResult[AccumulatorColumns]:
+        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
+    ) -> SliceResult[ArrowAccumulators]:
         rules = FixedRules(windows=self.windows, accumulates=not self.setting.purges)
         return replay_fixed(slice_input, initial_state, self.setting.timeline, rules)
 
     def _cells(self, elements: BatchElements, slices: Longs, tardy: Longs) -> Part:
-        """Partial aggregates by key and slice of the rows that are not behind."""
+        """Partial aggregates by key and slice of all rows but those at `tardy`."""
         groups, keys, slices = group_pairs(elements.keys, slices, tardy)
-        first, last = self._arrivals(groups, slices, elements.clocks)
-        of_cells = slice(len(keys))  # the group of those that are behind comes last
+        first, last = self._arrival_bounds(groups, slices, elements.clocks)
+        of_cells = slice(len(keys))  # the group of the tardy rows comes last
         columns = {
             SLICE: slices,
             ELEMENTS: groups.counts[of_cells],
@@ -117,9 +118,9 @@ class FixedFamily:
             }
         return Part(keys, pa.table(columns))
 
-    def _arrivals(self, groups: Groups, slices: Longs, clocks: Longs) -> tuple[Longs, Longs]:
-        """First and last arrival of each group; where all of its windows are closed by the slice's end nobody
-        will ask, and they are 0.
+    def _arrival_bounds(self, groups: Groups, slices: Longs, clocks: Longs) -> tuple[Longs, Longs]:
+        """First and last arrival of each group; 0 for groups whose windows are all collected by the slice's
+        end, as these are parked nowhere.
         """
         stays = np.zeros(groups.size, np.bool_)
         newest = self.windows.newest_windows(slices)
@@ -131,25 +132,25 @@ class FixedFamily:
         return first, last
 
 
-def judge(
+def judge_elements(
     setting: Setting, windows: FixedWindows, elements: BatchElements, slices: Longs, candidates: Longs
 ) -> Split:
-    """Of elements that are behind for some window: those that a window still takes, and those that none
-    does.
+    """Split the elements at `candidates`, which the watermark has passed in some window of theirs: accepted
+    elements, which a window still takes, and late ones.
     """
     slices, watermarks = slices[candidates], elements.watermarks[candidates]
     is_accepted, is_late = windows.judge(elements.events[candidates], slices, watermarks)
-    late, accepted = candidates[is_late], candidates[is_accepted]
-    missed = windows.explode(slices[is_late])
-    starts = windows.starts(missed.windows)
-    rows = elements.rows.select([*setting.read, ARRIVAL, EVENT]).take(pa.array(accepted))
+    late_rows, accepted_rows = candidates[is_late], candidates[is_accepted]
+    missed_windows = windows.explode(slices[is_late])
+    starts = windows.starts(missed_windows.windows)
+    rows = elements.rows.select([*setting.source_columns, ARRIVAL, EVENT]).take(pa.array(accepted_rows))
     return Split(
-        parts={BEHIND: Part(elements.keys[accepted], rows)},
-        late=Late(late, watermarks[is_late], missed.rows, starts, starts + windows.size_ms),
+        parts={ELEMENTS_BEHIND: Part(elements.keys[accepted_rows], rows)},
+        late=LateRows(late_rows, watermarks[is_late], missed_windows.rows, starts, starts + windows.size_ms),
         counts={
-            "rows_accepted": len(accepted),
-            "rows_late": len(late),
-            "rows_unassigned": len(candidates) - len(accepted) - len(late),
+            "rows_accepted": len(accepted_rows),
+            "rows_late": len(late_rows),
+            "rows_unassigned": len(candidates) - len(accepted_rows) - len(late_rows),
             "assignments_made": windows.assignments(slices[is_accepted]),
         },
     )

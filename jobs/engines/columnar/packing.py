@@ -1,7 +1,7 @@
-"""Columns of small integers on their way through the shuffle: as narrow as their range, and none at all where
-all are equal.
+"""Narrow encoding of int64 columns for the shuffle: a column travels as unsigned integers of the least width
+that holds its span, above its least value; a constant column does not travel at all.
 
-Any table goes in, the same comes out; nothing is known of what the columns mean.
+`unpack(pack(table))` is `table`, whatever its columns mean.
 """
 
 import json
@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-_PACKED = b"slackwater.packed"
+_NOTES_KEY = b"slackwater.packed"
 _WIDTHS = ((1 << 8, np.uint8), (1 << 16, np.uint16), (1 << 32, np.uint32))
 
 
 def pack(rows: pa.Table) -> pa.Table:
-    """`rows` with its int64 columns narrowed; `unpack` gives them back. Metadata is kept."""
+    """The table with its int64 columns narrowed; the metadata says what `unpack` needs, beside what it said
+    before.
+    """
     notes: list[list[Any]] = []
     columns: dict[str, Any] = {}
     for name in rows.column_names:
@@ -38,15 +40,15 @@ def pack(rows: pa.Table) -> pa.Table:
             columns[name] = column
         notes.append(note)
     columns.setdefault("", pa.nulls(rows.num_rows))  # keeps the number of rows where every column is constant
-    metadata = {**(rows.schema.metadata or {}), _PACKED: json.dumps(notes).encode()}
+    metadata = {**(rows.schema.metadata or {}), _NOTES_KEY: json.dumps(notes).encode()}
     return pa.table(columns).replace_schema_metadata(metadata)
 
 
 def unpack(rows: pa.Table, names: Container[str] | None = None) -> pa.Table:
-    """The inverse of `pack`, of some of the rows, too. Of all columns, or those in `names`."""
+    """The inverse of `pack`, for a packed table or a slice of one: all columns, or only those in `names`."""
     metadata = dict(rows.schema.metadata)
     columns = {}
-    for name, least in json.loads(metadata.pop(_PACKED)):
+    for name, least in json.loads(metadata.pop(_NOTES_KEY)):
         if names is not None and name not in names:
             continue
         if least is None:

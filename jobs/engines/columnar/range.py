@@ -1,30 +1,30 @@
-"""One key-group range of one slice: what it has received is put together, its share of the parent's snapshot
-read, merged, and handed over.
+"""One key-group range of one slice: the parts that the map tasks have sent and the parked windows of the
+parent's snapshot go through the family's kernel; the rows that come out are handed over.
 
-Nothing is committed here, and nothing known of what windows do.
+Nothing is committed here; the rules of windows are the kernel's.
 """
 
 import dataclasses
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.families import (
     DOUBTFUL,
     BatchElements,
     Family,
-    Late,
+    LateRows,
     Part,
     RangeInput,
 )
-from slackwater.jobs.engines.columnar.firing import FailedFiring, pane_tables
+from slackwater.jobs.engines.columnar.firing import FailedFiring, late_table, pane_tables
 from slackwater.jobs.engines.columnar.packing import unpack
-from slackwater.jobs.engines.columnar.snapshot import restored_windows, timer_table, window_table
-from slackwater.jobs.engines.columnar.tables import late_table
+from slackwater.jobs.engines.columnar.snapshot import read_windows, timer_table, window_table
 from slackwater.jobs.engines.replaying.refires import drop_replaced_refires
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.results import (
@@ -66,82 +66,115 @@ _NOT_RESTORED = (
 )
 
 
-class RangeWork:
-    """What range `number` merges and hands over."""
+@dataclass(frozen=True)
+class RangeMerge:
+    """The work of range `number`: merge what the map tasks have sent into the parked windows, fire and park
+    them, and hand the rows over.
+    """
 
-    def __init__(self, replay: Replay, keys: Keys, family: Family, number: int) -> None:
+    replay: Replay
+    keys: Keys
+    family: Family
+    number: int
+
+    def run(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The rows, hashes and counts of the range, each table marked with what it holds.
+
+        A range that is too large for the memory of one task is merged in parts, each of some key groups.
+        """
+        packed_tables: dict[str, list[pa.Table]] = {}
+        passing_rows = PassingRows(self.replay, self.number)
+        for table in tables:
+            if passing_rows.takes(table):
+                yield from passing_rows.take(table)
+            else:
+                packed_tables.setdefault(name_of(table), []).append(table)
+        yield from passing_rows.hand_over_the_rest()
+        yield from packed_tables.pop("counts", [])
+        replay = self.replay
+        rows_sent = sum(table.num_rows for of_name in packed_tables.values() for table in of_name)
+        rows = rows_merged(replay.pipeline, rows_sent) + replay.parked // replay.ranges
+        parts = parts_of(self.keys.range(self.number, replay.ranges), rows, replay.state_memory_mb)
+        # A range whose rows would become files leaves files of its parts, too: the driver's memory holds only
+        # what is small.
+        replay = dataclasses.replace(replay, file_rows=max(1, replay.file_rows // len(parts)))
+        for part, key_groups in enumerate(parts):
+            merge = _PartMerge(
+                replay=replay,
+                keys=self.keys,
+                family=self.family,
+                number=self.number,
+                part=part,
+                key_groups=key_groups,
+            )
+            yield from merge.run(
+                {name: _unpack_key_groups(of_name, key_groups) for name, of_name in packed_tables.items()}
+            )
+
+
+class _PartMerge:
+    """The merge of part `part` of range `number`: the windows of `key_groups`."""
+
+    def __init__(
+        self,
+        *,
+        replay: Replay,
+        keys: Keys,
+        family: Family,
+        number: int,
+        part: int,
+        key_groups: KeyGroupRange,
+    ) -> None:
         self.replay = replay
         self.keys = keys
         self.family = family
         self.number = number
+        self.part = part
+        self.key_groups = key_groups
         self.schemas = table_schemas(replay.shape)
         self._state_s = 0.0
 
-    def run(self, received: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The rows, hashes and counts of the range, marked with what they are. What is too much for one task
-        is merged in parts.
+    def run(self, tables: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
+        """The rows, hashes and counts of the part; `tables` are the parts that the map tasks have sent, by
+        name.
         """
-        packed: dict[str, list[pa.Table]] = {}
-        passing_rows = PassingRows(self.replay, self.number)
-        for table in received:
-            if passing_rows.takes(table):
-                yield from passing_rows.take(table)
-            else:
-                packed.setdefault(name_of(table), []).append(table)
-        yield from passing_rows.hand_over_the_rest()
-        yield from packed.pop("counts", [])
-        replay, owned = self.replay, self.keys.range(self.number, self.replay.ranges)
-        rows_sent = sum(table.num_rows for tables in packed.values() for table in tables)
-        rows = rows_merged(replay.pipeline, rows_sent) + replay.parked // replay.ranges
-        parts = parts_of(owned, rows, replay.state_memory_mb)
-        # What makes files as a whole makes files in parts: the driver's memory holds only what is small.
-        self.replay = dataclasses.replace(replay, file_rows=max(1, replay.file_rows // len(parts)))
-        for number, key_groups in enumerate(parts):
-            yield from self._merge(
-                number, key_groups, {name: _unpacked(tables, key_groups) for name, tables in packed.items()}
-            )
-
-    def _merge(
-        self, part: int, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]
-    ) -> Iterator[pa.Table]:
-        numbers, by_name, parked = self._number(key_groups, parts)
-        range_input, initial_state = self.family.receive(by_name), restored_windows(parked, self.family)
+        numbers, parts_by_name, parked_part = self._number_keys(tables)
+        range_input = self.family.receive(parts_by_name)
+        initial_state = read_windows(parked_part, self.family)
         slice_result = self.family.replay(range_input.slice_input, initial_state)
-        yield from self._hand_over(
-            part,
-            slice_result,
-            self._late(slice_result, range_input, by_name, numbers.distinct),
-            numbers.distinct,
-        )
-        yield counts_table(_counts(slice_result, initial_state, by_name), self._state_s)
-        self._state_s = 0.0
+        late_rows = self._late_rows(slice_result, range_input, parts_by_name, numbers.distinct)
+        yield from self._hand_over(slice_result, late_rows, numbers.distinct)
+        yield counts_table(_counts(slice_result, initial_state, parts_by_name), self._state_s)
 
-    def _number(
-        self, key_groups: KeyGroupRange, parts: dict[str, list[pa.Table]]
-    ) -> tuple[KeyNumbers, dict[str, Part], Part]:
-        """The keys of all parts and parked windows, numbered together."""
-        tables = {
-            name: pa.concat_tables([empty, *parts.get(name, [])])
+    def _number_keys(self, tables: dict[str, list[pa.Table]]) -> tuple[KeyNumbers, dict[str, Part], Part]:
+        """(key numbers, the parts by name, the rows of parked windows): the keys of all of them are numbered
+        together.
+        """
+        joined_tables = {
+            name: pa.concat_tables([empty, *tables.get(name, [])])
             for name, empty in self._empty_parts().items()
         }
-        split = {name: split_keys(table) for name, table in tables.items()}
-        with self._on_state():
-            parked = self._parked(key_groups)
+        split = {name: split_keys(table) for name, table in joined_tables.items()}
+        with self._timing_state():
+            parked_rows = self._read_parked_rows()
         numbers = KeyNumbers.of_range(
-            pa.concat_tables([*(keys for keys, _ in split.values()), keys_of(parked, self.keys)]), self.keys
+            pa.concat_tables([*(keys for keys, _ in split.values()), keys_of(parked_rows, self.keys)]),
+            self.keys,
         )
-        ends = np.cumsum([*(rows.num_rows for _, rows in split.values()), parked.num_rows])
+        ends = np.cumsum([*(rows.num_rows for _, rows in split.values()), parked_rows.num_rows])
         pieces = np.split(numbers.numbers, ends[:-1])
-        by_name = {
+        parts_by_name = {
             name: Part(piece, rows) for (name, (_, rows)), piece in zip(split.items(), pieces, strict=False)
         }
         schema = pa.schema([field for field in self.schemas["window_state"] if field.name != "run_id"])
         distinct = numbers.distinct.select([KEY_GROUP, *self.keys.names])
         distinct = distinct.cast(pa.schema([schema.field(name) for name in distinct.column_names]))
-        return KeyNumbers(numbers.numbers, distinct), by_name, Part(pieces[-1], parked)
+        return KeyNumbers(numbers.numbers, distinct), parts_by_name, Part(pieces[-1], parked_rows)
 
     def _empty_parts(self) -> dict[str, pa.Table]:
-        """Every part without a row: what there is to merge when nothing came."""
+        """Every part of the family, without rows: a range merges its parked windows also when no map task has
+        sent anything.
+        """
         schema = self.replay.scan.source.schema
         columns = [schema.field(name) for name in self.replay.scan.columns]
         rows = pa.schema([*columns, pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64())]).empty_table()
@@ -152,105 +185,104 @@ class RangeWork:
         split = self.family.split(BatchElements.of(rows, np.zeros(0, np.int64), self.family.setting))
         return {name: with_keys(part.rows, part.keys, nobody) for name, part in split.parts.items()}
 
-    def _parked(self, owned: KeyGroupRange) -> pa.Table:
-        """The rows of the parent's `window_state`, without what follows from others; row groups of other key
-        groups are not read.
+    def _read_parked_rows(self) -> pa.Table:
+        """The rows of the parent's `window_state` of these key groups, without the columns that follow from
+        others; row groups of other key groups are not read.
         """
         schema = pa.schema(
             [field for field in self.schemas["window_state"] if field.name not in _NOT_RESTORED]
         )
-        return restored_rows(self.replay, "window_state", schema, owned)
+        return restored_rows(self.replay, "window_state", schema, self.key_groups)
 
-    def _panes(self, slice_result: SliceResult[AccumulatorColumns], distinct: pa.Table) -> list[pa.Table]:
+    def _panes(self, slice_result: SliceResult[ArrowAccumulators], distinct: pa.Table) -> list[pa.Table]:
         try:
             panes = pane_tables(
                 slice_result.firings, slice_result.accumulators, distinct, self.family.setting
             )
         except FailedFiring as failure:
             key = [column[failure.key].as_py() for column in distinct.select(self.keys.names).columns]
-            raise failure.located(key[0] if len(key) == 1 else tuple(key)) from failure.error
+            raise failure.error_of_key(key[0] if len(key) == 1 else tuple(key)) from failure.error
         return [drop_replaced_refires(pa.concat_tables(panes), self.replay.pipeline)] if panes else []
 
     def _hand_over(
         self,
-        part: int,
-        slice_result: SliceResult[AccumulatorColumns],
-        late: list[pa.Table],
+        slice_result: SliceResult[ArrowAccumulators],
+        late_rows: list[pa.Table],
         distinct: pa.Table,
     ) -> Iterator[pa.Table]:
         output, state = ContentHash(), ContentHash()
-        yield from self._handed_over(part, "panes", self._panes(slice_result, distinct), output)
-        yield from self._handed_over(part, "late_events", late, None)
-        with self._on_state():
+        yield from self._table_handed_over("panes", self._panes(slice_result, distinct), output)
+        yield from self._table_handed_over("late_events", late_rows, None)
+        with self._timing_state():
             windows = [window_table(slice_result, distinct, self.family)]
             timers = [timer_table(timers, distinct) for timers in slice_result.timers]
             of_snapshot = [
-                *self._handed_over(part, "window_state", windows, state),
-                *self._handed_over(part, "timers", timers, state),
+                *self._table_handed_over("window_state", windows, state),
+                *self._table_handed_over("timers", timers, state),
             ]
         yield from of_snapshot
         yield hashes_table(output, state)
 
-    def _handed_over(
-        self, part: int, name: str, pieces: list[pa.Table], to: ContentHash | None
+    def _table_handed_over(
+        self, name: str, pieces: list[pa.Table], content_hash: ContentHash | None
     ) -> Iterator[pa.Table]:
-        """The rows of a table, added to a hash; nothing where there are none."""
+        """The rows of one table, handed over and added to the hash; nothing where there are no rows."""
         rows = pa.concat_tables(pieces) if pieces else None
         if rows is None or not rows.num_rows:
             return
         rows = conform(rows, self.schemas[name])
-        if to is not None:
-            to.add(name, rows, without=())
-        yield hand_over(self.replay, self.number, name, rows, self.schemas[name], part)
+        if content_hash is not None:
+            content_hash.add(name, rows, without=())
+        yield hand_over(self.replay, self.number, name, rows, self.schemas[name], self.part)
 
     @contextmanager
-    def _on_state(self) -> Iterator[None]:
-        """Counts the CPU seconds of what reads and writes the snapshot, which is done by this thread
-        alone.
+    def _timing_state(self) -> Iterator[None]:
+        """Adds the CPU seconds of the block, which reads or writes the snapshot, to `_state_s`. Only this
+        thread does such work.
         """
         began = time.thread_time()
         yield
         self._state_s += time.thread_time() - began
 
-    def _late(
+    def _late_rows(
         self,
-        slice_result: SliceResult[AccumulatorColumns],
+        slice_result: SliceResult[ArrowAccumulators],
         range_input: RangeInput,
-        parts: dict[str, Part],
+        parts_by_name: dict[str, Part],
         distinct: pa.Table,
     ) -> list[pa.Table]:
         """The doubtful elements that no window took, as rows of `late_events`."""
         rows, starts, ends = slice_result.late
         if not len(rows):
             return []
-        late = Late(
+        late = LateRows(
             positions=range_input.doubtful_places[rows],
             watermarks=range_input.slice_input.elements.watermarks[rows],
             owners=np.arange(len(rows)),
             starts=starts,
             ends=ends,
         )
-        keys, whole_rows = parts[DOUBTFUL]
+        keys, full_rows = parts_by_name[DOUBTFUL]
         positions = pa.array(late.positions)
         groups = distinct.column(KEY_GROUP).take(pa.array(keys[late.positions]))
         schema = self.schemas["late_events"]
-        return [late_table(late, whole_rows.take(positions), groups, schema, self.replay.shape)]
+        return [late_table(late, full_rows.take(positions), groups, schema, self.replay.shape)]
 
 
 def _counts(
-    slice_result: SliceResult[AccumulatorColumns],
-    initial_state: WindowState[AccumulatorColumns],
-    parts: dict[str, Part],
+    slice_result: SliceResult[ArrowAccumulators],
+    initial_state: WindowState[ArrowAccumulators],
+    parts_by_name: dict[str, Part],
 ) -> dict[str, int]:
-    """What the ledger counts of a range, under its names."""
+    """The counts of the part under the ledger's names."""
     kinds = np.concatenate([firings.kinds for firings in slice_result.firings])
     counts = slice_result.counts
-    late = len(slice_result.late.positions)
-    accepted = parts[DOUBTFUL].rows.num_rows - late if DOUBTFUL in parts else 0
+    late_count = len(slice_result.late.positions)
+    accepted_count = parts_by_name[DOUBTFUL].rows.num_rows - late_count if DOUBTFUL in parts_by_name else 0
     return {
-        "rows_accepted": accepted,
-        "rows_late": late,
-        "assignments_made": accepted,
+        "rows_accepted": accepted_count,
+        "rows_late": late_count,
+        "assignments_made": accepted_count,
         "assignments_missed": counts.assignments_missed,
         "assignments_before": int(initial_state.windows.elements.sum()),
         "assignments_open": int(slice_result.windows.elements.sum()),
@@ -266,7 +298,7 @@ def _counts(
     }
 
 
-def _unpacked(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:
-    """Of what was received, the rows of some key groups."""
+def _unpack_key_groups(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:
+    """The rows of some key groups in packed tables, unpacked."""
     of_groups = (table[bounds_of_groups(unpack(table, (SENT_GROUP,)), key_groups)] for table in tables)
     return [unpack(rows).replace_schema_metadata(None) for rows in of_groups]

@@ -1,8 +1,8 @@
-"""Sessions of event time with one gap in the columnar engine.
+"""The family of event-time sessions with one gap.
 
-Map side: elements that nothing fired can reach are aggregated by key and session at once, into pieces; the
-others travel as they are. Which are which, the kernel says. Nothing there depends on what other batches hold:
-a session may come in pieces.
+Map side: harmless elements (`is_harmless` of the kernel), which no session that has fired can reach, are
+aggregated by key and session into pieces; the others, the tardy ones, travel one by one. A batch knows only
+its own elements, so one session may come to its range in several pieces.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.families import (
     DOUBTFUL,
     BatchElements,
@@ -39,7 +39,7 @@ _PLACE = "__place"
 
 @dataclass(frozen=True)
 class SessionFamily:
-    """Exact for the event-time trigger, also inside a purging one."""
+    """Sessions with EventTimeTrigger, also inside a purging trigger."""
 
     setting: Setting
     trigger_state = None
@@ -58,20 +58,24 @@ class SessionFamily:
         )
 
     def split(self, elements: BatchElements) -> Split:
-        """Pieces of sessions; tardy elements that are accepted in any case; and doubtful ones, late unless
-        they join an open session.
+        """Three parts: pieces of sessions; tardy elements that are accepted in any case; doubtful elements,
+        which are late unless they join an open session.
         """
         harmless = is_harmless(elements.events, elements.watermarks)
         is_late = self.rules.are_late(elements.events + (self.rules.gap_ms - 1), elements.watermarks)
         doubtful, tardy = np.flatnonzero(~harmless & is_late), np.flatnonzero(~harmless & ~is_late)
-        tardy_rows = elements.rows.select([*self.setting.read, ARRIVAL, EVENT]).take(pa.array(tardy))
+        tardy_rows = elements.rows.select([*self.setting.source_columns, ARRIVAL, EVENT]).take(
+            pa.array(tardy)
+        )
         parts = {
             PIECES: self._pieces(elements, None if harmless.all() else harmless),
             TARDY: Part(elements.keys[tardy], tardy_rows),
             DOUBTFUL: Part(elements.keys[doubtful], elements.full_rows(doubtful)),
         }
-        accepted = len(harmless) - len(doubtful)
-        return Split(parts, late=None, counts={"rows_accepted": accepted, "assignments_made": accepted})
+        accepted_count = len(harmless) - len(doubtful)
+        return Split(
+            parts, late=None, counts={"rows_accepted": accepted_count, "assignments_made": accepted_count}
+        )
 
     def receive(self, parts: Mapping[str, Part]) -> RangeInput:
         keys, rows = parts[PIECES]
@@ -95,18 +99,20 @@ class SessionFamily:
             pieces=pieces,
             piece_accumulators=read_accumulators(rows, self.setting),
             elements=elements,
-            element_accumulators=AccumulatorColumns.of_elements(self.setting.aggregates, tardy),
+            element_accumulators=ArrowAccumulators.of_elements(self.setting.aggregates, tardy),
         )
         return RangeInput(slice_input, tardy.column(_PLACE).to_numpy())
 
     def replay(
-        self, slice_input: SliceInput[AccumulatorColumns], initial_state: WindowState[AccumulatorColumns]
-    ) -> SliceResult[AccumulatorColumns]:
+        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
+    ) -> SliceResult[ArrowAccumulators]:
         return replay_sessions(slice_input, initial_state, self.setting.timeline, self.rules)
 
     def _pieces(self, elements: BatchElements, chosen: Booleans | None) -> Part:
-        """Sessions of the chosen rows. The others make a group of their own, which is left out: that is
-        cheaper than a copy of the rows.
+        """Partial aggregates by key and session of the chosen rows (None: of all rows).
+
+        The other rows make one group more, which is cut off the result: that is cheaper than a copy of the
+        chosen rows.
         """
         keys, events, clocks = elements.keys, elements.events, elements.clocks
         codes = np.empty(len(keys), np.int64)
@@ -120,13 +126,13 @@ class SessionFamily:
             codes[:] = size
             codes[np.flatnonzero(chosen)[order]] = run_numbers(starts, len(order))
         groups = Groups(codes, size if chosen is None else size + 1)
-        ordered = clocks[order]
+        clocks_in_order = clocks[order]
         columns = {
             START: pa.array(events[order[starts]]),
             END: pa.array(chains.lasts + self.rules.gap_ms),
             ELEMENTS: pa.array(np.diff(np.append(starts, len(order)))),
-            FIRST: pa.array(_reduced(np.minimum, ordered, starts)),
-            LAST: pa.array(_reduced(np.maximum, ordered, starts)),
+            FIRST: pa.array(_reduce_runs(np.minimum, clocks_in_order, starts)),
+            LAST: pa.array(_reduce_runs(np.maximum, clocks_in_order, starts)),
         }
         for names, aggregate in zip(accumulator_names(self.setting), self.setting.aggregates, strict=True):
             partial = aggregate.partial(elements.rows, groups)
@@ -134,5 +140,5 @@ class SessionFamily:
         return Part(keys[order[starts]], pa.table(columns))
 
 
-def _reduced(function: np.ufunc, values: Longs, starts: Longs) -> Longs:
+def _reduce_runs(function: np.ufunc, values: Longs, starts: Longs) -> Longs:
     return function.reduceat(values, starts) if len(starts) else values

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
+from slackwater.jobs.engines.columnar.arrow_columns import constant, times, times_in_ms, values_of_keys
 from slackwater.jobs.engines.columnar.families import Family, Part, Setting
-from slackwater.jobs.engines.columnar.tables import constant, times, times_in_ms, values_of_keys
 from slackwater.jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.kernels import SliceResult, WindowState
@@ -17,16 +17,17 @@ from slackwater.windowing.columnar.parking import Timers
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows
 from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
 
-# Contents of a window without any, beside typed columns whose nulls may be an accumulator of nulls.
+# `contents` of a window without contents: the typed columns cannot say it, as an accumulator may be all
+# nulls.
 _EMPTY = "[]"
 
 
-def restored_windows(parked: Part, family: Family) -> WindowState[AccumulatorColumns]:
-    """The windows of rows of `window_state`, in their order."""
-    rows = parked.rows
+def read_windows(parked_part: Part, family: Family) -> WindowState[ArrowAccumulators]:
+    """The open windows that rows of `window_state` hold, in the order of the rows."""
+    rows = parked_part.rows
     has_contents = np.asarray(rows.column("contents").is_null())
     windows = OpenWindows(
-        keys=parked.keys,
+        keys=parked_part.keys,
         starts=times_in_ms(rows.column("window_start")),
         ends=times_in_ms(rows.column("window_end")),
         elements=rows.column("elements").to_numpy(),
@@ -39,17 +40,17 @@ def restored_windows(parked: Part, family: Family) -> WindowState[AccumulatorCol
     triggers = None
     if family.trigger_state is not None:
         triggers = read_trigger_texts(family.trigger_state, rows.column("trigger_state"), windows)
-    accumulators = _restored_accumulators(rows.filter(pa.array(has_contents)), family.setting)
+    accumulators = _read_accumulators(rows.filter(pa.array(has_contents)), family.setting)
     if not has_contents.all():
         places = np.maximum(np.cumsum(has_contents) - 1, 0)
         indices = pa.array(places, mask=~has_contents)
         columns = ([column.take(indices) for column in columns] for columns in accumulators.columns)
-        accumulators = AccumulatorColumns.of(accumulators.aggregates, columns, rows.num_rows)
+        accumulators = ArrowAccumulators.of(accumulators.aggregates, columns, rows.num_rows)
     return WindowState(windows=windows, triggers=triggers, accumulators=accumulators)
 
 
-def _restored_accumulators(rows: pa.Table, setting: Setting) -> AccumulatorColumns:
-    """The accumulators of windows that all have contents."""
+def _read_accumulators(rows: pa.Table, setting: Setting) -> ArrowAccumulators:
+    """The accumulators of rows of `window_state` that all have contents."""
     names, first = [name for name, _ in setting.shape.parts], 0
     columns = []
     for aggregate, width in zip(setting.aggregates, setting.widths, strict=True):
@@ -57,13 +58,15 @@ def _restored_accumulators(rows: pa.Table, setting: Setting) -> AccumulatorColum
             aggregate.decode([rows.column(name).combine_chunks() for name in names[first : first + width]])
         )
         first += width
-    return AccumulatorColumns.of(setting.aggregates, columns, rows.num_rows)
+    return ArrowAccumulators.of(setting.aggregates, columns, rows.num_rows)
 
 
 def window_table(
-    slice_result: SliceResult[AccumulatorColumns], distinct: pa.Table, family: Family
+    slice_result: SliceResult[ArrowAccumulators], distinct: pa.Table, family: Family
 ) -> pa.Table:
-    """One row an open window, in its order."""
+    """Rows of `window_state`, one for each window that is open at the slice's end, in the order of the
+    result.
+    """
     windows, setting = slice_result.windows, family.setting
     rows, is_empty = len(windows.keys), windows.contents == NO_CONTENTS
     accumulators = slice_result.accumulators.take(windows.contents[~is_empty])
@@ -100,13 +103,13 @@ def window_table(
 
 
 def _cleanup_times(windows: OpenWindows, setting: Setting) -> Longs:
-    """When each window is collected; NO_TIME for the global one, which never is."""
+    """When each window is collected; NO_TIME for global windows, which never are."""
     cleanups = windows.ends - 1 + setting.pipeline.allowed_lateness_ms
     return np.where(windows.ends == NO_TIME, NO_TIME, cleanups)
 
 
 def timer_table(timers: Timers, distinct: pa.Table) -> pa.Table:
-    """One row a timer, in its order."""
+    """Rows of `timers`, one for each pending timer, in order."""
     rows = len(timers.keys)
     return pa.table(
         {

@@ -1,7 +1,7 @@
-"""What triggers remember of windows, as the snapshot has it: a number of their own, and how many elements
-have been in no firing.
+"""The column `trigger_state` of `window_state`: the trigger's number for each window, and how many elements
+of the window are in no firing yet.
 
-One text for each distinct state, written and read by the snapshot's codec.
+Each distinct state is written and read once, as text, by the snapshot's codec.
 """
 
 import numpy as np
@@ -18,35 +18,40 @@ from slackwater.windowing.windows import GLOBAL_WINDOW
 
 
 def trigger_texts(state: StateDescriptor, triggers: TriggerStates, windows: OpenWindows) -> pa.Array:
-    """The texts of windows: `state` where it has a value, and unfired elements where firings don't say how
-    many there are.
+    """The text of each window: the value of `state` where there is one, and the unfired elements where they
+    do not follow from the number of firings.
     """
-    follows = triggers.unfired == _unfired_by_firings(windows)
-    groups, values, counts = group_pairs(triggers.values, np.where(follows, NO_TIME, triggers.unfired))
+    follows_from_firings = triggers.unfired_elements == _unfired_by_firings(windows)
+    groups, values, counts = group_pairs(
+        triggers.values, np.where(follows_from_firings, NO_TIME, triggers.unfired_elements)
+    )
     pairs = zip(values.tolist(), counts.tolist(), strict=True)
-    texts = [_text(state, value, unfired) for value, unfired in pairs]
+    texts = [_text(state, value, unfired_elements) for value, unfired_elements in pairs]
     return pa.array(texts, pa.string()).take(pa.array(groups.codes))
 
 
-def _text(state: StateDescriptor, value: int, unfired: int) -> str | None:
+def _text(state: StateDescriptor, value: int, unfired_elements: int) -> str | None:
     states = {} if value == NO_TIME else {state.name: {state.kind: value}}
-    if unfired != NO_TIME:
-        states[UNFIRED_ELEMENTS] = {"elements": unfired}
+    if unfired_elements != NO_TIME:
+        states[UNFIRED_ELEMENTS] = {"elements": unfired_elements}
     return dump_states(JsonValues(), states, None, GLOBAL_WINDOW)
 
 
 def read_trigger_texts(state: StateDescriptor, texts: pa.ChunkedArray, windows: OpenWindows) -> TriggerStates:
     """The inverse of `trigger_texts`."""
-    encoded = texts.combine_chunks().dictionary_encode(null_encoding="encode")
-    pairs = [_read(state, text) for text in encoded.dictionary.to_pylist()]
-    values, unfired = np.array(pairs, np.int64).reshape(-1, 2).T[:, encoded.indices.to_numpy()]
+    encoded_texts = texts.combine_chunks().dictionary_encode(null_encoding="encode")
+    pairs = [_read(state, text) for text in encoded_texts.dictionary.to_pylist()]
+    values, unfired_elements = np.array(pairs, np.int64).reshape(-1, 2).T[:, encoded_texts.indices.to_numpy()]
     return TriggerStates(
-        values=values, unfired=np.where(unfired == NO_TIME, _unfired_by_firings(windows), unfired)
+        values=values,
+        unfired_elements=np.where(
+            unfired_elements == NO_TIME, _unfired_by_firings(windows), unfired_elements
+        ),
     )
 
 
 def _unfired_by_firings(windows: OpenWindows) -> Longs:
-    """Unfired elements of windows whose last firing took all of them in."""
+    """int64[n]: the unfired elements of windows whose newest firing included all elements."""
     return np.where(windows.firings > 0, 0, windows.elements)
 
 

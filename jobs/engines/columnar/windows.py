@@ -1,6 +1,6 @@
-"""Which windows and triggers the columnar engine runs exactly, and the family that runs each.
+"""The windows and triggers that the columnar engine runs, and the family that runs each combination.
 
-A new family is added to `_FAMILIES`; what is in none stays with the operator engine.
+A new family is added to `_FAMILIES`; a pipeline with other windows or triggers runs on the operator engine.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,14 @@ from slackwater.windowing import (
 )
 
 _MOST_WINDOWS_PER_ELEMENT = 1000
-_LONGEST_INTERVAL_MS = 1 << 62  # no time in a table and an interval wrap when they are added
+_LONGEST_INTERVAL_MS = 1 << 62  # the sum of such an interval and any time of a table fits 64 bits
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """Assigners and triggers, or a purging one around them, of exactly these classes: a subclass is a user's
-    code.
+class _SupportedWindows:
+    """The assigners and triggers that one family runs; each trigger also inside a PurgingTrigger.
+
+    Classes match exactly, as a subclass holds a user's code.
     """
 
     assigners: tuple[type, ...]
@@ -43,14 +44,14 @@ class _Entry:
         return type(trigger.firing_trigger) in self.triggers
 
 
-_FIXED = (TumblingEventTimeWindows, SlidingEventTimeWindows)
+_FIXED_ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows)
 _FAMILIES = (
-    _Entry(_FIXED, (EventTimeTrigger,), FixedFamily),
-    _Entry((EventTimeSessionWindows,), (EventTimeTrigger,), SessionFamily),
-    _Entry((*_FIXED, GlobalWindows), (CountTrigger,), CountFamily),
-    _Entry((GlobalWindows,), (NeverTrigger,), CountFamily),
-    _Entry((*_FIXED, GlobalWindows), (ContinuousEventTimeTrigger,), ContinuousFamily),
-    _Entry((GlobalWindows,), (EndOfStreamTrigger, EventTimeTrigger), ContinuousFamily),
+    _SupportedWindows(_FIXED_ASSIGNERS, (EventTimeTrigger,), FixedFamily),
+    _SupportedWindows((EventTimeSessionWindows,), (EventTimeTrigger,), SessionFamily),
+    _SupportedWindows((*_FIXED_ASSIGNERS, GlobalWindows), (CountTrigger,), CountFamily),
+    _SupportedWindows((GlobalWindows,), (NeverTrigger,), CountFamily),
+    _SupportedWindows((*_FIXED_ASSIGNERS, GlobalWindows), (ContinuousEventTimeTrigger,), ContinuousFamily),
+    _SupportedWindows((GlobalWindows,), (EndOfStreamTrigger, EventTimeTrigger), ContinuousFamily),
 )
 
 
@@ -60,20 +61,19 @@ def why_not(pipeline: Pipeline) -> str | None:
     if not entries:
         return f"{type(pipeline.window).__name__} has no columnar form"
     if not any(entry.takes(pipeline.effective_trigger) for entry in entries):
-        return (
-            f"{_named(pipeline.effective_trigger)} has no columnar form on {type(pipeline.window).__name__}"
-        )
+        trigger_name = _class_names(pipeline.effective_trigger)
+        return f"{trigger_name} has no columnar form on {type(pipeline.window).__name__}"
     grid, trigger = pipeline.windows.grid, pipeline.effective_trigger
     if grid is not None and grid.size_ms > _MOST_WINDOWS_PER_ELEMENT * grid.slide_ms:
         windows = grid.size_ms // grid.slide_ms
         return f"each element has {windows:,} windows, and columns hold one row for each"
     if getattr(trigger.firing_trigger, "interval_ms", 0) > _LONGEST_INTERVAL_MS:
-        return f"{_named(trigger)} adds intervals to times until they wrap"
+        return f"{_class_names(trigger)} adds intervals to times until they wrap"
     return None
 
 
 def family_of(setting: Setting) -> Family:
-    """The family that runs a pipeline's windows; `why_not` said None."""
+    """The family that runs a pipeline's windows. Only for pipelines of which `why_not` returns None."""
     pipeline = setting.pipeline
     entry = next(
         e for e in _FAMILIES if type(pipeline.window) in e.assigners and e.takes(pipeline.effective_trigger)
@@ -81,7 +81,7 @@ def family_of(setting: Setting) -> Family:
     return entry.family(setting)
 
 
-def _named(trigger: Trigger) -> str:
-    """The trigger's class, and that of the one inside it: what it is made with doesn't matter."""
+def _class_names(trigger: Trigger) -> str:
+    """The class of a trigger and of the trigger inside it: "PurgingTrigger of CountTrigger"."""
     inner = getattr(trigger, "trigger", None)
-    return type(trigger).__name__ + (f" of {_named(inner)}" if isinstance(inner, Trigger) else "")
+    return type(trigger).__name__ + (f" of {_class_names(inner)}" if isinstance(inner, Trigger) else "")

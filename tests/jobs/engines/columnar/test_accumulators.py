@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.engines.columnar.accumulators import AccumulatorColumns
+from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 
 
-def joined(*blocks: list[int]) -> AccumulatorColumns:
-    first, *others = (AccumulatorColumns.of((), [[pa.array(block)]], len(block)) for block in blocks)
+def joined(*blocks: list[int]) -> ArrowAccumulators:
+    first, *others = (ArrowAccumulators.of((), [[pa.array(block)]], len(block)) for block in blocks)
     return first.join(others)
 
 
@@ -22,5 +22,5 @@ def test_rows_are_taken_in_order(rows: list[int]) -> None:
 
 def test_rows_that_stand_side_by_side_are_not_copied() -> None:
     column = pa.array(range(5), pa.int64())
-    taken = AccumulatorColumns.of((), [[column]], 5).take(np.arange(1, 4))
+    taken = ArrowAccumulators.of((), [[column]], 5).take(np.arange(1, 4))
     assert taken.columns[0][0].buffers()[1].address == column.buffers()[1].address

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.columnar.range import RangeWork
+from slackwater.jobs.engines.columnar import range as columnar_range
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying import results
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome
@@ -63,13 +63,13 @@ def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     merged: list[KeyGroupRange] = []
-    merge = RangeWork._merge
 
-    def seen(work, part, key_groups, parts):
-        merged.append(key_groups)
-        return merge(work, part, key_groups, parts)
+    def recorded_parts(key_groups: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:
+        parts = parts_of(key_groups, rows, limit_mb)
+        merged.extend(parts)
+        return parts
 
-    monkeypatch.setattr(RangeWork, "_merge", seen)
+    monkeypatch.setattr(columnar_range, "parts_of", recorded_parts)
     pipeline = pipeline_of(RULES, purging=False)
     whole = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], engines=[ColumnarEngine()])
     assert merged == [KeyGroupRange(0, 127)] * 2

@@ -1,5 +1,5 @@
-"""One benchmark from plan to results: which cases and contenders, what it will cost, and the runs, contenders
-taking turns.
+"""One benchmark from plan to results: its cases and contenders, what it will cost, and the runs, in which
+contenders take turns.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.jobs.bench import checks, nexmark
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders import CONTENDERS, flink
 from slackwater.jobs.bench.growth import growth_cases
 from slackwater.jobs.bench.results import Key, Results
@@ -22,10 +22,10 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol.planning.trial import LONG_ENOUGH_S, TIMES
 
 REPETITIONS = 3
-OWN = ("slackwater", "slackwater_last_eighth")
-_WARM_UP = 20  # the part of a case that each contender replays first, unmeasured
-_TRANSFORM_WITH_STATE = ("a",)
-# Rows a second and core that the statement of time counts on; measured on a machine with two cores.
+OWN_CONTENDERS = ("slackwater", "slackwater_last_eighth")
+_WARM_UP = 20  # each contender first replays 1/20 of a case's rows, unmeasured
+_TRANSFORM_WITH_STATE = ("a",)  # the workloads that this contender replays
+# Rows a second and core from which `cost` predicts the time; measured on a machine with two cores.
 _RATES = {
     "slackwater": 0.8e6,
     "slackwater_last_eighth": 0.8e6,
@@ -51,12 +51,12 @@ class Benchmark:
 
     Attributes:
         only: names of workloads, ``growth``, ``nexmark``.
-        rows: of each workload.
-        engine: instead of the planner's choice for the project.
-        contenders: which of them; None for all that this machine can run.
+        rows: rows of each workload.
+        engine: overrides the planner's choice for the project.
+        contenders: names of contenders; None for all that this machine can run.
         work: folder of sources, logs and results.
         keeps: whether sources and what contenders wrote stay there.
-        lines: where progress goes.
+        lines: takes each line of progress.
         repetitions: how often each contender runs.
     """
 
@@ -71,10 +71,12 @@ class Benchmark:
     results: Results = field(init=False)
 
     def __post_init__(self) -> None:
-        known = (*WORKLOADS, "growth", nexmark.NAME)
+        workloads = (*WORKLOADS, "growth", nexmark.NAME)
         for name in self.only:
-            if name not in known:
-                raise UsageError(f"no workload is called {name!r}; there are {', '.join(known)}.", name=name)
+            if name not in workloads:
+                raise UsageError(
+                    f"no workload is called {name!r}; there are {', '.join(workloads)}.", name=name
+                )
         for name in self.contenders or ():
             if name not in CONTENDERS:
                 raise UsageError(
@@ -85,21 +87,27 @@ class Benchmark:
         self.work.mkdir(parents=True, exist_ok=True)
         self.results = Results(self.work)
 
-    def cases(self) -> Iterator[tuple[Case, tuple[str, ...]]]:
+    def cases(self) -> Iterator[tuple[BenchmarkCase, tuple[str, ...]]]:
         """Each case with its contenders, those that this machine can run."""
         for name in self.only:
             if name == "growth":
-                yield from ((case, OWN[:1]) for case in growth_cases(self.rows, self.work))
+                yield from ((case, OWN_CONTENDERS[:1]) for case in growth_cases(self.rows, self.work))
             elif name == nexmark.NAME:
-                yield from ((case, OWN[:1]) for case in nexmark.nexmark_cases(self.rows, self.work))
+                yield from (
+                    (case, OWN_CONTENDERS[:1]) for case in nexmark.nexmark_cases(self.rows, self.work)
+                )
             else:
-                yield Case(name, WORKLOADS[name], self.rows, self.work), self._contenders(name)
+                yield BenchmarkCase(name, WORKLOADS[name], self.rows, self.work), self._contenders(name)
 
     def _contenders(self, name: str) -> tuple[str, ...]:
         anchors = ["spark_native", "duckdb", *(["flink"] if flink.is_possible() else [])]
-        known = (*OWN, *anchors, *(["transform_with_state"] if name in _TRANSFORM_WITH_STATE else []))
+        candidates = (
+            *OWN_CONTENDERS,
+            *anchors,
+            *(["transform_with_state"] if name in _TRANSFORM_WITH_STATE else []),
+        )
         return tuple(
-            contender for contender in known if self.contenders is None or contender in self.contenders
+            contender for contender in candidates if self.contenders is None or contender in self.contenders
         )
 
     def missing(self) -> dict[str, int]:
@@ -107,18 +115,22 @@ class Benchmark:
         counts = {}
         for case, contenders in self.cases():
             for contender in contenders:
-                done = len(self.results.runs(self.key(case, contender)))
-                counts[f"{case.label} {case.rows:,} {contender}"] = max(0, self.repetitions - done)
+                finished_runs = len(self.results.runs(self.key(case, contender)))
+                counts[f"{case.label} {case.rows:,} {contender}"] = max(0, self.repetitions - finished_runs)
         return counts
 
-    def key(self, case: Case, contender: str) -> Key:
-        """Where a contender's runs stand. The project's own are those of this code and engine alone."""
-        code = f"{self.engine or 'chosen'}-{code_of_project()}" if contender in OWN else ""
+    def key(self, case: BenchmarkCase, contender: str) -> Key:
+        """The key of a contender's runs in the results file. Runs of the project count only for the code and
+        the engine that they measured.
+        """
+        code = f"{self.engine or 'chosen'}-{code_of_project()}" if contender in OWN_CONTENDERS else ""
         return Key(case.label, case.rows, contender, code)
 
     def cost(self) -> tuple[int, float]:
-        """Bytes of disk at most at one time, and seconds, roughly, of what is still missing."""
-        needed, seconds, cores = 0, 0.0, os.cpu_count() or 1
+        """A rough prediction of the runs that are missing: the most bytes of disk that they use at one time,
+        and their seconds.
+        """
+        disk_bytes, seconds, cores = 0, 0.0, os.cpu_count() or 1
         for case, contenders in self.cases():
             runs = {
                 name: self.repetitions - len(self.results.runs(self.key(case, name))) for name in contenders
@@ -127,42 +139,41 @@ class Benchmark:
                 continue
             panes = case.workload.size_ms // case.workload.slide_ms if case.workload.kind == "sliding" else 1
             size = case.rows * _BYTES_A_ROW * (1 + panes) // 2
-            needed = needed + size if self.keeps else max(needed, size)
+            disk_bytes = disk_bytes + size if self.keeps else max(disk_bytes, size)
             seconds += case.rows / 1e6
             for name, count in runs.items():
                 rate = (
                     _RATES["operator"]
-                    if name in OWN and self.engine == "operator"
+                    if name in OWN_CONTENDERS and self.engine == "operator"
                     else _RATES.get(name, float("inf"))
                 )
-                replayed = (count + 1 / _WARM_UP) * case.rows / rate / cores
-                timed = (
+                replay_s = (count + 1 / _WARM_UP) * case.rows / rate / cores
+                calibration_s = (
                     min(2 * LONG_ENOUGH_S, case.rows / rate / cores) * (1.5 * TIMES + 2)
                     if name == "slackwater"
                     else 0
-                )  # to predict
-                seconds += (_START_S[name] + replayed + timed) * (count > 0)
-        return needed, seconds
+                )
+                seconds += (_START_S[name] + replay_s + calibration_s) * (count > 0)
+        return disk_bytes, seconds
 
     def check_disk(self) -> None:
         """Raises UsageError when the disk is too small."""
-        needed, free = self.cost()[0], shutil.disk_usage(self.work).free
-        if needed > free:
+        needed_bytes, free_bytes = self.cost()[0], shutil.disk_usage(self.work).free
+        if needed_bytes > free_bytes:
             raise UsageError(
-                f"the benchmark needs about {needed / 1e9:.1f} GB below {self.work}, and {free / 1e9:.1f} GB "
-                "are free. Give fewer --rows, "
-                "or another folder with --work.",
-                needed=needed,
-                free=free,
+                f"the benchmark needs about {needed_bytes / 1e9:.1f} GB below {self.work}, and "
+                f"{free_bytes / 1e9:.1f} GB are free. Give fewer --rows, or another folder with --work.",
+                needed=needed_bytes,
+                free=free_bytes,
             )
 
     def run(self) -> list[dict[str, Any]]:
-        """Do all runs that are missing; the medians of everything asked for. A contender that ends is left
-        out, and said.
+        """Do all runs that are missing; returns the medians of everything that was asked for. A contender
+        whose process ends without an answer is left out, which a line of progress says.
         """
         for case, contenders in self.cases():
             if any(len(self.results.runs(self.key(case, name))) < self.repetitions for name in contenders):
-                self._replay(case, contenders)
+                self._measure(case, contenders)
         return self.summary()
 
     def summary(self) -> list[dict[str, Any]]:
@@ -171,7 +182,7 @@ class Benchmark:
             self.key(case, name) for case, contenders in self.cases() for name in contenders
         )
 
-    def _replay(self, case: Case, contenders: Sequence[str]) -> None:
+    def _measure(self, case: BenchmarkCase, contenders: Sequence[str]) -> None:
         self.lines(f"{case.label}: making {case.rows:,} rows of {case.workload.title}")
         case.make()
         warm_up = case.smaller(max(10_000, case.rows // _WARM_UP))
@@ -181,7 +192,7 @@ class Benchmark:
                 if len(self.results.runs(self.key(case, name))) < self.repetitions:
                     worker = Worker(
                         name,
-                        self.engine if name in OWN else None,
+                        self.engine if name in OWN_CONTENDERS else None,
                         self.work / "logs" / f"{case.label}-{name}.txt",
                     )
                     stack.callback(worker.stop)
@@ -191,9 +202,14 @@ class Benchmark:
             for _ in range(self.repetitions):
                 for name in list(workers):
                     key = self.key(case, name)
-                    done = self.results.runs(key)
-                    if len(done) < self.repetitions and (run := self._try(workers, name, case)) is not None:
-                        run["check"] = done[0]["check"] if done else checks.check(case, name, run)
+                    earlier_runs = self.results.runs(key)
+                    if (
+                        len(earlier_runs) < self.repetitions
+                        and (run := self._try(workers, name, case)) is not None
+                    ):
+                        run["check"] = (
+                            earlier_runs[0]["check"] if earlier_runs else checks.check(case, name, run)
+                        )
                         self.results.add(key, run)
                         self.lines(
                             f"{case.label}: {name} {run['wall_s']:.2f} s, CPU {run['cpu_s']:.1f} s "
@@ -203,20 +219,23 @@ class Benchmark:
             case.remove()
             warm_up.remove()
 
-    def _try(self, workers: dict[str, Worker], name: str, case: Case) -> dict[str, Any] | None:
+    def _try(self, workers: dict[str, Worker], name: str, case: BenchmarkCase) -> dict[str, Any] | None:
+        """One run of the contender. When an anchor fails its worker is taken out of `workers`, and there is
+        no run; when the project fails the benchmark does.
+        """
         try:
             return workers[name].run(case)
-        except ContenderFailed as failed:
+        except ContenderFailed as error:
             del workers[name]
-            if name in OWN:
+            if name in OWN_CONTENDERS:
                 raise
-            self.lines(f"{case.label}: without {failed}")
+            self.lines(f"{case.label}: without {error}")
             return None
 
 
 def code_of_project() -> str:
-    """A fingerprint of our Python sources, the benchmark's own left out: other code makes other
-    measurements.
+    """A fingerprint of the Python sources of the project but the benchmark's own: a change of the code makes
+    earlier measurements those of other code.
     """
     root, digest = Path(__file__).parent.parent.parent, hashlib.sha256()
     for package in ("jobs", "windowing"):

@@ -1,5 +1,5 @@
-"""One case of a benchmark: a workload with a number of rows, and the folder where its source stands for all
-contenders.
+"""One case of a benchmark: a workload with a number of rows, and the folder of the source that all contenders
+read.
 """
 
 import json
@@ -20,12 +20,12 @@ FILES = 8
 
 
 @dataclass(frozen=True)
-class Case:
-    """A workload with so many rows, below the work folder.
+class BenchmarkCase:
+    """A workload with about `rows` rows, in a folder of its own below the work folder.
 
     Attributes:
-        label: what stands in the results: the workload's name, or which growth is looked at.
-        rows: how many are asked for.
+        label: its name in the results: that of the workload, or the axis of growth and the point on it.
+        rows: how many rows are asked for; `facts` says how many were made.
     """
 
     label: str
@@ -44,34 +44,34 @@ class Case:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """rows (that there really are), from_ms, to_ms (slice bounds), cuts_ms (of arrivals, between them:
-        into eighths of the rows).
+        """What `make` wrote: rows (the number made), from_ms and to_ms (bounds of the slice), cuts_ms
+        (arrival times that cut the slice into eighths of the rows), source_bytes.
         """
         facts: dict[str, Any] = json.loads((self.folder / "facts.json").read_text())
         return facts
 
     def make(self) -> None:
-        """Write the source, if it isn't there whole: a plain Delta table of eight files in order of
-        arrival.
+        """Write the source unless an earlier call has finished it: a plain Delta table of eight files in
+        order of arrival.
         """
         if (self.folder / "facts.json").exists():
             return
         shutil.rmtree(self.folder, ignore_errors=True)
-        written, count, firsts, last = [], 0, [], 0
+        files, count, first_ticks, last = [], 0, [], 0
         for number, part in enumerate(parts_of(self.workload, self.rows, FILES)):
             folder = Folder(str(self.source), part.schema)
             folder.ensure()
-            written.append(write_file(folder.uri, f"part-{number}.parquet", part, {}))
+            files.append(write_file(folder.uri, f"part-{number}.parquet", part, {}))
             arrivals = part.column("arrival_time").cast(pa.int64())
             first, last = (arrivals[position].as_py() // 1000 for position in (0, -1))
-            firsts.append(first // TICK_MS * TICK_MS)
+            first_ticks.append(first // TICK_MS * TICK_MS)
             count += part.num_rows
-        folder.commit_files(written)
+        folder.commit_files(files)
         facts = {
             "rows": count,
             "from_ms": self.workload.start_ms,
             "to_ms": (last // TICK_MS + 1) * TICK_MS,
-            "cuts_ms": sorted(set(firsts[1:]) - {self.workload.start_ms}),
+            "cuts_ms": sorted(set(first_ticks[1:]) - {self.workload.start_ms}),
             "source_bytes": sum(file.stat().st_size for file in self.source.glob("*.parquet")),
         }
         (self.folder / "facts.json").write_text(json.dumps(facts))
@@ -86,9 +86,9 @@ class Case:
         """The source's Parquet files in order of arrival."""
         return sorted(map(str, self.source.glob("part-*.parquet")))
 
-    def smaller(self, rows: int) -> "Case":
+    def smaller(self, rows: int) -> "BenchmarkCase":
         """The same workload with fewer rows, to warm up with."""
-        return Case(f"{self.label}-warm-up", self.workload, rows, self.work)
+        return BenchmarkCase(f"{self.label}-warm-up", self.workload, rows, self.work)
 
     def remove(self) -> None:
         """Delete the source and what contenders have written."""

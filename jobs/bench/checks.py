@@ -1,9 +1,12 @@
-"""Whether contenders agree: every row of the source stands in exactly the windows that the others put it
-into, once.
+"""Checks that contenders agree: each must have put every row of the source into the same windows, once.
 
-The project drops late rows and keeps windows open, the anchors do neither. So its newest panes and its parked
-windows are compared with a group-by over the source that leaves out what Flink's rule calls late; of
-sessions, whose borders move with each such row, its late rows are counted in.
+The reference is a group-by over the source in DuckDB, and counts and sums of windows are compared. The
+project differs from it in two ways that are right: it drops late rows, and it keeps windows open at the end.
+
+    tumbling, sliding  newest panes + parked windows              =  group-by over rows that were not late
+    sessions, by key   newest panes + parked windows + late rows  =  group-by over all rows
+
+Sessions are compared by key because each dropped row moves the borders of sessions.
 """
 
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import duckdb
 
 from slackwater.jobs.bench import nexmark
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders.duckdb_group_by import query
 from slackwater.jobs.bench.contenders.transform_with_state import ROWS
 from slackwater.jobs.bench.workloads import BOUND_MS, TICK_MS, Workload
@@ -19,22 +22,22 @@ from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.inspection.inspection import Inspection
 
-_FLINK_TOLERANCE = 0.02  # two live sources judge lateness by their own pace,
-_FLINK_LATE_TOLERANCE = (
-    0.5  # and how many late rows still find their window fired, and not gone, depends on it most
-)
-_STREAM_TOLERANCE = 0.02  # rows later than the stream's own watermark
+# Flink emits watermarks by the pace of its own source, so it judges some rows otherwise than a replay does:
+# few of all panes, and up to half of those that late rows make fire again.
+_FLINK_TOLERANCE = 0.02
+_FLINK_LATE_TOLERANCE = 0.5
+_STREAM_TOLERANCE = 0.02  # the part of rows that may come later than the stream's own watermark
 
 
 class ResultsDiffer(PermanentError):
     """Two contenders gave different results on the same rows. Facts: workload, contender, differing."""
 
 
-def check(case: Case, contender: str, run: dict[str, Any]) -> str:
-    """Compare what `contender` has left with the source, or, for Flink, its number of panes with that of the
-    project, which ran before it.
+def check(case: BenchmarkCase, contender: str, run: dict[str, Any]) -> str:
+    """Compare the results that `contender` wrote with the source, or, for Flink, its number of panes with
+    that of the project, which ran before it.
 
-    Returns what was found equal, in a few words. Raises ResultsDiffer.
+    Returns what is equal, such as "3,600 windows equal". Raises ResultsDiffer.
     """
     with duckdb.connect() as connection:
         if contender == "flink":
@@ -46,64 +49,67 @@ def check(case: Case, contender: str, run: dict[str, Any]) -> str:
         if contender == "transform_with_state":
             return _check_stream(case, connection)
         if not contender.startswith("slackwater"):
-            expected, found = query(case.workload, "source"), _grouped(case, contender)
+            reference, results = query(case.workload, "source"), _anchor_results(case, contender)
         else:
-            _register(case, connection)
+            _create_views_of_project(case, connection)
             if case.workload.kind == "session":
-                expected, found = query(case.workload, "source"), _ACCOUNTED_SESSIONS
+                reference, results = query(case.workload, "source"), _PROJECT_SESSIONS
             else:
-                expected, found = _on_time(case.workload), _ACCOUNTED
-        connection.execute(f"CREATE TABLE expected AS {expected}")
-        return _compare(case, contender, connection, found)
+                reference, results = _rows_on_time(case.workload), _PROJECT_WINDOWS
+        connection.execute(f"CREATE TABLE reference AS {reference}")
+        return _compare(case, contender, connection, results)
 
 
-def _compare(case: Case, contender: str, connection: Any, found: str) -> str:
-    """For each window, or each key of sessions (whose borders move with each row that is dropped), count and
-    sum must be equal.
+def _compare(case: BenchmarkCase, contender: str, connection: Any, results: str) -> str:
+    """Require that the SQL query `results` has the counts and sums of the table `reference`, for each window,
+    or for each key of sessions.
     """
     where = "key" if case.workload.kind == "session" else "key, window_start_us"
     totals = f"SELECT {where}, sum(n) AS n, sum(total) AS total FROM"
     difference = f"""
-        SELECT count(*), (SELECT count(*) FROM ({totals} expected GROUP BY {where})) FROM (
-            ({totals} expected GROUP BY {where} EXCEPT {totals} ({found}) GROUP BY {where})
-            UNION ALL ({totals} ({found}) GROUP BY {where} EXCEPT {totals} expected GROUP BY {where}))"""
-    differing, compared = connection.execute(difference).fetchone()
+        SELECT count(*), (SELECT count(*) FROM ({totals} reference GROUP BY {where})) FROM (
+            ({totals} reference GROUP BY {where} EXCEPT {totals} ({results}) GROUP BY {where})
+            UNION ALL ({totals} ({results}) GROUP BY {where} EXCEPT {totals} reference GROUP BY {where}))"""
+    differing, places = connection.execute(difference).fetchone()
     if differing:
         raise ResultsDiffer(
             f"{case.label}: {contender} has other counts or sums than a group-by over the source in "
-            f"{differing:,} of {compared:,} places. "
+            f"{differing:,} of {places:,} places. "
             f"What it wrote stands below {case.folder}.",
             workload=case.label,
             contender=contender,
             differing=differing,
         )
-    return f"{compared:,} {'keys' if case.workload.kind == 'session' else 'windows'} equal"
+    return f"{places:,} {'keys' if case.workload.kind == 'session' else 'windows'} equal"
 
 
-def _grouped(case: Case, contender: str) -> str:
+def _anchor_results(case: BenchmarkCase, contender: str) -> str:
+    """SQL: the windows that Spark's or DuckDB's group-by wrote."""
     start = "window_start_us" if contender == "duckdb" else "epoch_us(window_start) AS window_start_us"
     columns = "key, n, total" if case.workload.kind == "session" else f"key, {start}, n, total"
     return f"SELECT {columns} FROM read_parquet('{case.folder / contender}/*.parquet')"
 
 
-# Parked windows hold all of their rows, fired or not; a window that is gone has its newest pane.
-_NEWEST = """
+# A parked window holds all of its rows, fired or not; of a window that was cleaned up the newest pane tells.
+_NEWEST_PANES = """
     SELECT key, window_start, window_end, arg_max(n, firing) AS n, arg_max(total, firing) AS total
     FROM panes GROUP BY key, window_start, window_end HAVING arg_max(kind, firing) <> 'withdrawn'"""
 _WINDOWS = f"""
     SELECT key, window_start, n__count AS n, total__sum AS total FROM parked
-    UNION ALL SELECT key, window_start, n, total FROM ({_NEWEST}) newest
+    UNION ALL SELECT key, window_start, n, total FROM ({_NEWEST_PANES}) newest
         ANTI JOIN parked USING (key, window_start, window_end)"""
-_ACCOUNTED = f"SELECT key, epoch_us(window_start) AS window_start_us, n, total FROM ({_WINDOWS})"
-_ACCOUNTED_SESSIONS = f"""
+_PROJECT_WINDOWS = f"SELECT key, epoch_us(window_start) AS window_start_us, n, total FROM ({_WINDOWS})"
+_PROJECT_SESSIONS = f"""
     SELECT key, n, total FROM ({_WINDOWS}) UNION ALL SELECT key, 1, value FROM late WHERE len(windows) > 0"""
 
 
-def _on_time(workload: Workload) -> str:
-    """SQL over `source`: as `query`, without the rows that came when their window was gone. The watermark
-    that judges a row follows the greatest event time of all ticks before its own; a window is gone when it
-    has reached the window's end and the allowed lateness."""
-    judged = f"""(
+def _rows_on_time(workload: Workload) -> str:
+    """SQL over `source`: as `query`, without the rows that arrived after their window's cleanup time.
+
+    The watermark against which a row is judged follows the greatest event time of all ticks before the row's
+    own; a window is cleaned up when it reaches window end + allowed lateness.
+    """
+    rows_with_watermark = f"""(
         SELECT source.*, before_us FROM source JOIN (
             SELECT tick, max(max(epoch_us(event_time))) OVER (
                 ORDER BY tick ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_us
@@ -112,62 +118,67 @@ def _on_time(workload: Workload) -> str:
     stays_us = (workload.size_ms - 1 + workload.lateness_ms) * 1000
     return query(
         workload,
-        judged,
+        rows_with_watermark,
         f"before_us IS NULL OR window_start_us + {stays_us} > before_us - {(BOUND_MS + 1) * 1000}",
     )
 
 
-def _register(case: Case, connection: Any) -> None:
-    """The project's live panes, parked windows and late rows."""
+def _create_views_of_project(case: BenchmarkCase, connection: Any) -> None:
+    """Create the views `panes` (the live ones), `parked` (windows) and `late` (rows) of the project."""
     tables = Inspection.of(case.workload.pipeline, str(case.folder))
     for name, rows in (
         ("panes", tables.live("panes").rows),
         ("parked", tables.snapshot("window_state", None)),
         ("late", tables.live("late_events").rows),
     ):
-        connection.register(f"{name}_left", rows)
+        connection.register(f"{name}_rows", rows)
         connection.execute(
-            f"CREATE VIEW {name} AS SELECT {nexmark.columns_left(case.workload, name)} FROM {name}_left"
+            f"CREATE VIEW {name} AS SELECT {nexmark.result_columns(case.workload, name)} FROM {name}_rows"
         )
 
 
-def _check_flink(case: Case, found: int, connection: Any) -> str:
-    """Flink fires what is open when its source ends, so windows that are parked unfired count as panes."""
+def _check_flink(case: BenchmarkCase, flink_panes: int, connection: Any) -> str:
+    """Compare numbers of panes. Flink fires all open windows when its source ends, so the project's parked
+    windows that have not fired count as panes.
+    """
     try:
-        _register(case, connection)
+        _create_views_of_project(case, connection)
     except NoRuns:
-        return f"{found:,} panes, not compared: the project's own run was measured earlier"
-    first, late = connection.execute("""
+        return f"{flink_panes:,} panes, not compared: the project's own run was measured earlier"
+    first_panes, late_panes = connection.execute("""
         SELECT (SELECT count(*) FROM panes WHERE kind NOT IN ('withdrawn', 'late'))
             + (SELECT count(*) FROM parked WHERE firings = 0),
             (SELECT count(*) FROM panes WHERE kind = 'late')""").fetchone()
-    expected = first + late
-    if abs(found - expected) > _FLINK_TOLERANCE * max(expected, 50) + _FLINK_LATE_TOLERANCE * late:
+    our_panes = first_panes + late_panes
+    tolerance = _FLINK_TOLERANCE * max(our_panes, 50) + _FLINK_LATE_TOLERANCE * late_panes
+    if abs(flink_panes - our_panes) > tolerance:
         raise ResultsDiffer(
-            f"{case.label}: Flink emitted {found:,} panes, we {expected:,}, {late:,} of them late.",
+            f"{case.label}: Flink emitted {flink_panes:,} panes, we {our_panes:,}, {late_panes:,} of them "
+            "late.",
             workload=case.label,
             contender="flink",
-            differing=found,
+            differing=flink_panes,
         )
-    return f"{found:,} panes, ours {expected:,}"
+    return f"{flink_panes:,} panes, ours {our_panes:,}"
 
 
-def _check_stream(case: Case, connection: Any) -> str:
-    """The stream's windows against all of the same prefix: none holds more rows than it should, and together
-    few are missing.
+def _check_stream(case: BenchmarkCase, connection: Any) -> str:
+    """Compare the stream's windows with a group-by over the prefix that it read: none may hold more rows than
+    there, and together few rows may be missing.
     """
     prefix = query(case.workload, f"(SELECT * FROM source ORDER BY row LIMIT {ROWS})")
-    found = f"read_parquet('{case.folder}/transform_with_state/out/*.parquet')"
+    stream_results = f"read_parquet('{case.folder}/transform_with_state/out/*.parquet')"
     totals = f"""
-        SELECT count(*), sum(expected.n), coalesce(sum(found.n), 0),
-            coalesce(bool_or(found.n > expected.n), false)
-        FROM ({prefix}) expected LEFT JOIN {found} found USING (key, window_start_us)"""
-    windows, expected, seen, has_more = connection.execute(totals).fetchone()
-    if has_more or expected - seen > _STREAM_TOLERANCE * expected:
+        SELECT count(*), sum(reference.n), coalesce(sum(stream.n), 0),
+            coalesce(bool_or(stream.n > reference.n), false)
+        FROM ({prefix}) reference LEFT JOIN {stream_results} stream USING (key, window_start_us)"""
+    windows, rows, counted_rows, has_more = connection.execute(totals).fetchone()
+    if has_more or rows - counted_rows > _STREAM_TOLERANCE * rows:
         raise ResultsDiffer(
-            f"{case.label}: transformWithState counted {seen:,} of {expected:,} rows in {windows:,} windows.",
+            f"{case.label}: transformWithState counted {counted_rows:,} of {rows:,} rows in {windows:,} "
+            "windows.",
             workload=case.label,
             contender="transform_with_state",
-            differing=expected - seen,
+            differing=rows - counted_rows,
         )
-    return f"{windows:,} windows, {seen:,} of {expected:,} rows"
+    return f"{windows:,} windows, {counted_rows:,} of {rows:,} rows"

@@ -1,5 +1,5 @@
-"""Seconds, CPU seconds and memory of a piece of work, over this process and all that it has started. Linux:
-reads /proc.
+"""Measures seconds, CPU seconds and memory of a piece of work, over this process and its descendants. Reads
+/proc, so on Linux only.
 """
 
 import os
@@ -16,74 +16,77 @@ import numpy as np
 Result = TypeVar("Result")
 _PROC = Path("/proc")
 _SAMPLED_EVERY_S = 0.5
-# Seconds after which we do not wait any more, and the part of a core that is as good as none.
-_SETTLED_BY_S = 10.0
-_AT_REST = 0.1
+_SETTLE_AT_MOST_S = 10.0
+_IDLE_SHARE = 0.1  # of a core: processes that use less count as idle
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """What one piece of work took.
 
     Attributes:
         wall_s: seconds by the clock.
         cpu_s: user and system seconds of the process tree, ended processes included.
-        peak_mb: most memory of the tree at any look, two a second; pages that processes share are counted
-            once (PSS).
-        looks: of each look, the first and the last included, seconds since the start and CPU seconds until
-            then.
+        peak_mb: greatest memory of the tree in any sample, two a second; pages that processes share are
+            counted once (PSS).
+        samples: (seconds since the start, CPU seconds until then) of each sample, from the start to the end.
     """
 
     wall_s: float
     cpu_s: float
     peak_mb: float
-    looks: tuple[tuple[float, float], ...] = ()
+    samples: tuple[tuple[float, float], ...] = ()
 
     def cpu_until(self, seconds: float) -> float:
-        """CPU seconds until so many seconds after the start, in proportion between two looks."""
-        at, used = zip(*self.looks, strict=True)
-        return round(float(np.interp(seconds, at, used)), 2)
+        """CPU seconds in the first `seconds` of the work, interpolated between two samples."""
+        times, cpu_seconds = zip(*self.samples, strict=True)
+        return round(float(np.interp(seconds, times, cpu_seconds)), 2)
 
 
-def measured(work: Callable[[], Result]) -> tuple[Result, Measured]:
+def measure_work(work: Callable[[], Result]) -> tuple[Result, Measurement]:
     """Do `work` and measure it."""
-    peak, done = [_memory_mb()], threading.Event()
-    cpu, start = _cpu_seconds(), time.monotonic()
-    looks = [(0.0, 0.0)]
+    memory_mb, has_ended = [_memory_mb()], threading.Event()
+    cpu_at_start, start = _cpu_seconds(), time.monotonic()
+    samples = [(0.0, 0.0)]
 
     def watch() -> None:
-        while not done.wait(_SAMPLED_EVERY_S):
-            looks.append((time.monotonic() - start, _cpu_seconds() - cpu))
-            peak.append(_memory_mb())
+        while not has_ended.wait(_SAMPLED_EVERY_S):
+            samples.append((time.monotonic() - start, _cpu_seconds() - cpu_at_start))
+            memory_mb.append(_memory_mb())
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
         result = work()
     finally:
-        wall, used = time.monotonic() - start, _cpu_seconds() - cpu
-        done.set()
+        wall_s, cpu_s = time.monotonic() - start, _cpu_seconds() - cpu_at_start
+        has_ended.set()
         watcher.join()
-    looks = [look for look in looks if look[0] < wall]
-    return result, Measured(
-        round(wall, 3), round(used, 2), round(max(*peak, _memory_mb()), 1), (*looks, (wall, used))
+    samples = [sample for sample in samples if sample[0] < wall_s]
+    return result, Measurement(
+        wall_s=round(wall_s, 3),
+        cpu_s=round(cpu_s, 2),
+        peak_mb=round(max(*memory_mb, _memory_mb()), 1),
+        samples=(*samples, (wall_s, cpu_s)),
     )
 
 
-def settle() -> None:
-    """Wait until this process and all that it has started rest: what they still do for work that is over, a
-    JVM's compilation and garbage collection, would be measured with the next. Not longer than
-    `_SETTLED_BY_S`."""
-    by, cpu = time.monotonic() + _SETTLED_BY_S, _cpu_seconds()
-    while time.monotonic() < by:
+def settle(at_most_s: float = _SETTLE_AT_MOST_S) -> None:
+    """Wait until this process and its descendants are idle, `at_most_s` seconds at most. What they still do
+    for work that is over, such as a JVM's compilation and garbage collection, would count for the next.
+    """
+    deadline, cpu = time.monotonic() + at_most_s, _cpu_seconds()
+    while time.monotonic() < deadline:
         time.sleep(_SAMPLED_EVERY_S)
         before, cpu = cpu, _cpu_seconds()
-        if cpu - before < _AT_REST * _SAMPLED_EVERY_S:
+        if cpu - before < _IDLE_SHARE * _SAMPLED_EVERY_S:
             return
 
 
 def _tree() -> dict[int, list[str]]:
-    """The fields of /proc/PID/stat after the command, of this process and its descendants."""
+    """Process id → the fields of its /proc/PID/stat that follow the command; of this process and its
+    descendants.
+    """
     children, stats = defaultdict(list), {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
@@ -93,13 +96,13 @@ def _tree() -> dict[int, list[str]]:
                 continue
             stats[int(folder.name)] = fields
             children[int(fields[1])].append(int(folder.name))
-    found, todo = {}, [os.getpid()]
+    tree, todo = {}, [os.getpid()]
     while todo:
         pid = todo.pop()
         if pid in stats:
-            found[pid] = stats[pid]
+            tree[pid] = stats[pid]
         todo += children[pid]
-    return found
+    return tree
 
 
 def _cpu_seconds() -> float:

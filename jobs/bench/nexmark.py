@@ -1,14 +1,15 @@
-"""Queries 5, 7, 11 and 12 of Nexmark as workloads of the project alone, beside what was published of Flink.
+"""Queries 5, 7, 11 and 12 of Nexmark as workloads of the project alone, beside the figures that are published
+for Flink.
 
-The published figures are of another machine and another job (see docs/performance.md): they stand there to
-be read, nothing is divided by them.
+Those were measured on another machine with another job (see docs/performance.md): they are shown, and no
+ratio is computed from them.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.workloads import Workload
 
 NAME = "nexmark"
@@ -19,16 +20,16 @@ _KEYS = {"q5": "auction", "q7": "event", "q11": "bidder", "q12": "bidder"}
 
 def _query(name: str, title: str, kind: str, slide_ms: int, lateness_ms: int = 10_000) -> Workload:
     return Workload(
-        f"nexmark-{name}",
-        title,
-        f"nexmark_{name}",
-        0,
-        0,
-        kind,  # type: ignore[arg-type]
-        10_000,
-        slide_ms,
-        lateness_ms,
-        (0, 0),
+        name=f"nexmark-{name}",
+        title=title,
+        pipeline=f"nexmark_{name}",
+        keys=0,
+        span_s=0,
+        kind=kind,  # type: ignore[arg-type]
+        size_ms=10_000,
+        slide_ms=slide_ms,
+        lateness_ms=lateness_ms,
+        late_by_ms=(0, 0),
         query=name,
     )
 
@@ -41,15 +42,15 @@ QUERIES = (
 )
 
 
-def nexmark_cases(rows: int, work: Path) -> Iterator[Case]:
+def nexmark_cases(rows: int, work: Path) -> Iterator[BenchmarkCase]:
     """One case a query."""
     for workload in QUERIES:
-        yield Case(workload.name, workload, rows, work)
+        yield BenchmarkCase(workload.name, workload, rows, work)
 
 
 def columns(workload: Workload) -> str:
-    """SQL: the columns of a source that the checks look at; of Nexmark's events the bids, with the time by
-    which a query takes them.
+    """SQL: the columns of a source that the checks read. Of Nexmark's events they are those of bids; the
+    event time is the one by which the query assigns windows.
     """
     if not workload.query:
         return "*"
@@ -58,22 +59,22 @@ def columns(workload: Workload) -> str:
 
 
 def rows(workload: Workload) -> str:
-    """SQL: which rows of a source the checks look at."""
+    """SQL: the condition on the rows of a source that the checks read."""
     return "event = 'bid'" if workload.query else "true"
 
 
-def columns_left(workload: Workload, table: str) -> str:
-    """SQL: the columns of one of our tables that the checks look at. What is counted are elements: q7 has no
-    count of its own.
+def result_columns(workload: Workload, table: str) -> str:
+    """SQL: the columns of one of our tables that the checks read. Of Nexmark the count is that of elements,
+    because q7 selects none.
     """
     if not workload.query:
         return "*"
-    also = {
+    columns_by_table = {
         "panes": "window_start, window_end, firing, kind, elements AS n, 0 AS total",
         "parked": "window_start, window_end, firings, elements AS n__count, 0 AS total__sum",
         "late": "windows, 0 AS value",
     }
-    return f"{_KEYS[workload.query]} AS key, {also[table]}"
+    return f"{_KEYS[workload.query]} AS key, {columns_by_table[table]}"
 
 
 def published_flink(label: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The results as pictures. matplotlib is an extra: without it there are tables only."""
+"""Draws the results as pictures. matplotlib is an extra: without it there are tables only."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def plot(summary: Sequence[dict[str, Any]], file: Path) -> bool:
 
 
 def _bars(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
-    """Seconds for a million rows, by the clock and of CPU."""
+    """One panel of bars: seconds for a million rows of each contender, by the clock and of CPU."""
     labels = [row["contender"].replace("_", " ") for row in rows]
     places = range(len(rows))
     for shift, column, text in ((-0.2, "wall_s", "wall"), (0.2, "cpu_s", "CPU")):
@@ -71,13 +71,13 @@ def _bars(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
-    """Seconds by the clock and of CPU, and megabytes beside them, over what grows."""
+    """One panel of lines: seconds by the clock and of CPU (left), megabytes (right), over what grows."""
     from matplotlib.ticker import EngFormatter, NullLocator, PercentFormatter
 
     rows_by_amount = sorted(
         (row["rows"] if name == "rows" else float(row["workload"].split("-")[2]), row) for row in rows
     )
-    grown = [amount for amount, _ in rows_by_amount]
+    amounts = [amount for amount, _ in rows_by_amount]
     memory = axis.twinx()
     for side, column, style, colour, text in (
         (axis, "wall_s", "o-", "tab:blue", "s by the clock"),
@@ -85,17 +85,16 @@ def _line(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
         (memory, "peak_mb", "s--", "tab:gray", "MB, all processes"),
         (memory, "task_mb", "x--", "tab:green", "MB, largest task"),
     ):
-        known = [(amount, row[column]) for amount, row in rows_by_amount if row.get(column)]
-        axis.plot(
-            [], [], style, color=colour, label=text
-        )  # for the legend, which is one for both sides and all that grows
-        side.plot([amount for amount, _ in known], [value for _, value in known], style, color=colour)
+        points = [(amount, row[column]) for amount, row in rows_by_amount if row.get(column)]
+        # An empty line for the legend, which is one for both sides and all axes of growth.
+        axis.plot([], [], style, color=colour, label=text)
+        side.plot([amount for amount, _ in points], [value for _, value in points], style, color=colour)
     if name == "late":
         axis.xaxis.set_major_formatter(PercentFormatter(1.0))
     else:
         axis.set_xscale("log")
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set_xticks(grown)
+        axis.set_xticks(amounts)
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     for side, unit in ((axis, "seconds"), (memory, "MB")):
         side.set_ylim(bottom=0)

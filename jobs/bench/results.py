@@ -1,5 +1,5 @@
-"""What was measured: one line of JSON a run, kept in the work folder so that a benchmark goes on where it was
-stopped; and its medians.
+"""The measurements of a work folder, one line of JSON a run, and their medians. The file outlives the
+process, so that a benchmark goes on where it was stopped.
 """
 
 import json
@@ -13,13 +13,13 @@ from typing import Any
 from slackwater.jobs.bench.nexmark import published_flink
 
 FILE = "results.jsonl"
-OWN, PART, ANCHOR = "slackwater", "slackwater_last_eighth", "spark_native"
+PROJECT, LAST_EIGHTH, ANCHOR = "slackwater", "slackwater_last_eighth", "spark_native"
 
 
 @dataclass(frozen=True)
 class Key:
-    """Which measurement a line is: what was replayed, by whom, and, for the project itself, by which code and
-    engine.
+    """What a run measured: a workload with a number of rows, a contender, and, for the project itself, its
+    code and engine.
     """
 
     workload: str
@@ -36,7 +36,7 @@ class Results:
         self._lines: dict[Key, list[dict[str, Any]]] = defaultdict(list)
         if self._path.exists():
             for line in self._path.read_text().splitlines():
-                self._keep(json.loads(line))
+                self._add_line(json.loads(line))
 
     def runs(self, key: Key) -> list[dict[str, Any]]:
         """The runs measured so far, in order."""
@@ -47,9 +47,9 @@ class Results:
         line = {**vars(key), **run}
         with self._path.open("a") as file:
             file.write(json.dumps(line) + "\n")
-        self._keep(line)
+        self._add_line(line)
 
-    def _keep(self, line: dict[str, Any]) -> None:
+    def _add_line(self, line: dict[str, Any]) -> None:
         self._lines[Key(line["workload"], line["rows_asked"], line["contender"], line["code"])].append(line)
 
     def summary(self, keys: Iterable[Key]) -> list[dict[str, Any]]:
@@ -61,14 +61,16 @@ class Results:
         `per_cpu_ratio` is rows per CPU second by those of flink (more is better), `committed_per_cpu_ratio`
         the same of the CPU time until the ledger is committed; None where there is none to compare with.
         """
-        rows = [self._median(key) for key in keys if self._lines[key]]
+        rows = [self._medians(key) for key in keys if self._lines[key]]
         for row in rows:
             of_case = [other for other in rows if other["workload"] == row["workload"]]
-            same = {other["contender"]: other for other in of_case if other["rows"] == row["rows"]}
-            anchor, flink = same.get(ANCHOR, {}), same.get("flink", {})
+            row_by_contender = {
+                other["contender"]: other for other in of_case if other["rows"] == row["rows"]
+            }
+            anchor, flink = row_by_contender.get(ANCHOR, {}), row_by_contender.get("flink", {})
             full_recompute = (
-                next((other for other in of_case if other["contender"] == OWN), {})
-                if row["contender"] == PART
+                next((other for other in of_case if other["contender"] == PROJECT), {})
+                if row["contender"] == LAST_EIGHTH
                 else {}
             )
             row["wall_ratio"] = _ratio(row["wall_s"], anchor.get("wall_s"))
@@ -78,34 +80,34 @@ class Results:
             row["committed_per_cpu_ratio"] = _ratio(flink.get("cpu_s"), row["committed_cpu_s"])
         return rows
 
-    def _median(self, key: Key) -> dict[str, Any]:
+    def _medians(self, key: Key) -> dict[str, Any]:
         runs = self._lines[key]
-        middle = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
-        rows, published = runs[-1]["rows"], published_flink(key.workload)
-        told = ("committed_s", "committed_cpu_s", "predicted_s", "predicted_mb", "task_mb")
-        committed, committed_cpu, predicted, predicted_mb, task_mb = (
-            _middle([run.get(name) for run in runs]) for name in told
+        medians = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
+        rows, flink_figure = runs[-1]["rows"], published_flink(key.workload)
+        optional_facts = ("committed_s", "committed_cpu_s", "predicted_s", "predicted_mb", "task_mb")
+        committed_s, committed_cpu_s, predicted_s, predicted_mb, task_mb = (
+            _median_of_known([run.get(name) for run in runs]) for name in optional_facts
         )
         checks = sorted({run["check"] for run in runs if run.get("check")})
         return {
             "workload": key.workload,
             "contender": key.contender,
             "rows": rows,
-            **middle,
-            "committed_s": committed,
-            "committed_cpu_s": committed_cpu,
-            "rows_per_s": round(rows / middle["wall_s"]) if middle["wall_s"] else None,
-            "rows_per_cpu_s": round(rows / middle["cpu_s"]) if middle["cpu_s"] else None,
-            "published_flink": None if published is None else round(published * 1000),
+            **medians,
+            "committed_s": committed_s,
+            "committed_cpu_s": committed_cpu_s,
+            "rows_per_s": round(rows / medians["wall_s"]) if medians["wall_s"] else None,
+            "rows_per_cpu_s": round(rows / medians["cpu_s"]) if medians["cpu_s"] else None,
+            "published_flink": None if flink_figure is None else round(flink_figure * 1000),
             "engine": runs[-1].get("engine"),
             "phases": runs[-1].get("phases"),
-            "state_share": _share([run.get("state_s") for run in runs], middle["cpu_s"]),
+            "state_share": _share([run.get("state_s") for run in runs], medians["cpu_s"]),
             "validation_share": _share(
-                [(run.get("phases") or {}).get("validate") for run in runs], middle["wall_s"]
+                [(run.get("phases") or {}).get("validate") for run in runs], medians["wall_s"]
             ),
             "task_mb": task_mb,
-            "predicted_s": predicted,
-            "predicted_ratio": _ratio(predicted, middle["wall_s"]),
+            "predicted_s": predicted_s,
+            "predicted_ratio": _ratio(predicted_s, medians["wall_s"]),
             "predicted_mb": predicted_mb,
             "predicted_mb_ratio": _ratio(predicted_mb, task_mb),
             "runs": len(runs),
@@ -113,18 +115,18 @@ class Results:
         }
 
 
-def _middle(values: list[float | None]) -> float | None:
-    """The median of those that are known; None where none is."""
-    known = [value for value in values if value]
-    return median(known) if known else None
+def _median_of_known(values: list[float | None]) -> float | None:
+    """The median of the values that are neither None nor 0; None where there is none."""
+    known_values = [value for value in values if value]
+    return median(known_values) if known_values else None
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    """`part` by `whole`; None where one is not known, or nothing."""
-    return round(part / whole, 2) if part and whole else None
+def _ratio(part: float | None, total: float | None) -> float | None:
+    """part / total; None where one of them is None or 0."""
+    return round(part / total, 2) if part and total else None
 
 
-def _share(parts: list[float | None], whole: float) -> float | None:
-    """The median of `parts` by `whole`; None where there are none."""
-    known = _middle(parts)
-    return round(known / whole, 3) if known and whole else None
+def _share(parts: list[float | None], total: float) -> float | None:
+    """The median of `parts` / total; None where there is no part, or no total."""
+    part = _median_of_known(parts)
+    return round(part / total, 3) if part and total else None

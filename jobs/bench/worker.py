@@ -1,8 +1,8 @@
-"""One contender in a process of its own: `python -m slackwater.jobs.bench.worker`, asked and answering by
-lines of JSON.
+"""One contender in a process of its own, `python -m slackwater.jobs.bench.worker`: it reads requests and
+writes answers, each one line of JSON.
 
-`Worker` is the asking side. The answering side leaves standard output to answers alone; whatever else is
-printed goes to standard error.
+`Worker` is the side that asks, `main` the side that answers. There standard output carries answers alone;
+everything else that is printed goes to standard error.
 """
 
 import json
@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders import make
-from slackwater.jobs.bench.measure import measured, settle
+from slackwater.jobs.bench.measure import measure_work, settle
 from slackwater.jobs.bench.workloads import Workload
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.runtime.heap import keep_heap
@@ -46,8 +46,8 @@ class Worker:
             )
         self._ask({"contender": contender, "engine": engine})
 
-    def run(self, case: Case) -> dict[str, Any]:
-        """One measured run: wall_s, cpu_s, peak_mb, rows and what else the contender tells. Raises
+    def run(self, case: BenchmarkCase) -> dict[str, Any]:
+        """One measured run: wall_s, cpu_s, peak_mb, rows, and the facts that the contender adds. Raises
         ContenderFailed.
         """
         return self._ask(
@@ -80,9 +80,9 @@ class Worker:
         return answer
 
 
-def _case(request: dict[str, Any]) -> Case:
+def _case(request: dict[str, Any]) -> BenchmarkCase:
     workload = {**request["workload"], "late_by_ms": tuple(request["workload"]["late_by_ms"])}
-    return Case(request["label"], Workload(**workload), request["rows"], Path(request["work"]))
+    return BenchmarkCase(request["label"], Workload(**workload), request["rows"], Path(request["work"]))
 
 
 def main() -> None:
@@ -91,20 +91,20 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     introduction = json.loads(sys.stdin.readline())
-    contender, started = make(introduction["contender"], introduction["engine"]), False
+    contender, has_started = make(introduction["contender"], introduction["engine"]), False
     print("{}", file=answers, flush=True)
     for line in sys.stdin:
         case = _case(json.loads(line))
         case.make()
-        if not started:
+        if not has_started:
             contender.start(case)
-            started = True
+            has_started = True
         contender.prepare(case)
         settle()
-        facts, found = measured(lambda case=case: contender.run(case))  # type: ignore[misc]
+        facts, measurement = measure_work(lambda case=case: contender.run(case))  # type: ignore[misc]
         if "committed_s" in facts:
-            facts["committed_cpu_s"] = found.cpu_until(facts["committed_s"])
-        measures = {name: value for name, value in asdict(found).items() if name != "looks"}
+            facts["committed_cpu_s"] = measurement.cpu_until(facts["committed_s"])
+        measures = {name: value for name, value in asdict(measurement).items() if name != "samples"}
         print(json.dumps({**measures, **facts}), file=answers, flush=True)
     sys.stderr.flush()
     if "pyspark" in sys.modules:

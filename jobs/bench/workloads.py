@@ -1,7 +1,7 @@
-"""What is replayed: workloads (a) to (g) as rules for making rows, and the rows, a function of workload,
-number of rows and seed alone.
+"""The workloads (a) to (g), as rules for making rows, and their rows: a function of workload, number of rows
+and seed alone.
 
-Whole columns of numpy and Arrow; knows no contender and no window but its length.
+Works on whole columns of numpy and Arrow. Knows no contender, and of windows only their lengths.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,15 +33,15 @@ class Workload:
     """Rows of `keys` keys over `span_s` seconds of event time, and the windows that they go into.
 
     Attributes:
-        pipeline: which pipeline of `slackwater.jobs.bench.pipelines` replays it.
+        pipeline: name of the pipeline in `slackwater.jobs.bench.pipelines` that replays it.
         size_ms, slide_ms: of tumbling (equal) and sliding windows; for sessions `size_ms` is the gap.
         lateness_ms: allowed lateness.
-        late_share, late_by_ms: how many rows arrive late, and by how much; the others come within 2 s, in
-            about their order.
-        hot_share: how many rows have key 0.
-        text_keys: keys are strings.
-        query: which query of Nexmark it is; its rows are the events of that model, and only windows and
-            lateness above hold.
+        late_share, late_by_ms: share of rows that arrive late, and the range of their delays; the others
+            arrive within 2 s.
+        hot_share: share of rows that have key 0.
+        text_keys: whether keys are strings.
+        query: name of the Nexmark query, for which rows are Nexmark's events and `keys`, `span_s` and the
+            shares mean nothing; empty for the other workloads.
     """
 
     name: str
@@ -71,57 +71,57 @@ class Workload:
 
 
 _MINUTE = Workload(
-    "b",
-    "1 M keys, tumbling 1 min",
-    "bench_b",
-    1_000_000,
-    600,
-    "tumbling",
-    60_000,
-    60_000,
-    60_000,
-    (30_000, 150_000),
+    name="b",
+    title="1 M keys, tumbling 1 min",
+    pipeline="bench_b",
+    keys=1_000_000,
+    span_s=600,
+    kind="tumbling",
+    size_ms=60_000,
+    slide_ms=60_000,
+    lateness_ms=60_000,
+    late_by_ms=(30_000, 150_000),
 )
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {
         workload.name: workload
         for workload in (
             Workload(
-                "a",
-                "1 k keys, tumbling 10 s",
-                "bench_a",
-                1_000,
-                3_600,
-                "tumbling",
-                10_000,
-                10_000,
-                30_000,
-                (8_000, 60_000),
+                name="a",
+                title="1 k keys, tumbling 10 s",
+                pipeline="bench_a",
+                keys=1_000,
+                span_s=3_600,
+                kind="tumbling",
+                size_ms=10_000,
+                slide_ms=10_000,
+                lateness_ms=30_000,
+                late_by_ms=(8_000, 60_000),
             ),
             _MINUTE,
             Workload(
-                "c",
-                "10 k keys, sliding 10 s / 2 s",
-                "bench_c",
-                10_000,
-                600,
-                "sliding",
-                10_000,
-                2_000,
-                30_000,
-                (8_000, 60_000),
+                name="c",
+                title="10 k keys, sliding 10 s / 2 s",
+                pipeline="bench_c",
+                keys=10_000,
+                span_s=600,
+                kind="sliding",
+                size_ms=10_000,
+                slide_ms=2_000,
+                lateness_ms=30_000,
+                late_by_ms=(8_000, 60_000),
             ),
             Workload(
-                "d",
-                "100 k keys, sessions, gap 10 s",
-                "bench_d",
-                100_000,
-                1_000,
-                "session",
-                10_000,
-                0,
-                30_000,
-                (8_000, 60_000),
+                name="d",
+                title="100 k keys, sessions, gap 10 s",
+                pipeline="bench_d",
+                keys=100_000,
+                span_s=1_000,
+                kind="session",
+                size_ms=10_000,
+                slide_ms=0,
+                lateness_ms=30_000,
+                late_by_ms=(8_000, 60_000),
             ),
             replace(
                 _MINUTE, name="e", title="1 M string keys, tumbling 1 min", pipeline="bench_e", text_keys=True
@@ -134,21 +134,21 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
 
 
 def left_open(workload: Workload) -> Workload:
-    """The same rows in windows so long that none fires: what stays open at the end is one window a key."""
+    """The same rows in windows so long that none fires: at the end one window of each key is open."""
     return replace(workload, pipeline="bench_open", size_ms=3_600_000, slide_ms=3_600_000)
 
 
 def parts_of(workload: Workload, rows: int, parts: int) -> Iterator[pa.Table]:
-    """About `rows` rows in order of arrival, in equal parts."""
+    """About `rows` rows in order of arrival, as `parts` tables of about equal size."""
     if workload.query:
         bounds = [
             NEXMARK_START + timedelta(milliseconds=EVERY_MS * (rows * i // parts)) for i in range(parts + 1)
         ]
         yield from (events_arrived(start, end) for start, end in pairwise(bounds))
         return
-    whole = rows_of(workload, rows)
-    ends = [whole.num_rows * i // parts for i in range(parts + 1)]
-    yield from (whole.slice(start, end - start) for start, end in pairwise(ends))
+    table = rows_of(workload, rows)
+    ends = [table.num_rows * i // parts for i in range(parts + 1)]
+    yield from (table.slice(start, end - start) for start, end in pairwise(ends))
 
 
 def rows_of(workload: Workload, rows: int, seed: int = 1) -> pa.Table:
@@ -180,7 +180,7 @@ def rows_of(workload: Workload, rows: int, seed: int = 1) -> pa.Table:
 
 
 def _steady(workload: Workload, rows: int, random: np.random.Generator) -> tuple[Int64s, Int64s]:
-    """Keys and times at an even rate."""
+    """Keys and times (ms) of rows that come at an even rate."""
     span_ms = min(workload.span_s * 1_000, max(5 * workload.size_ms, workload.span_s * rows // 20_000))
     timestamp = START_MS + (np.sort(random.random(rows)) * span_ms).astype(np.int64)
     key = random.integers(0, workload.keys, rows)
@@ -189,7 +189,7 @@ def _steady(workload: Workload, rows: int, random: np.random.Generator) -> tuple
 
 
 def _sessions(workload: Workload, rows: int, random: np.random.Generator) -> tuple[Int64s, Int64s]:
-    """Keys and times with a pause longer than the gap after about every twentieth row of a key."""
+    """Keys and times (ms) with a pause longer than the gap after about every twentieth row of a key."""
     keys = max(1, min(workload.keys, rows // 20))
     per_key = rows // keys
     pauses = random.exponential(1_500, (keys, per_key))

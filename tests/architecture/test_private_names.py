@@ -14,7 +14,6 @@ PRODUCT = ("jobs", "windowing", "dags", "slackwater")
 BY_NAME = {"setattr", "getattr", "delattr", "hasattr", "object"}
 # Files that still do; none comes to them.
 STILL = {
-    "tests/jobs/bench/test_benchmark.py",
     "tests/jobs/commands/test_erase.py",
     "tests/jobs/commands/test_plan.py",
     "tests/jobs/engines/replaying/test_spilling.py",

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders.flink import Flink
 from slackwater.jobs.bench.workloads import WORKLOADS
 from slackwater.jobs.engines.transport.in_process import InProcess
@@ -28,7 +28,7 @@ class EnginesDisagree(Exception):
     """The engines published different results."""
 
 
-def replayed(case: Case, engine: str) -> tuple[float, Any]:
+def replayed(case: BenchmarkCase, engine: str) -> tuple[float, Any]:
     """CPU seconds of one run over all rows of the case, and its row of the ledger."""
     shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
     gc.collect()
@@ -40,7 +40,7 @@ def replayed(case: Case, engine: str) -> tuple[float, Any]:
     return time.process_time() - start, row
 
 
-def measure(case: Case, repetitions: int, with_flink: bool) -> dict[str, float]:
+def measure(case: BenchmarkCase, repetitions: int, with_flink: bool) -> dict[str, float]:
     """Median rows per CPU second of each contender, in turn. Flink's first run, which compiles, is not
     counted.
 
@@ -61,7 +61,7 @@ def measure(case: Case, repetitions: int, with_flink: bool) -> dict[str, float]:
     return {name: median(own) for name, own in rates.items()}
 
 
-def flink_rates(case: Case, repetitions: int) -> list[float]:
+def flink_rates(case: BenchmarkCase, repetitions: int) -> list[float]:
     flink = Flink()
     flink.start(case)
     flink.prepare(case)
@@ -74,7 +74,7 @@ def print_rates(names: tuple[str, ...], rows: int, repetitions: int, with_flink:
     """A table of million rows per CPU second."""
     print(f"\nwhole runs of {rows:,} rows, {repetitions} repetitions, M rows/CPU-s")
     for name in names:
-        case = Case(name, WORKLOADS[name], rows, work)
+        case = BenchmarkCase(name, WORKLOADS[name], rows, work)
         rates = measure(case, repetitions, with_flink)
         ratio = f"   operator / Flink {rates[OPERATOR] / rates[FLINK]:.2f}" if with_flink else ""
         figures = "   ".join(f"{contender} {rate / 1e6:.3f}" for contender, rate in rates.items())

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.workloads import WORKLOADS
 from tests.integration.command import environment
 from tests.integration.stored import ROOT
@@ -59,7 +59,7 @@ class Ran(NamedTuple):
     files: Mapping[str, Sequence[str]]
 
 
-def ran(case: Case, limit_mb: int) -> Ran:
+def ran(case: BenchmarkCase, limit_mb: int) -> Ran:
     """All rows, on an empty lineage."""
     shutil.rmtree(case.folder / "bench_b", ignore_errors=True)
     bounds = (str(case.facts[name]) for name in ("from_ms", "to_ms"))
@@ -75,7 +75,7 @@ def ran(case: Case, limit_mb: int) -> Ran:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran, Ran]:
     """(the pipeline's folder after the second run, a run with room for everything, one without)."""
-    case = Case("b", WORKLOADS["b"], ROWS, tmp_path_factory.mktemp("bounded"))
+    case = BenchmarkCase("b", WORKLOADS["b"], ROWS, tmp_path_factory.mktemp("bounded"))
     case.make()
     whole, bounded = ran(case, 1024), ran(case, LIMIT_MB)
     return case.folder / "bench_b", whole, bounded

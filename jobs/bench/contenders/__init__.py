@@ -1,5 +1,5 @@
-"""Who replays a workload: the project itself, and what it is measured against. One file each; `CONTENDERS`
-finds it by name.
+"""The contenders that replay a workload: the project itself, and the systems that it is measured against. One
+file each; `CONTENDERS` finds it by name.
 """
 
 from collections.abc import Mapping
@@ -7,24 +7,25 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 
 
 class Contender(Protocol):
     """One way to replay a case, in a process of its own.
 
-    Runs are measured from outside; `prepare` is not. Both may be called again and again, `start` once, first.
+    The caller measures `run`, and not `prepare`. Both may be called any number of times; `start` once, before
+    them.
     """
 
-    def start(self, case: Case) -> None:
+    def start(self, case: BenchmarkCase) -> None:
         """Start what serves all runs, e.g. a Spark session."""
 
-    def prepare(self, case: Case) -> None:
-        """Put away what an earlier run has left."""
+    def prepare(self, case: BenchmarkCase) -> None:
+        """Remove the results of an earlier run."""
 
-    def run(self, case: Case) -> dict[str, Any]:
+    def run(self, case: BenchmarkCase) -> dict[str, Any]:
         """Replay, and leave the results where `slackwater.jobs.bench.checks` looks for them. Returns facts
-        for the record; `wall_s` and `cpu_s` among them stand instead of those measured from outside.
+        for the record; `wall_s` and `cpu_s` among them replace those that the caller measured.
         """
 
 

@@ -1,8 +1,8 @@
-"""Apache Flink 2.3.0 in one local process: built by Maven when it is first wanted, then asked for run after
-run over a pipe.
+"""The contender Apache Flink 2.3.0 in one local process: Maven builds its program once, and each run is a
+request over a pipe.
 
-It reads its rows from memory and only counts its results, both in its favour; it does streaming work for each
-row, which a replay need not.
+It reads its rows from memory and only counts its results, which is in its favour; it works row by row as a
+stream does, which a replay need not.
 """
 
 import json
@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.workloads import BOUND_MS, TICK_MS
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.runtime.java import find_java
 
 PROJECT = Path(__file__).parent.parent / "flink"
-_OPENED = ("java.util", "java.lang", "java.time")
+_OPENED_PACKAGES = ("java.util", "java.lang", "java.time")
 
 
 class FlinkFailed(PermanentError):
@@ -28,28 +28,36 @@ class FlinkFailed(PermanentError):
 
 
 def is_possible() -> bool:
-    """Whether there is a Maven to build it with."""
+    """Whether this machine has the Maven that builds the program."""
     return shutil.which("mvn") is not None
 
 
 class Flink:
-    """Key, timestamp, value and tick as raw little-endian columns; parallelism = cores; state on the heap;
-    object reuse on.
+    """One Flink program with parallelism = cores, state on the heap and object reuse. It reads key,
+    timestamp, value and tick from a file of little-endian int64 columns.
     """
 
     process: "subprocess.Popen[str]"
 
-    def start(self, case: Case) -> None:
+    def start(self, case: BenchmarkCase) -> None:
         classes = build(case.work / "flink")
         self._log = case.work / "flink" / "log.txt"
-        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-        command = [str(find_java()), "-Xmx6g", "-XX:+UseParallelGC", *opened, "-cp", classes, "bench.Windows"]
+        module_options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+        command = [
+            str(find_java()),
+            "-Xmx6g",
+            "-XX:+UseParallelGC",
+            *module_options,
+            "-cp",
+            classes,
+            "bench.Windows",
+        ]
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
             )
 
-    def prepare(self, case: Case) -> None:
+    def prepare(self, case: BenchmarkCase) -> None:
         if (case.folder / "flink.bin").exists():
             return
         rows = case.read(["key", "event_time", "value", "arrival_time"])
@@ -64,7 +72,7 @@ class Flink:
             ):
                 file.write((rows.column(name).cast(pa.int64()).to_numpy() // unit).astype("<i8").tobytes())
 
-    def run(self, case: Case) -> dict[str, Any]:
+    def run(self, case: BenchmarkCase) -> dict[str, Any]:
         workload, rows = case.workload, case.facts["rows"]
         request = [
             case.folder / "flink.bin",
@@ -91,11 +99,11 @@ def build(work: Path) -> str:
     jar = work / "target" / "slackwater-bench-1.jar"
     if not jar.exists():
         shutil.copytree(PROJECT, work, dirs_exist_ok=True)
-        done = subprocess.run(
+        maven = subprocess.run(
             ["mvn", "-q", "-B", "package"], cwd=work, capture_output=True, text=True, check=False
         )
-        if done.returncode:
-            (work / "maven.txt").write_text(done.stdout + done.stderr)
+        if maven.returncode:
+            (work / "maven.txt").write_text(maven.stdout + maven.stderr)
             raise FlinkFailed(
                 f"Maven could not build the Flink program: see {work / 'maven.txt'}.",
                 log=str(work / "maven.txt"),

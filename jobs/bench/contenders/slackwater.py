@@ -1,14 +1,14 @@
-"""The project itself: one slice, from the pinned source to the committed ledger and the published table, in a
-warm Spark session.
+"""The contender that is the project itself: it replays one slice, from the pinned source to the committed
+ledger and the published table, in a warm Spark session.
 
-Seconds until the ledger is committed are noted beside those until the published table has followed.
+It records the seconds until the ledger is committed beside those until the published table has followed.
 """
 
 import shutil
 from itertools import pairwise
 from typing import Any
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.workloads import WORKLOADS
 from slackwater.jobs.engines.planner import choose
 from slackwater.jobs.engines.replaying.task_memory import estimate_mb
@@ -26,41 +26,43 @@ PIPELINES = "slackwater.jobs.bench.pipelines"
 
 
 class Slackwater:
-    """Replays everything as one run on an empty lineage. What `slackwater plan --calibrate` predicts is noted
-    beside what it took.
+    """Replays everything as one run on an empty lineage. The prediction of `slackwater plan --calibrate` is
+    recorded beside the measurement.
     """
 
     def __init__(self, engine: str | None) -> None:
         self._engine = engine
-        self._warm_up: Case | None = None
-        self._predicted: dict[str, dict[str, float]] = {}
+        self._warm_up_case: BenchmarkCase | None = None
+        self._predictions: dict[str, dict[str, float]] = {}
 
-    def start(self, case: Case) -> None:
-        """Makes the session, and warms it."""
-        self._warm_up = case
+    def start(self, case: BenchmarkCase) -> None:
+        """Start the Spark session by a first replay of `case`, and warm it so."""
+        self._warm_up_case = case
         self._warm()
 
-    def prepare(self, case: Case) -> None:
-        """A warm session, an empty lineage, and once for each workload its prediction. Spark ends Python
-        workers that have rested for a minute, while others ran."""
+    def prepare(self, case: BenchmarkCase) -> None:
+        """Warm the session, empty the lineage, and once for each workload predict its run. The session is
+        warmed again because Spark ends Python workers that were idle for a minute, while another contender
+        ran.
+        """
         self._warm()
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
-        if case.label in WORKLOADS and case.label not in self._predicted and self._engine is None:
-            self._predicted[case.label] = self._predict(case)
+        if case.label in WORKLOADS and case.label not in self._predictions and self._engine is None:
+            self._predictions[case.label] = self._predict(case)
 
-    def run(self, case: Case) -> dict[str, Any]:
-        found = self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
-        return {**found, **self._predicted.get(case.label, {})}
+    def run(self, case: BenchmarkCase) -> dict[str, Any]:
+        facts = self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
+        return {**facts, **self._predictions.get(case.label, {})}
 
     def _warm(self) -> None:
-        """A replay of what it was started with, divided as small ones are not."""
-        if (case := self._warm_up) is None:
+        """Replay the small case of `start`, in so many ranges that every Python worker gets one."""
+        if (case := self._warm_up_case) is None:
             return
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
         self._replay(case, case.facts["from_ms"], case.facts["to_ms"], ranges=2 * tasks_here() + 1)
 
-    def _predict(self, case: Case) -> dict[str, float]:
-        """Seconds in a session that is warm, and megabytes of the largest task."""
+    def _predict(self, case: BenchmarkCase) -> dict[str, float]:
+        """The predicted seconds in a warm session, and megabytes of the largest task."""
         pipeline, where = registry.load(PIPELINES)[case.workload.pipeline], Warehouse.at(str(case.folder))
         from_ms, to_ms, rows = (case.facts[name] for name in ("from_ms", "to_ms", "rows"))
         rates = calibrate(
@@ -79,35 +81,38 @@ class Slackwater:
             "predicted_mb": rates.memory_of(estimate),
         }
 
-    def _replay(self, case: Case, from_ms: int, to_ms: int, ranges: int | None = None) -> dict[str, Any]:
+    def _replay(
+        self, case: BenchmarkCase, from_ms: int, to_ms: int, ranges: int | None = None
+    ) -> dict[str, Any]:
         request = Request(case.workload.pipeline, to_ms, from_ms, engine=self._engine, ranges=ranges)
-        opened = OpenedPipeline(request.pipeline, str(case.folder), PIPELINES)
-        work = opened.catch_up(request, lambda line: None)
-        started = wall_clock()
+        opened_pipeline = OpenedPipeline(request.pipeline, str(case.folder), PIPELINES)
+        work = opened_pipeline.catch_up(request, lambda line: None)
+        started_at = wall_clock()
         [row] = work.run()
         assert row.committed_at is not None
-        [staged] = work.staged
+        [staged_slice] = work.staged
         return {
             "rows": row.rows_read,
             "engine": row.engine,
             "phases": row.phase_seconds,
-            "task_mb": staged.memory_mb,
-            "state_s": staged.state_s,
-            "committed_s": round((row.committed_at - started).total_seconds(), 3),
+            "task_mb": staged_slice.memory_mb,
+            "state_s": staged_slice.state_s,
+            "committed_s": round((row.committed_at - started_at).total_seconds(), 3),
         }
 
 
 class LastEighth(Slackwater):
-    """Replays the last eighth of the rows on the restored state of the others, in the session that has
-    replayed those, eighth by eighth, as a backfill does."""
+    """Replays the last eighth of the rows on the state of the first seven, which the same session has
+    replayed eighth by eighth, as a backfill does.
+    """
 
-    def start(self, case: Case) -> None:
-        """What comes before makes the session, and warms it."""
+    def start(self, case: BenchmarkCase) -> None:
+        """Nothing: the eighths that `prepare` replays start the session and warm it."""
 
-    def prepare(self, case: Case) -> None:
+    def prepare(self, case: BenchmarkCase) -> None:
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
         for start, end in pairwise([case.facts["from_ms"], *case.facts["cuts_ms"]]):
             self._replay(case, start, end)
 
-    def run(self, case: Case) -> dict[str, Any]:
+    def run(self, case: BenchmarkCase) -> dict[str, Any]:
         return self._replay(case, case.facts["cuts_ms"][-1], case.facts["to_ms"])

@@ -1,11 +1,11 @@
-"""Spark's own windows: one groupBy over `window` or `session_window`, written as Parquet. No lateness, no
-state, no late rows.
+"""The contender Spark with its own windows: one groupBy over `window` or `session_window`, written as
+Parquet. It knows no lateness, no state and no late rows.
 """
 
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,15 +16,15 @@ class SparkNative:
 
     _spark: "SparkSession"
 
-    def start(self, case: Case) -> None:
+    def start(self, case: BenchmarkCase) -> None:
         from slackwater.jobs.runtime.session import session
 
         self._spark = session("spark native")
 
-    def prepare(self, case: Case) -> None:
+    def prepare(self, case: BenchmarkCase) -> None:
         shutil.rmtree(case.folder / "spark_native", ignore_errors=True)
 
-    def run(self, case: Case) -> dict[str, Any]:
+    def run(self, case: BenchmarkCase) -> dict[str, Any]:
         from pyspark.sql import functions as f
 
         workload = case.workload
@@ -34,8 +34,8 @@ class SparkNative:
             if workload.kind == "session"
             else f.window("event_time", size, slide)
         )
-        grouped = self._spark.read.parquet(*case.files()).groupBy("key", window.alias("w"))
-        results = grouped.agg(f.count("*").alias("n"), f.sum("value").alias("total"))
+        rows_by_window = self._spark.read.parquet(*case.files()).groupBy("key", window.alias("w"))
+        results = rows_by_window.agg(f.count("*").alias("n"), f.sum("value").alias("total"))
         columns = (
             "key",
             f.col("w.start").alias("window_start"),

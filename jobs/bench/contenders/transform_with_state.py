@@ -1,8 +1,8 @@
-"""Spark's own stateful streaming from Python: transformWithStateInPandas with a timer a window, RocksDB, on a
-small prefix of the rows.
+"""The contender Spark with its own stateful streaming: transformWithStateInPandas with one timer for each
+window and RocksDB, on a small prefix of the rows.
 
-The prefix spans less than rows may be late, so a row of a day later ends it: without it nothing would fire,
-and nothing could be compared.
+The prefix is shorter than the delay of its watermark, so no window would fire and there would be nothing to
+compare. A last row, a day later, makes all of them fire.
 """
 
 import os
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slackwater.jobs.bench.cases import Case
+from slackwater.jobs.bench.cases import BenchmarkCase
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,14 +31,14 @@ class TransformWithState:
 
     _spark: "SparkSession"
 
-    def start(self, case: Case) -> None:
+    def start(self, case: BenchmarkCase) -> None:
         from slackwater.jobs.runtime.session import session
 
         self._spark = session(
             "transform with state", **{"spark.sql.streaming.stateStore.providerClass": _STORE}
         )
 
-    def prepare(self, case: Case) -> None:
+    def prepare(self, case: BenchmarkCase) -> None:
         folder = case.folder / "transform_with_state"
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "source").mkdir(parents=True)
@@ -53,7 +53,7 @@ class TransformWithState:
             pq.write_table(part, path)
             os.utime(path, (1_000_000_000 + 10 * i,) * 2)  # a stream takes files by age
 
-    def run(self, case: Case) -> dict[str, Any]:
+    def run(self, case: BenchmarkCase) -> dict[str, Any]:
         folder = case.folder / "transform_with_state"
         windows = _windows(self._source(case), case.workload.size_ms)
         writer = windows.writeStream.outputMode("append").trigger(availableNow=True)
@@ -65,7 +65,7 @@ class TransformWithState:
         writer.start().awaitTermination()
         return {"rows": self._rows}
 
-    def _source(self, case: Case) -> "DataFrame":
+    def _source(self, case: BenchmarkCase) -> "DataFrame":
         source = self._spark.readStream.schema("key long, event_time timestamp, value long").option(
             "maxFilesPerTrigger", 1
         )
@@ -112,7 +112,7 @@ def _windows(rows: "DataFrame", size_ms: int) -> "DataFrame":
                 )
 
         def close(self) -> None:
-            """Nothing is held."""
+            """Nothing to release."""
 
     columns = "key long, window_start_us long, n long, total long"
     return rows.groupBy("key").transformWithStateInPandas(Windows(), columns, "Append", "EventTime")

@@ -1,5 +1,5 @@
-"""The benchmark measures whole process trees, finds contenders that disagree, keeps what it has measured, and
-counts its cost.
+"""The benchmark measures whole process trees, notices contenders that disagree, keeps its measurements, and
+predicts its cost. Covers benchmark, measure, results, plots and the checks of our own tables.
 """
 
 import json
@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from slackwater.jobs.bench import benchmark as benchmarks
-from slackwater.jobs.bench import checks, measure
-from slackwater.jobs.bench.benchmark import OWN, REPETITIONS, Benchmark
-from slackwater.jobs.bench.cases import FILES, Case
+from slackwater.jobs.bench import checks
+from slackwater.jobs.bench.benchmark import OWN_CONTENDERS, REPETITIONS, Benchmark
+from slackwater.jobs.bench.cases import FILES, BenchmarkCase
 from slackwater.jobs.bench.checks import ResultsDiffer
 from slackwater.jobs.bench.contenders.duckdb_group_by import DuckDb, query
 from slackwater.jobs.bench.contenders.slackwater import PIPELINES, Slackwater
-from slackwater.jobs.bench.measure import Measured, measured, settle
+from slackwater.jobs.bench.measure import Measurement, measure_work, settle
 from slackwater.jobs.bench.nexmark import QUERIES
 from slackwater.jobs.bench.plots import plot
 from slackwater.jobs.bench.results import Key, Results
@@ -42,18 +42,18 @@ from tests.integration.conftest import great_expectations as great_expectations
 BUSY = "import time; end = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
 
 
-def case_of(name: str, work: Path, rows: int = 5_000) -> Case:
-    case = Case(name, WORKLOADS[name], rows, work)
+def case_of(name: str, work: Path, rows: int = 5_000) -> BenchmarkCase:
+    case = BenchmarkCase(name, WORKLOADS[name], rows, work)
     case.make()
     return case
 
 
 def test_cpu_and_memory_are_those_of_the_process_tree() -> None:
-    _, found = measured(lambda: subprocess.run([sys.executable, "-c", BUSY], check=True))
-    assert 0.5 <= found.cpu_s <= found.wall_s + 1
-    kept, more = measured(lambda: (bytearray(200 << 20), time.sleep(1.2))[0])
-    assert len(kept) == 200 << 20
-    assert more.peak_mb > found.peak_mb + 150
+    _, of_busy_child = measure_work(lambda: subprocess.run([sys.executable, "-c", BUSY], check=True))
+    assert 0.5 <= of_busy_child.cpu_s <= of_busy_child.wall_s + 1
+    memory, of_memory = measure_work(lambda: (bytearray(200 << 20), time.sleep(1.2))[0])
+    assert len(memory) == 200 << 20
+    assert of_memory.peak_mb > of_busy_child.peak_mb + 150
 
 
 def test_a_source_is_made_once_and_read_back_in_order_of_arrival(tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
     contender.run(case)
     assert checks.check(case, "duckdb", {}).endswith("equal")
     path = case.folder / "duckdb" / "part-0.parquet"
-    written = pq.read_table(path)
-    one_more = pa.array([1] + [0] * (written.num_rows - 1))
+    windows = pq.read_table(path)
+    one_more = pa.array([1] + [0] * (windows.num_rows - 1))
     pq.write_table(
-        written.set_column(written.column_names.index("n"), "n", pa.compute.add(written["n"], one_more)), path
+        windows.set_column(windows.column_names.index("n"), "n", pa.compute.add(windows["n"], one_more)), path
     )
     with pytest.raises(
         ResultsDiffer, match="duckdb has other counts or sums than a group-by over the source in"
@@ -127,9 +127,9 @@ def test_the_query_for_windows_is_a_count_by_hand(name: str, tmp_path: Path) -> 
             expected[key, start * 1000] = (n + 1, total + value)
             start -= workload.slide_ms
     with duckdb.connect() as connection:
-        connection.register("seen", rows)
-        found = connection.execute(query(workload, "seen")).fetchall()
-    assert {(key, start): (n, total) for key, start, n, total in found} == expected
+        connection.register("events", rows)
+        windows = connection.execute(query(workload, "events")).fetchall()
+    assert {(key, start): (n, total) for key, start, n, total in windows} == expected
 
 
 def test_sessions_are_split_where_the_pause_is_longer_than_the_gap(tmp_path: Path) -> None:
@@ -142,25 +142,25 @@ def test_sessions_are_split_where_the_pause_is_longer_than_the_gap(tmp_path: Pat
         }
     )
     with duckdb.connect() as connection:
-        connection.register("seen", rows)
-        found = connection.execute(query(WORKLOADS["d"], "seen")).fetchall()
-    assert sorted(found) == [(1, 0, 2, 3), (1, 20_000_001, 1, 4), (2, 5_000_000, 1, 8)]
+        connection.register("events", rows)
+        sessions = connection.execute(query(WORKLOADS["d"], "events")).fetchall()
+    assert sorted(sessions) == [(1, 0, 2, 3), (1, 20_000_001, 1, 4), (2, 5_000_000, 1, 8)]
 
 
 class FakeWorker:
     """Answers at once; the contender `duckdb` never does."""
 
-    asked: list[tuple[str, str]]
+    requests: list[tuple[str, str]]
 
     def __init__(self, contender: str, engine: str | None, log: Path) -> None:
         self.contender = contender
 
-    def run(self, case: Case) -> dict[str, Any]:
-        self.asked.append((self.contender, case.label))
+    def run(self, case: BenchmarkCase) -> dict[str, Any]:
+        self.requests.append((self.contender, case.label))
         if self.contender == "duckdb":
             raise ContenderFailed("duckdb: ended", contender="duckdb", log="")
         return {
-            "wall_s": 2.0 if self.contender in OWN else 4.0,
+            "wall_s": 2.0 if self.contender in OWN_CONTENDERS else 4.0,
             "cpu_s": 1.0,
             "peak_mb": 10.0,
             "rows": case.rows,
@@ -168,17 +168,17 @@ class FakeWorker:
         }
 
     def stop(self) -> None:
-        self.asked.append((self.contender, "stopped"))
+        self.requests.append((self.contender, "stopped"))
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    asked: list[tuple[str, str]] = []
-    monkeypatch.setattr(FakeWorker, "asked", asked, raising=False)
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    requests: list[tuple[str, str]] = []
+    monkeypatch.setattr(FakeWorker, "requests", requests, raising=False)
     monkeypatch.setattr(benchmarks, "Worker", FakeWorker)
     monkeypatch.setattr(checks, "check", lambda *_: "equal")
     monkeypatch.setattr(benchmarks.flink, "is_possible", lambda: True)
-    return asked
+    return requests
 
 
 BURNING = (
@@ -188,52 +188,61 @@ BURNING = (
 
 @pytest.mark.parametrize(("seconds", "rests"), [(1.5, True), (60, False)])
 def test_a_measurement_waits_until_what_was_started_before_rests_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, rests: bool
+    seconds: float, rests: bool
 ) -> None:
-    monkeypatch.setattr(measure, "_SETTLED_BY_S", 30.0 if rests else 1.2)
     with subprocess.Popen(
         [sys.executable, "-c", BURNING.format(seconds=seconds)], stdout=subprocess.PIPE
     ) as process:
-        settle()
+        settle(at_most_s=30.0 if rests else 1.2)
         assert bool(select.select([process.stdout], [], [], 0)[0]) is rests
         process.kill()
 
 
-def test_cpu_seconds_until_a_moment_lie_between_those_of_two_looks() -> None:
-    found = Measured(2.0, 5.0, 1.0, looks=((0.0, 0.0), (0.5, 1.0), (1.0, 1.0), (2.0, 5.0)))
-    assert [found.cpu_until(seconds) for seconds in (0.0, 0.25, 0.75, 1.5, 2.0)] == [0.0, 0.5, 1.0, 3.0, 5.0]
+def test_cpu_seconds_until_a_moment_lie_between_those_of_two_samples() -> None:
+    measurement = Measurement(2.0, 5.0, 1.0, samples=((0.0, 0.0), (0.5, 1.0), (1.0, 1.0), (2.0, 5.0)))
+    assert [measurement.cpu_until(seconds) for seconds in (0.0, 0.25, 0.75, 1.5, 2.0)] == [
+        0.0,
+        0.5,
+        1.0,
+        3.0,
+        5.0,
+    ]
 
 
-def test_what_is_measured_is_looked_at_from_its_beginning_to_its_end() -> None:
-    _, found = measured(lambda: time.sleep(1.2))
-    assert found.looks[0] == (0.0, 0.0) and len(found.looks) > 2 and sorted(found.looks) == list(found.looks)
-    wall_s, cpu_s = found.looks[-1]
-    assert (round(wall_s, 3), round(cpu_s, 2)) == (found.wall_s, found.cpu_s)
+def test_samples_reach_from_the_beginning_of_the_work_to_its_end() -> None:
+    _, measurement = measure_work(lambda: time.sleep(1.2))
+    assert (
+        measurement.samples[0] == (0.0, 0.0)
+        and len(measurement.samples) > 2
+        and sorted(measurement.samples) == list(measurement.samples)
+    )
+    wall_s, cpu_s = measurement.samples[-1]
+    assert (round(wall_s, 3), round(cpu_s, 2)) == (measurement.wall_s, measurement.cpu_s)
 
 
 def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(
-    tmp_path: Path, asked: list[tuple[str, str]]
+    tmp_path: Path, requests: list[tuple[str, str]]
 ) -> None:
-    said: list[str] = []
-    summary = Benchmark(["b"], 10_000, None, tmp_path, lines=said.append).run()
-    runs = [contender for contender, label in asked if label == "b"]
-    assert runs == [*OWN, "spark_native", "flink"] * REPETITIONS
-    assert any("without duckdb: ended" in line for line in said)
+    lines: list[str] = []
+    summary = Benchmark(["b"], 10_000, None, tmp_path, lines=lines.append).run()
+    runs = [contender for contender, label in requests if label == "b"]
+    assert runs == [*OWN_CONTENDERS, "spark_native", "flink"] * REPETITIONS
+    assert any("without duckdb: ended" in line for line in lines)
     by_name = {row["contender"]: row for row in summary}
     assert by_name["slackwater"]["wall_ratio"] == 0.5 and by_name["flink"]["wall_ratio"] == 1.0
     assert by_name["slackwater"]["per_cpu_ratio"] == 1.0 and by_name["slackwater"]["runs"] == REPETITIONS
     assert "duckdb" not in by_name
     assert not (tmp_path / "b-10000").exists(), "sources are removed when their case is done"
 
-    asked.clear()
-    again = Benchmark(["b"], 10_000, None, tmp_path, lines=said.append)
+    requests.clear()
+    again = Benchmark(["b"], 10_000, None, tmp_path, lines=lines.append)
     assert sum(again.missing().values()) == REPETITIONS, "duckdb's alone"
     assert again.run() == summary
-    assert {contender for contender, _ in asked} == {"duckdb"}
+    assert {contender for contender, _ in requests} == {"duckdb"}
 
 
 def test_another_engine_or_another_number_of_rows_is_another_measurement(
-    tmp_path: Path, asked: list[tuple[str, str]]
+    tmp_path: Path, requests: list[tuple[str, str]]
 ) -> None:
     Benchmark(["b"], 10_000, None, tmp_path, lines=lambda line: None).run()
     missing = Benchmark(["b"], 10_000, "operator", tmp_path).missing()
@@ -247,7 +256,7 @@ def test_another_engine_or_another_number_of_rows_is_another_measurement(
 
 
 def test_cost_shrinks_with_what_is_done_and_is_refused_when_the_disk_is_too_small(
-    tmp_path: Path, asked: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, requests: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Benchmark(["b"], 10_000, None, tmp_path).cost()
     Benchmark(["b"], 10_000, None, tmp_path, lines=lambda line: None).run()
@@ -334,18 +343,18 @@ def test_an_unknown_workload_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_says_what_it_would_cost_and_makes_nothing(tmp_path: Path) -> None:
-    done = slackwater(
+    process = slackwater(
         "bench", "--only", "a,growth", "--rows", 20_000_000, "--work", tmp_path / "work", "--dry-run"
     )
-    assert done.returncode == 0, done.stderr
-    assert "runs to do below" in done.stderr and "GB of disk and" in done.stderr
+    assert process.returncode == 0, process.stderr
+    assert "runs to do below" in process.stderr and "GB of disk and" in process.stderr
     assert list((tmp_path / "work").iterdir()) == []
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_small_benchmark_runs_whole(tmp_path: Path) -> None:
-    done = slackwater(
+def test_a_small_benchmark_gives_equal_windows_for_each_contender(tmp_path: Path) -> None:
+    process = slackwater(
         "bench",
         "--only",
         "d",
@@ -359,8 +368,8 @@ def test_a_small_benchmark_runs_whole(tmp_path: Path) -> None:
         "json",
         timeout=590,
     )
-    assert done.returncode == 0, done.stderr
-    rows = {row["contender"]: row for row in json.loads(done.stdout)}
+    assert process.returncode == 0, process.stderr
+    rows = {row["contender"]: row for row in json.loads(process.stdout)}
     assert set(rows) == {"slackwater", "spark_native", "duckdb"}
     assert {"workload", "contender", "rows", "wall_s", "cpu_s", "peak_mb"} <= set(rows["slackwater"])
     assert rows["slackwater"]["check"] == "1,000 keys equal"
@@ -372,21 +381,21 @@ def test_what_we_leave_of_nexmark_passes_and_without_panes_it_does_not(
     workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, great_expectations: None
 ) -> None:
     monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
-    case = Case(workload.name, workload, 6_000, tmp_path)
+    case = BenchmarkCase(workload.name, workload, 6_000, tmp_path)
     case.make()
     contender = Slackwater(None)
     contender.prepare(case)
-    found = contender.run(case)
-    assert found["rows"] == case.facts["rows"] and found["task_mb"] > 50
-    assert (found["state_s"] > 0) == (found["engine"] == "columnar")
+    facts = contender.run(case)
+    assert facts["rows"] == case.facts["rows"] and facts["task_mb"] > 50
+    assert (facts["state_s"] > 0) == (facts["engine"] == "columnar")
     assert checks.check(case, "slackwater", {}).endswith("equal")
-    read = Inspection.live
+    live_rows = Inspection.live
     without_panes = pa.array([], pa.int64())
     monkeypatch.setattr(
         Inspection,
         "live",
         lambda tables, name: (
-            read(tables, name).take(without_panes) if name == "panes" else read(tables, name)
+            live_rows(tables, name).take(without_panes) if name == "panes" else live_rows(tables, name)
         ),
     )
     with pytest.raises(ResultsDiffer):

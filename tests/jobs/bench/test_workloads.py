@@ -56,9 +56,9 @@ def test_sessions_have_pauses_longer_than_the_gap() -> None:
 
 
 def test_each_pipeline_of_a_workload_is_declared() -> None:
-    declared = load("slackwater.jobs.bench.pipelines")
-    assert {workload.pipeline for workload in WORKLOADS.values()} <= set(declared)
-    assert declared["bench_a"] == bench_a
+    pipelines_by_name = load("slackwater.jobs.bench.pipelines")
+    assert {workload.pipeline for workload in WORKLOADS.values()} <= set(pipelines_by_name)
+    assert pipelines_by_name["bench_a"] == bench_a
 
 
 def test_growth_has_four_axes_with_one_thing_growing_along_each(tmp_path) -> None:
@@ -77,8 +77,8 @@ def test_growth_has_four_axes_with_one_thing_growing_along_each(tmp_path) -> Non
     assert [case.workload.late_share for case in by_axis["late"]][-1] == 0.5
     assert [case.workload.keys for case in by_axis["live"]] == [10_000, 100_000, 1_000_000, 5_000_000]
     assert len({case.folder for case in cases}) == len(cases)
-    declared = load("slackwater.jobs.bench.pipelines")
+    pipelines_by_name = load("slackwater.jobs.bench.pipelines")
     windows = {(case.workload.pipeline, case.workload.size_ms) for case in cases}
     assert windows == {
-        (name, declared[name].window_ms) for name, _ in windows
+        (name, pipelines_by_name[name].window_ms) for name, _ in windows
     }  # what the checks count by is what is replayed

@@ -75,7 +75,14 @@ class Slackwater:
         )
         source = pin(pipeline.source, where.source(pipeline.source.table))
         files = source.files(from_ms, to_ms, pipeline.source.arrival_time, None)
-        estimate = estimate_mb(pipeline, source, files, rows, 0, choose(pipeline, source.schema).make())
+        estimate = estimate_mb(
+            pipeline,
+            source,
+            files,
+            rows,
+            parked_windows=0,
+            engine=choose(pipeline, source.schema).make(),
+        )
         return {
             "predicted_s": round(from_calibration(rates).of_slice(rows), 3),
             "predicted_mb": rates.memory_of(estimate),

@@ -93,7 +93,7 @@ class RangeMerge:
         yield from packed_tables.pop("counts", [])
         replay = self.replay
         rows_sent = sum(table.num_rows for of_name in packed_tables.values() for table in of_name)
-        rows = rows_merged(replay.pipeline, rows_sent) + replay.parked // replay.ranges
+        rows = rows_merged(replay.pipeline, rows_sent) + replay.parked_windows // replay.ranges
         parts = parts_of(self.keys.range(self.number, replay.ranges), rows, replay.state_memory_mb)
         # A range whose rows would become files leaves files of its parts, too: the driver's memory holds only
         # what is small.
@@ -233,7 +233,7 @@ class _PartMerge:
         rows = conform(rows, self.schemas[name])
         if content_hash is not None:
             content_hash.add(name, rows, without=())
-        yield hand_over(self.replay, self.number, name, rows, self.schemas[name], self.part)
+        yield hand_over(self.replay, self.number, name, rows, self.schemas[name], part=self.part)
 
     @contextmanager
     def _timing_state(self) -> Iterator[None]:

@@ -1,8 +1,8 @@
-"""Elements as the window operator takes them: row numbers where nothing looks at them, else named tuples of
-the source's columns.
+"""Elements as the window operator takes them: row numbers where no code of the pipeline reads an element,
+else named tuples of the source's columns.
 
-A row number, or a stretch of them, is of one slice and never enters state; a named tuple may. Knows no
-window.
+A row number, and a stretch of rows, means something in one slice only and never enters state; a named tuple
+may. Knows no window.
 """
 
 from collections import namedtuple
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.aggregates import Accumulator, RowStretch, operands, totals
+from slackwater.jobs.engines.operator.steps import ElementStep
 from slackwater.jobs.engines.rows.columns_read import element_columns
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
@@ -27,8 +28,8 @@ _TIME = pa.timestamp("us", tz="UTC")
 
 
 def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
-    """The named tuple that an element is; None when row numbers do. A column that the source has gained is
-    None in older elements.
+    """The class of named tuples that elements are; None where row numbers suffice. A column that the source
+    has gained since is None in older elements.
 
     Raises:
         PipelineError: a column can't be a field.
@@ -47,96 +48,108 @@ def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
 
 
 class OperatorElements:
-    """The elements of a range, in order of arrival, or in steps.
+    """The elements of one key-group range, one by one or step by step.
 
     Args:
-        pipeline: whose.
+        pipeline: their pipeline.
         rows: their columns, in order of arrival.
-        kind: from `element_class`.
+        element_class: from `element_class`.
         accumulators: of the pipeline's `select`.
-        steps: in which they are taken, if not one by one; then row numbers are taken in stretches.
+        steps: the steps in which the operator takes them, where it does not take them one by one. Where row
+            numbers do, an element then is a `RowStretch`.
 
     Attributes:
-        are_stretches: whether an element is a stretch of rows.
-        operands: for each aggregate what to index by an element to get its operand; None for one that has
-            none.
+        are_stretches: whether an element is a `RowStretch`.
+        operands: for each aggregate the sequence to index by an element to get its operand; None for an
+            aggregate without one.
     """
 
     def __init__(
         self,
         pipeline: Pipeline,
         rows: pa.Table,
-        kind: type | None,
+        element_class: type | None,
         accumulators: Sequence[Accumulator] = (),
         steps: Steps | None = None,
     ) -> None:
         self.rows = rows
-        self._kind: Any = kind
+        self._class: Any = element_class
         self._order = None if steps is None else steps.order
-        self._totals: Iterator[tuple[Any, ...]] = iter(())
-        self.are_stretches = steps is not None and kind is None and bool(pipeline.select)
-        columns = [None]
+        self._totals: list[Any] = [None]
+        self.are_stretches = steps is not None and element_class is None and bool(pipeline.select)
         if steps is not None and self.are_stretches:
-            columns = totals(pipeline, rows, accumulators, steps.order, steps.starts)
-            self._totals = zip(*(repeat(None) if total is None else total for total in columns), strict=False)
-        are_read = None in columns
-        self._ordered = rows if steps is None or not are_read else rows.take(pa.array(steps.order))
+            self._totals = totals(pipeline, rows, accumulators, steps.order, steps.starts)
+        are_read = None in self._totals
+        self._rows_in_order = rows if steps is None or not are_read else rows.take(pa.array(steps.order))
         self._columns = (
-            operands(pipeline, self._ordered)
+            operands(pipeline, self._rows_in_order)
             if pipeline.select and are_read
             else [None] * len(pipeline.select)
         )
         self.operands: list[Any] = self._columns
-        self._rest = iter(()) if kind is None else self.values()
-        if kind is not None:
+        if element_class is not None:
             self.operands = [
                 None if column is None else _Operand(number) for number, column in enumerate(self._columns)
             ]
 
-    def together(self, start: int, end: int) -> Any:
-        """Elements `start` to `end` - 1, those of one step; `start` is where the step before has ended."""
+    def of_steps(self, first: int, steps: Sequence[ElementStep]) -> Iterable[Any]:
+        """What the operator is given at each of `steps`, which are the steps from number `first` on: all
+        elements of a step that takes them together, else its only element.
+        """
         if self.are_stretches:
-            return RowStretch(start, end, next(self._totals))
-        return range(start, end) if self._kind is None else list(islice(self._rest, end - start))
-
-    def alone(self, start: int) -> Any:
-        """The element of a step that has no other; `start` is where the step before has ended."""
-        if self.are_stretches:
-            return RowStretch(start, start + 1, next(self._totals))
-        return start if self._kind is None else next(self._rest)
+            chosen = slice(first, first + len(steps))
+            rows_of_totals = zip(
+                *(repeat(None) if total is None else total[chosen] for total in self._totals), strict=False
+            )
+            return [
+                RowStretch(step.start, step.end, total)
+                for step, total in zip(steps, rows_of_totals, strict=False)
+            ]
+        if self._class is None:
+            return [range(step.start, step.end) if step.are_together else step.start for step in steps]
+        elements = self._tuples_between(steps[0].start, steps[-1].end)
+        return (
+            list(islice(elements, step.end - step.start)) if step.are_together else next(elements)
+            for step in steps
+        )
 
     def at(self, positions: Sequence[int]) -> pa.Table:
-        """The rows of some elements, by their positions in the order in which elements are taken."""
+        """The rows of some elements, by their positions in the order in which the operator takes them."""
         places = np.array(positions, np.int64)
         return self.rows.take(pa.array(places if self._order is None else self._order[places]))
 
     def values(self) -> Iterator[Any]:
         """Each element."""
-        if self._kind is None:
+        if self._class is None:
             return iter(range(self.rows.num_rows))
-        return chain.from_iterable(map(self._tuples, range(0, self.rows.num_rows, _AT_ONCE)))
+        return self._tuples_between(0, self.rows.num_rows)
 
-    def _tuples(self, start: int) -> Iterator[Any]:
-        """The elements from `start` on, not all at once: as Python's objects they take far more memory than
-        as columns.
+    def _tuples_between(self, start: int, end: int) -> Iterator[Any]:
+        """The elements from `start` to before `end`, made a piece at a time: as Python's objects they take
+        far more memory than as columns.
         """
-        rows = self._ordered.slice(start, _AT_ONCE)
+        pieces = range(start, end, _AT_ONCE)
+        return chain.from_iterable(self._tuples(first, min(_AT_ONCE, end - first)) for first in pieces)
+
+    def _tuples(self, start: int, count: int) -> Iterator[Any]:
+        """`count` elements from `start` on."""
+        rows = self._rows_in_order.slice(start, count)
         columns: list[Iterable[Any]] = [
-            _natural(rows.column(name)) for name in self._kind._fields if name != _OPERANDS
+            _python_values(rows.column(name)) for name in self._class._fields if name != _OPERANDS
         ]
         if self._columns:
-            nothing = [None] * rows.num_rows
-            several = slice(start, start + rows.num_rows)
+            nulls = [None] * rows.num_rows
+            positions = slice(start, start + rows.num_rows)
             columns.append(
                 zip(
-                    *(nothing if column is None else column[several] for column in self._columns), strict=True
+                    *(nulls if column is None else column[positions] for column in self._columns), strict=True
                 )
             )
-        return map(self._kind._make, zip(*columns, strict=True))
+        return map(self._class._make, zip(*columns, strict=True))
 
 
 class _Operand:
-    """Finds the operand of one aggregate in an element."""
+    """The operands of one aggregate, indexed by elements: each element carries its own in its last field."""
 
     def __init__(self, position: int) -> None:
         self._position = position
@@ -145,11 +158,11 @@ class _Operand:
         return element[-1][self._position]
 
 
-def _natural(column: pa.ChunkedArray) -> list[Any]:
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
     """Values as a Python programmer expects them: datetimes of UTC, dates, decimals; -0.0 is 0.0."""
     if pa.types.is_timestamp(column.type):
-        zoned = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(_TIME)
-        return [None if moment is None else moment.replace(tzinfo=UTC) for moment in zoned.to_pylist()]
+        moments = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(_TIME)
+        return [None if moment is None else moment.replace(tzinfo=UTC) for moment in moments.to_pylist()]
     if pa.types.is_floating(column.type):
         column = pc.add(column, pa.scalar(0.0, column.type))
     return list(column.to_pylist())

@@ -1,5 +1,5 @@
-"""What user functions emit, as columns of the declared types: nothing is converted in silence, nothing is
-left out.
+"""The rows that user functions emit, as Arrow columns of the declared types. A value of another type, and a
+row with other columns, is refused: nothing is converted in silence.
 
 Rows in, columns out; which table they belong to is the caller's business.
 """
@@ -17,7 +17,7 @@ from slackwater.windowing.snapshot.sql_types import arrow_type, fits
 
 
 class EmittedRowError(PermanentError):
-    """A user's function emitted what its declared columns can't hold. Attributes: key, window."""
+    """A user's function emitted a row that its declared columns can't hold. Attributes: key, window."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,24 @@ class EmittedColumns:
     """The declared columns of a main or side output.
 
     Attributes:
-        what: how errors call it, e.g. ``output``.
-        declared: all of its columns.
+        output_name: what errors call it, e.g. ``output``.
+        declared_columns: all of its columns, in order.
         keys: the pipeline's key columns; of these a row may only repeat the key.
     """
 
-    what: str
-    declared: tuple[TypedColumn, ...]
+    output_name: str
+    declared_columns: tuple[TypedColumn, ...]
     keys: tuple[str, ...]
 
     @property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """The columns that are no keys, with their types."""
-        return tuple((name, arrow_type(kind)) for name, kind in self.declared if name not in self.keys)
+        """The declared columns but the keys, with their types."""
+        return tuple(
+            (name, arrow_type(kind)) for name, kind in self.declared_columns if name not in self.keys
+        )
 
     def arrays(self, rows: Sequence[Any], owners: Sequence[tuple[Any, Any]]) -> list[pa.Array]:
-        """One array for each of `results`; None among the rows is null in each. `owners` are the (key,
+        """One array for each of `results`; a row that is None is null in each of them. `owners` has the (key,
         window) of each row.
 
         Raises:
@@ -62,30 +64,33 @@ class EmittedColumns:
         key = dict(zip(self.keys, owner[0] if len(self.keys) > 1 else owner[:1], strict=True))
         for name in self.keys:
             if name in values and values[name] != key[name]:
-                raise _refused(
-                    f"{self.what}: column {name!r} is a key and was emitted as {values[name]!r}, not "
+                raise _refusal(
+                    f"{self.output_name}: column {name!r} is a key and was emitted as {values[name]!r}, not "
                     f"{key[name]!r}",
                     owner,
                 )
         return [values[name] for name, _ in self.results]
 
     def _by_name(self, row: Any, owner: tuple[Any, Any]) -> dict[str, Any]:
-        names = [name for name, _ in self.declared]
+        """The row as column name → value: a dict, a named tuple, a tuple, or a single value."""
+        names = [name for name, _ in self.declared_columns]
         if isinstance(row, dict) or hasattr(row, "_asdict"):
             values = row if isinstance(row, dict) else row._asdict()
             missing = [name for name in names if name not in values]
-            # A named tuple may be an element of the source, of which the output declares a part.
+            # A named tuple may be an element of the source; the output then declares some of its columns.
             unknown = [name for name in values if name not in names] if isinstance(row, dict) else []
             if missing or unknown:
-                raise _refused(
-                    f"{self.what}: a row has {sorted(map(str, values))}, but the columns are {names}", owner
+                raise _refusal(
+                    f"{self.output_name}: a row has {sorted(map(str, values))}, but the columns are {names}",
+                    owner,
                 )
             return values
         if not isinstance(row, tuple):
             row = (row,)
         if len(row) != len(names):
-            raise _refused(
-                f"{self.what}: a row has {len(row)} values, {row!r:.200}, but the columns are {names}", owner
+            raise _refusal(
+                f"{self.output_name}: a row has {len(row)} values, {row!r:.200}, but the columns are {names}",
+                owner,
             )
         return dict(zip(names, row, strict=True))
 
@@ -94,7 +99,7 @@ class EmittedColumns:
     ) -> pa.Array:
         for value, owner in zip(values, owners, strict=True):
             if value is not None and not fits(value, kind):
-                raise _misfit(self.what, name, kind, value, owner)
+                raise _misfit(self.output_name, name, kind, value, owner)
         try:
             return pa.array(values, kind)
         except (pa.ArrowException, OverflowError, UnicodeError):
@@ -102,12 +107,12 @@ class EmittedColumns:
                 try:
                     pa.array([value], kind)
                 except (pa.ArrowException, OverflowError, UnicodeError) as error:
-                    raise _misfit(self.what, name, kind, value, owner) from error
+                    raise _misfit(self.output_name, name, kind, value, owner) from error
             raise
 
 
 def output_of(pipeline: Pipeline) -> EmittedColumns:
-    """The columns of what a pipeline's function emits; none for a select."""
+    """The columns of the rows that a pipeline's function emits; no columns for a `select`."""
     return EmittedColumns("output", pipeline.output_columns, pipeline.keys)
 
 
@@ -119,13 +124,17 @@ def side_outputs_of(pipeline: Pipeline) -> dict[str, EmittedColumns]:
     }
 
 
-def _misfit(what: str, name: str, kind: pa.DataType, value: Any, owner: tuple[Any, Any]) -> EmittedRowError:
-    return _refused(
-        f"{what}: column {name!r} is {kind}, but the {type(value).__name__} {value!r:.100} was emitted", owner
+def _misfit(
+    output_name: str, name: str, kind: pa.DataType, value: Any, owner: tuple[Any, Any]
+) -> EmittedRowError:
+    return _refusal(
+        f"{output_name}: column {name!r} is {kind}, but the {type(value).__name__} {value!r:.100} was "
+        "emitted",
+        owner,
     )
 
 
-def _refused(problem: str, owner: tuple[Any, Any]) -> EmittedRowError:
+def _refusal(problem: str, owner: tuple[Any, Any]) -> EmittedRowError:
     key, window = owner
     return EmittedRowError(
         f"{problem} (key {key!r}, window {window!r}). Change the function, or the columns that the pipeline "

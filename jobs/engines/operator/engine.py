@@ -1,7 +1,7 @@
-"""The operator engine's tasks: rows are judged and sent to their key-group range, where a `RangeWork` replays
-them.
+"""The operator engine: Flink's operators, run element by element. Map tasks judge rows and send them to the
+range of their key group; a range task replays them with a `RangeWork`.
 
-How a range is replayed, and what its rows look like, stands in the files beside this one.
+The files beside this one replay a range and make its rows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,8 +51,8 @@ class OperatorEngine:
 
 @dataclass(frozen=True)
 class MapElements:
-    """Map task: judge the rows of the slice; send elements to the range of their key group, counts of what is
-    left out to range 0.
+    """Map task: judge the rows of the slice, send elements to the range of their key group, and the counts of
+    rows that the condition leaves out to range 0.
     """
 
     judge: Judge
@@ -64,12 +64,12 @@ class MapElements:
             judged_batch = self.judge.judge_batch(batch)
             yield from spread_quarantine_rows(judged_batch.quarantine_rows, self.ranges)
             if judged_batch.filtered_count:
-                filtered = {
+                counts = {
                     "rows_read": judged_batch.filtered_count,
                     "rows_filtered": judged_batch.filtered_count,
                     "rows_folded": judged_batch.filtered_folded_count,
                 }
-                yield 0, counts_table(filtered)
+                yield 0, counts_table(counts)
             elements = judged_batch.elements
             if not elements.num_rows:
                 continue
@@ -92,16 +92,12 @@ class ReplayRange:
     keys: Keys
 
     def __call__(self, number: int, received: Iterable[pa.Table]) -> Iterable[pa.Table]:
-        passing_rows, elements, quarantined_count, folded = (
-            PassingRows(self.replay, number),
-            [self._none()],
-            0,
-            0,
-        )
+        passing_rows, elements = PassingRows(self.replay, number), [self._empty_elements()]
+        quarantined_count = folded_count = 0
         for table in received:
             if passing_rows.takes(table):
                 quarantined_count += table.num_rows
-                folded += self._folded(table.column("arrival_time"))
+                folded_count += self._folded_count(table.column("arrival_time"))
                 yield from passing_rows.take(table)
             elif name_of(table) == _ELEMENTS:
                 elements.append(table.replace_schema_metadata(None))
@@ -109,22 +105,30 @@ class ReplayRange:
                 yield table
         yield from passing_rows.hand_over_the_rest()
         yield counts_table(
-            {"rows_read": quarantined_count, "rows_quarantined": quarantined_count, "rows_folded": folded}
+            {
+                "rows_read": quarantined_count,
+                "rows_quarantined": quarantined_count,
+                "rows_folded": folded_count,
+            }
         )
         rows = in_order(self.replay.pipeline, pa.concat_tables(elements))
         work = WindowRange if self.replay.pipeline.keyed_process is None else ProcessRange
         yield from work(self.replay, self.keys, number, rows).run()
 
-    def _none(self) -> pa.Table:
-        """No elements, with the columns that elements have."""
+    def _empty_elements(self) -> pa.Table:
+        """A table of elements without rows."""
         scan = self.replay.scan
         columns = [scan.source.schema.field(name) for name in scan.columns]
-        added = [pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64()), pa.field(KEY_GROUP, pa.int32())]
+        extra_columns = [
+            pa.field(ARRIVAL, pa.int64()),
+            pa.field(EVENT, pa.int64()),
+            pa.field(KEY_GROUP, pa.int32()),
+        ]
         if self.replay.pipeline.on_error == "quarantine":
-            added.append(pa.field(SOURCE_FILE, pa.string()))
-        return pa.schema([*columns, *added]).empty_table()
+            extra_columns.append(pa.field(SOURCE_FILE, pa.string()))
+        return pa.schema([*columns, *extra_columns]).empty_table()
 
-    def _folded(self, arrivals: pa.ChunkedArray) -> int:
+    def _folded_count(self, arrivals: pa.ChunkedArray) -> int:
         """How many of these arrivals lie before the slice."""
         earlier = pc.less(
             arrivals, pa.scalar(self.replay.scan.from_ms * 1000, pa.int64()).cast(arrivals.type)

@@ -1,7 +1,6 @@
-"""What becomes of elements on which a user's function raised: rows of `quarantine`, or the error that ends
-the run.
+"""Elements on which a user's function raised, as rows of `quarantine` or as the error that ends the run.
 
-What was undone, and what can't be, the core has decided.
+`slackwater.windowing` decides which elements can be undone; this module only reports them.
 """
 
 from collections.abc import Sequence
@@ -23,19 +22,19 @@ class FunctionRaised(PermanentError):
     """A user's function raised on an element. Attributes: key, window, timestamp, row."""
 
 
-def failed_rows(pipeline: Pipeline, failed: Sequence[FailedElement], elements: pa.Table) -> pa.Table:
-    """One row of `quarantine`, without run_id and source version, for each element that was taken back;
-    positions are in `elements`.
+def failed_rows(pipeline: Pipeline, failed_elements: Sequence[FailedElement], elements: pa.Table) -> pa.Table:
+    """Rows of `quarantine`, without run_id and source version: one for each element that was taken back,
+    whose `position` counts the rows of `elements`.
     """
-    rows = elements.take(pa.array([item.position for item in failed], pa.int64()))
+    rows = elements.take(pa.array([item.position for item in failed_elements], pa.int64()))
     return pa.table(
         {
-            "reason_code": pa.array([REASON] * len(failed), pa.string()),
-            "reason": pa.array([item.reason for item in failed], pa.string()),
+            "reason_code": pa.array([REASON] * len(failed_elements), pa.string()),
+            "reason": pa.array([item.reason for item in failed_elements], pa.string()),
             "row_json": pa.array(as_json(rows.select(source_columns(rows.column_names))), pa.string()),
             "source_file": rows.column(SOURCE_FILE).cast(pa.string()),
             "arrival_time": rows.column(pipeline.source.arrival_time).cast(TIME, safe=False),
-            "column_name": pa.nulls(len(failed), pa.string()),
+            "column_name": pa.nulls(len(failed_elements), pa.string()),
         }
     )
 

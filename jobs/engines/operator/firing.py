@@ -1,6 +1,6 @@
-"""Rows of `panes`, `late_events` and `side_<tag>` from what a window log has noted.
+"""Rows of `panes`, `late_events` and `side_<tag>`, from the records that a window log keeps.
 
-Columns only: what fired, and why, is the log's.
+Records in, columns out; the log decides what fired and why.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,12 @@ from slackwater.windowing.snapshot import bounds, times
 
 
 def pane_rows(panes: Sequence[LoggedPane], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:
-    """One row a pane. A result is what a user's function emitted, or, of a select, a tuple with one value for
-    each result column; None, as in a withdrawal, is null in each.
+    """One row for each pane. The result of a pane is the row that a user's function emitted or, under a
+    `select`, a tuple with one value for each result column. None, the result of a withdrawal, is null in each
+    column.
     """
     results: Sequence[pa.Array]
-    if output.declared:
+    if output.declared_columns:
         results = output.arrays([pane.result for pane in panes], [(pane.key, pane.window) for pane in panes])
     else:
         nothing = (None,) * len(shape.results)
@@ -48,7 +49,7 @@ def pane_rows(panes: Sequence[LoggedPane], keys: Keys, shape: Shape, output: Emi
 
 
 def side_rows(rows: Sequence[SideRow], keys: Keys, output: EmittedColumns) -> pa.Table:
-    """One row for each that a function has written to one side output."""
+    """One row of `side_<tag>` for each row that a function has written to that side output."""
     values = output.arrays([row.value for row in rows], [(row.key, row.window) for row in rows])
     return pa.table(
         {
@@ -66,7 +67,8 @@ def side_rows(rows: Sequence[SideRow], keys: Keys, output: EmittedColumns) -> pa
 def owners_of(
     rows: Sequence[LoggedPane] | Sequence[SideRow] | Sequence[ProcessRow], keys: Keys
 ) -> dict[str, pa.Array]:
-    """Whose row each is: key group, key and bounds of the window."""
+    """The columns that say which key and window each row is of: key group, key columns, bounds of the
+    window."""
     owners = [row.key for row in rows]
     start, end = bounds(row.window for row in rows)
     return {
@@ -80,21 +82,22 @@ def owners_of(
 def late_rows(
     late: Sequence[LoggedLateElement], elements: OperatorElements, shape: Shape, schema: pa.Schema
 ) -> pa.Table:
-    """One row a late element, whose position is that in `elements`: the source's columns and what it
-    missed.
+    """One row for each late element, found in `elements` by its position: the source's columns, and the
+    windows that it missed.
     """
     rows = elements.at([item.position for item in late])
     columns = {name: rows.column(name) for name, _ in shape.source}
     columns["key_group"] = rows.column(KEY_GROUP)
     columns["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")
     columns["arrival_time"] = times(rows.column(ARRIVAL).to_pylist(), "arrival_time")
-    columns["windows"] = _missed(late)
+    columns["windows"] = _missed_windows(late)
     columns["late_by_ms"] = pa.array([item.watermark - item.timestamp for item in late], pa.int64())
     columns["watermark"] = watermarks(item.watermark for item in late)
     return pa.table({field.name: columns[field.name] for field in schema if field.name != "run_id"})
 
 
-def _missed(late: Sequence[LoggedLateElement]) -> pa.Array:
+def _missed_windows(late: Sequence[LoggedLateElement]) -> pa.Array:
+    """For each late element a list with the bounds of each window that it missed."""
     start, end = bounds(window for item in late for window in item.windows)
     offsets = [0]
     for item in late:
@@ -105,7 +108,7 @@ def _missed(late: Sequence[LoggedLateElement]) -> pa.Array:
 
 
 def watermarks(values: Iterable[int]) -> pa.Array:
-    """As times; null before the first watermark, and for the final one."""
+    """Watermarks as times; null before the first watermark, and for the final one."""
     return times(
         [None if watermark in (LONG_MIN, LONG_MAX) else watermark for watermark in values], "watermark"
     )

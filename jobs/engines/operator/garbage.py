@@ -1,7 +1,7 @@
-"""Python's collector of cyclic garbage, kept away from work that makes many objects and no garbage.
+"""Python's collector of cyclic garbage, switched off around work that makes many objects and no cycles.
 
-It looks at every object again each time their number has grown by a quarter: for state that is restored or
-parked, time for nothing.
+The collector looks at every object again each time their number has grown by a quarter; while state is
+restored or parked, that costs time and finds nothing.
 """
 
 import gc
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_resting() -> Iterator[None]:
-    """Nothing is collected meanwhile. For work that leaves no cycles behind."""
+    """The collector is off inside the block. For work that leaves no cycles behind."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -23,8 +23,8 @@ def collector_resting() -> Iterator[None]:
 
 @contextmanager
 def objects_set_aside() -> Iterator[None]:
-    """What exists by now is not looked at meanwhile; what is made later is, because functions of users may
-    leave cycles.
+    """Inside the block the collector passes over objects that existed before it. It still looks at new ones,
+    because functions of users may leave cycles.
     """
     gc.freeze()
     try:

@@ -1,10 +1,11 @@
 """One key-group range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows
-that it has emitted.
+that the function has emitted.
 
-Those rows have no window: their bounds are null, as those of the global one.
+These rows have no window: their bounds are null, as those of the global window are.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ KIND, FIRING = "count", 1
 
 
 def process_rows(rows: Sequence[ProcessRow], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:
-    """One row for each that the function has emitted."""
+    """Rows of `panes`: one for each row that the function has emitted."""
     results = output.arrays([row.value for row in rows], [(row.key, None) for row in rows])
     return pa.table(
         {
@@ -43,8 +44,9 @@ def process_rows(rows: Sequence[ProcessRow], keys: Keys, shape: Shape, output: E
 class ProcessRange(RangeWork[KeyedProcessRunner]):
     """A range of a process function."""
 
-    def make_codec(self) -> SnapshotCodec:
-        return codec_of_process(self.pipeline, self.keys, self.element)
+    @cached_property
+    def codec(self) -> SnapshotCodec:
+        return codec_of_process(self.pipeline, self.keys, self.element_class)
 
     def make_runner(self, storage: OperatorStorage) -> KeyedProcessRunner:
         assert self.pipeline.keyed_process is not None
@@ -61,8 +63,8 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
             on_error=self.pipeline.on_error,
         )
 
-    def emitted(self) -> pa.Table:
-        return process_rows(self.runner.rows, self.keys, self.replay.shape, output_of(self.pipeline))
+    def pane_table(self, runner: KeyedProcessRunner) -> pa.Table:
+        return process_rows(runner.rows, self.keys, self.replay.shape, output_of(self.pipeline))
 
-    def late(self) -> pa.Table:
+    def late_table(self, runner: KeyedProcessRunner) -> pa.Table:
         return self.schemas["late_events"].empty_table()

@@ -2,31 +2,34 @@
 what came too late.
 """
 
+from functools import cached_property
+
 import pyarrow as pa
 
-from slackwater.jobs.engines.aggregates import SelectFunction, StretchFunction, bind_select
+from slackwater.jobs.engines.aggregates import Accumulator, SelectFunction, StretchFunction, bind_select
 from slackwater.jobs.engines.operator import range as range_work
 from slackwater.jobs.engines.operator.elements import OperatorElements
 from slackwater.jobs.engines.operator.emitted_rows import output_of
 from slackwater.jobs.engines.operator.firing import late_rows, pane_rows
 from slackwater.jobs.engines.operator.range import RangeWork
-from slackwater.jobs.engines.operator.steps import SteppedRows
+from slackwater.jobs.engines.operator.steps import StepSequence
 from slackwater.jobs.engines.replaying.refires import drop_replaced_refires
-from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.snapshot_codecs import codec_of_windows
 from slackwater.jobs.engines.replaying.spilling import Spilling
-from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.windows import window_config
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.shared_windows import takes_together
+from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.snapshot import SnapshotCodec
 
 
 def _may_step(pipeline: Pipeline) -> bool:
-    """Whether elements may be taken together. What a function has raised on is taken back one by one."""
+    """Whether elements may be taken together. Under on_error='quarantine' they may not: an element on which a
+    function raises is taken back alone.
+    """
     is_allowed = takes_together(pipeline.windows, pipeline.effective_trigger, OrderMode(pipeline.order_mode))
     return is_allowed and pipeline.on_error == "fail"
 
@@ -39,32 +42,41 @@ def _keeps_order(pipeline: Pipeline) -> bool:
 class WindowRange(RangeWork[KeyGroupRunner]):
     """A range of windows."""
 
-    def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
-        types = {field.name: field.type for field in replay.scan.source.schema}
-        self.accumulators = list(bind_select(replay.pipeline, types).values())
-        self.stepped = (
-            SteppedRows(replay, keys, rows, _keeps_order(replay.pipeline))
-            if _may_step(replay.pipeline)
-            else None
-        )
-        super().__init__(replay, keys, number, rows)
+    @cached_property
+    def accumulators(self) -> list[Accumulator]:
+        """Of the pipeline's `select`."""
+        types = {field.name: field.type for field in self.replay.scan.source.schema}
+        return list(bind_select(self.pipeline, types).values())
 
-    def make_elements(self, rows: pa.Table) -> OperatorElements:
-        return OperatorElements(
-            self.pipeline,
-            rows,
-            self.element,
-            self.accumulators,
-            None if self.stepped is None else self.stepped.taken,
+    @cached_property
+    def step_sequence(self) -> StepSequence | None:
+        """The steps in which the elements are taken; None where they are taken one by one."""
+        if not _may_step(self.pipeline):
+            return None
+        return StepSequence(self.replay, self.keys, self.rows, _keeps_order(self.pipeline))
+
+    @cached_property
+    def elements(self) -> OperatorElements:
+        steps = None if self.step_sequence is None else self.step_sequence.row_steps
+        return OperatorElements(self.pipeline, self.rows, self.element_class, self.accumulators, steps)
+
+    @cached_property
+    def config(self) -> WindowOperatorConfig:
+        """The pipeline's window operator."""
+        function = StretchFunction if self.elements.are_stretches else SelectFunction
+        return window_config(
+            self.pipeline, self.keys.type, function(self.accumulators, self.elements.operands)
         )
 
-    def make_codec(self) -> SnapshotCodec:
-        select = StretchFunction if self.elements.are_stretches else SelectFunction
-        self.config = window_config(
-            self.pipeline, self.keys.type, select(self.accumulators, self.elements.operands)
-        )
+    @cached_property
+    def codec(self) -> SnapshotCodec:
         return codec_of_windows(
-            self.pipeline, self.keys, self.replay.shape, self.accumulators, self.config, self.element
+            self.pipeline,
+            self.keys,
+            self.replay.shape,
+            self.accumulators,
+            config=self.config,
+            element_class=self.element_class,
         )
 
     def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:
@@ -80,32 +92,26 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             on_error=self.pipeline.on_error,
         )
 
-    def feed(self, spilling: Spilling) -> None:
-        """Elements that share windows together, where that can't be told from taking them one by one."""
-        if self.stepped is None:
-            super().feed(spilling)
+    def feed(self, runner: KeyGroupRunner, spilling: Spilling) -> None:
+        """Elements that share windows are given together, where the results are those of one by one."""
+        sequence = self.step_sequence
+        if sequence is None:
+            super().feed(runner, spilling)
             return
-        self.runner.know_key_groups(self.stepped.key_groups)
-        process_element, process_elements, elements = (
-            self.runner.process_element,
-            self.runner.process_elements,
-            self.elements,
-        )
-        for steps in self.stepped.steps(range_work.BETWEEN_LOOKS):
-            for key, start, end, times, arrival, until, are_together in steps:
+        runner.know_key_groups(sequence.key_groups())
+        process_element, process_elements = runner.process_element, runner.process_elements
+        for first, steps in sequence.pieces(range_work.BETWEEN_LOOKS):
+            for step, value in zip(steps, self.elements.of_steps(first, steps), strict=True):
+                key, _, _, times, first_arrival, last_arrival, are_together = step
                 if are_together:
-                    process_elements(key, elements.together(start, end), times, arrival, until)
+                    process_elements(key, value, times, first_arrival, last_arrival)
                 else:
-                    process_element(key, elements.alone(start), times[0], arrival)
-            spilling.look(self.runner)
+                    process_element(key, value, times[0], first_arrival)
+            spilling.look(runner)
 
-    def emitted(self) -> pa.Table:
-        return drop_replaced_refires(
-            pane_rows(self.runner.panes, self.keys, self.replay.shape, output_of(self.pipeline)),
-            self.pipeline,
-        )
+    def pane_table(self, runner: KeyGroupRunner) -> pa.Table:
+        panes = pane_rows(runner.panes, self.keys, self.replay.shape, output_of(self.pipeline))
+        return drop_replaced_refires(panes, self.pipeline)
 
-    def late(self) -> pa.Table:
-        return late_rows(
-            self.runner.late_elements, self.elements, self.replay.shape, self.schemas["late_events"]
-        )
+    def late_table(self, runner: KeyGroupRunner) -> pa.Table:
+        return late_rows(runner.late_elements, self.elements, self.replay.shape, self.schemas["late_events"])

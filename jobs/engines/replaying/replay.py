@@ -1,7 +1,7 @@
-"""The contract between a run and an engine: what an engine is given, and what it gives back. It commits
-nothing.
+"""The contract between a run and an engine: a `Replay` goes in, an `Outcome` comes out, and nothing is
+committed.
 
-Both engines share it; which one runs is the planner's choice.
+Both engines keep it; the planner chooses which one runs.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from slackwater.windowing.snapshot import ContentHash
 
 @dataclass(frozen=True)
 class Replay:
-    """One slice to replay.
+    """One slice to replay, and everything that an engine needs for it.
 
     Attributes:
         pipeline: what to compute.
@@ -32,12 +32,12 @@ class Replay:
         folders: table → folder of the pipeline's tables.
         run_id: what staged rows carry.
         ranges: number of key-group ranges, one task each.
-        file_rows: a range writes its rows of a table as a file of its own from this many on; fewer come back
-            as Arrow.
-        parked: how many windows the parent's snapshot holds.
+        file_rows: from this many rows of a table on a range writes a file of its own; fewer come back to the
+            driver as Arrow.
+        scratch: a folder below which such files are written instead, by a replay that stages nothing.
         state_memory_mb: how much memory the state of one range may take before it goes to disk, or is merged
             in parts.
-        scratch: a folder below which such files are written instead, by a replay that stages nothing.
+        parked_windows: how many windows the parent's snapshot holds.
     """
 
     pipeline: Pipeline
@@ -51,7 +51,7 @@ class Replay:
     file_rows: int = 50_000
     scratch: str | None = None
     state_memory_mb: int = 1024
-    parked: int = 0
+    parked_windows: int = 0
 
     def target(self, table: str) -> str:
         """The folder into which tasks write files of `table`."""
@@ -60,13 +60,13 @@ class Replay:
 
 @dataclass
 class Outcome:
-    """What a replay gave: rows or files by table, counts, and hashes over the logical columns.
+    """The results of a replay: rows or files by table, counts, and hashes over the logical columns.
 
     Attributes:
         rows: table → rows that came back to the driver.
         files: table → files that tasks have written.
         counts: names of the ledger's count columns → values.
-        assignments: what has become of (element, window) assignments, see `results.ASSIGNMENTS`.
+        assignments: what became of the (element, window) assignments, see `results.ASSIGNMENTS`.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
         memory_mb: the most that any process has taken while it ran a task.
         state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not
@@ -84,9 +84,15 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """A way to run windows. `name` stands in the ledger; `aggregates_first` says whether fewer rows than it
-    reads may reach its ranges, `in_threads` whether its tasks hardly hold Python's lock, and call nothing of
-    the user's: threads of one process may run them."""
+    """A way to run windows.
+
+    Attributes:
+        name: as it stands in the ledger.
+        aggregates_first: whether its map tasks aggregate, so that fewer rows may reach its ranges than it
+            reads.
+        in_threads: whether threads of one process may run its tasks: they hardly hold Python's lock and call
+            no function of the user.
+    """
 
     name: str
     aggregates_first: bool

@@ -1,7 +1,7 @@
-"""How the results of range tasks reach the driver: tables marked with what they are, counts, hashes, and
-files of those that are large.
+"""How the results of range tasks reach the driver: as tables that carry their name as a mark: rows, counts,
+hashes, and lists of the files that large results were written to.
 
-Every engine ends with this; none of it knows how windows are run.
+Both engines end with this; nothing here knows how windows are run.
 """
 
 import json
@@ -17,17 +17,17 @@ from slackwater.jobs.tables.run_files.staging import write_staged
 from slackwater.jobs.tables.schemas import COUNTS, table_schemas
 from slackwater.windowing.snapshot import ContentHash
 
-# What becomes of the (element, window) assignments of accepted rows: parked before the slice; made in it,
-# missed ones included; and at its end in windows that are open, or were collected. Under a session count
-# those of the sessions that it has absorbed.
+# The (element, window) assignments of accepted rows, by what became of them: parked before the slice; made in
+# it, those to windows that were missed included; and, at its end, in windows that are open, or that were
+# collected. A session counts those of the sessions that it has absorbed.
 ASSIGNMENTS = ("assignments_before", "assignments_made", "assignments_open", "assignments_cleaned")
-# Of each table, of all ranges together: a JVM of 2 GB collects some of them at a time, and Spark's default
-# refuses results of 1 GB.
+# The rows of one table from all ranges together: a JVM of 2 GB collects several tables at a time, and Spark's
+# default refuses results of 1 GB.
 _DRIVER_BYTES = 64 << 20
-# What a range task holds of rows that it only passes on, before it makes a file of them.
+# So much a range task holds of rows that it only passes on, before it writes a file of them.
 _PASSING_BYTES = 64 << 20
 _NAME = b"slackwater.table"
-_TAKEN = b"slackwater.taken"
+_RESOURCES = b"slackwater.taken"
 _FILES = pa.schema(
     [
         ("table", pa.string()),
@@ -46,20 +46,23 @@ def mark_table(name: str, table: pa.Table) -> pa.Table:
 
 
 def name_of(table: pa.Table) -> str:
-    """The mark that `named` left."""
+    """The mark that `mark_table` left."""
     return bytes(table.schema.metadata[_NAME]).decode()
 
 
 def counts_table(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
-    """Counts under names of COUNTS and ASSIGNMENTS, those of all tasks are added up; beside them what the
-    task has taken: CPU seconds for its share of the snapshot, and the most memory of its process
-    meanwhile."""
+    """A task's counts, under names of COUNTS and ASSIGNMENTS; the driver adds those of all tasks up. Beside
+    them the resources that the task took: `state_s` CPU seconds for its share of the snapshot, and the most
+    memory that its process had meanwhile."""
     rows = pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())})
-    return rows.replace_schema_metadata({_NAME: b"counts", _TAKEN: json.dumps([peak_kb(), state_s]).encode()})
+    return rows.replace_schema_metadata(
+        {_NAME: b"counts", _RESOURCES: json.dumps([peak_kb(), state_s]).encode()}
+    )
 
 
 def hashes_table(output: ContentHash, state: ContentHash) -> pa.Table:
-    """The hashes over a task's panes and over its part of the snapshot; those of all tasks are merged."""
+    """The hashes over a task's panes and over its part of the snapshot; the driver merges those of all
+    tasks."""
     return mark_table("hashes", pa.table({"kind": ["output", "state"], "hash": [str(output), str(state)]}))
 
 
@@ -78,10 +81,11 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def hand_over(
-    replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, part: int | str = 0
+    replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, *, part: int | str = 0
 ) -> pa.Table:
-    """Few rows of table `name` go to the driver, many stay here as a file of the table, written by a part of
-    range `number`: also such as would, if every range gave as much, be more than the driver takes."""
+    """Hand over the rows of table `name` that `part` of range `number` has made: few rows go to the driver as
+    they are; many are written here, as a file of the table, and only its description goes. Rows count as many
+    from `file_rows` on, or if the driver could not take as much from every range."""
     if rows.num_rows < replay.file_rows and rows.nbytes * replay.ranges < _DRIVER_BYTES:
         return mark_table(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))
     written = write_staged(
@@ -92,68 +96,70 @@ def hand_over(
     return mark_table("files", pa.Table.from_pylist(columns, schema=_FILES))
 
 
-def spread_quarantine_rows(quarantined: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
-    """Rows for `quarantine`, of which some have no key, to all ranges alike: no task has them all."""
-    bounds = [quarantined.num_rows * number // ranges for number in range(ranges + 1)]
+def spread_quarantine_rows(quarantine_rows: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
+    """Rows for `quarantine`, divided evenly among all ranges: some have no key, and no task should get them
+    all."""
+    bounds = [quarantine_rows.num_rows * number // ranges for number in range(ranges + 1)]
     for number, (start, end) in enumerate(pairwise(bounds)):
         if start < end:
-            yield number, mark_table("quarantine", quarantined.slice(start, end - start))
+            yield number, mark_table("quarantine", quarantine_rows.slice(start, end - start))
 
 
-def hand_over_quarantine_rows(replay: Replay, number: int, quarantined: pa.Table, part: str) -> pa.Table:
-    """Rows for `quarantine` that range `number` has received or made, handed over with the version of the
+def hand_over_quarantine_rows(replay: Replay, number: int, quarantine_rows: pa.Table, part: str) -> pa.Table:
+    """Hand over rows for `quarantine` that range `number` has received or made, with the version of the
     source that they stand in.
     """
-    rows = quarantined.append_column(
-        "source_version", pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), quarantined.num_rows)
+    rows = quarantine_rows.append_column(
+        "source_version",
+        pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), quarantine_rows.num_rows),
     )
-    return hand_over(replay, number, "quarantine", rows, table_schemas(replay.shape)["quarantine"], part)
+    return hand_over(replay, number, "quarantine", rows, table_schemas(replay.shape)["quarantine"], part=part)
 
 
 class PassingRows:
     """Rows of `late_events` and `quarantine` that range `number` receives only to hand them over. However
-    many there are, it holds no more than makes a file."""
+    many come, no more are held in memory than one file gets."""
 
     def __init__(self, replay: Replay, number: int) -> None:
         self._replay = replay
         self._number = number
-        self._held: dict[str, list[pa.Table]] = {"late_events": [], "quarantine": []}
-        self._bytes = dict.fromkeys(self._held, 0)
+        self._tables_by_name: dict[str, list[pa.Table]] = {"late_events": [], "quarantine": []}
+        self._bytes = dict.fromkeys(self._tables_by_name, 0)
         self._files = 0
 
     def takes(self, table: pa.Table) -> bool:
-        """Whether it is a table of such rows."""
-        return name_of(table) in self._held
+        """Whether `table` holds such rows."""
+        return name_of(table) in self._tables_by_name
 
     def take(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Hold them, or hand over what is held by now."""
+        """Hold the rows of `table`; from _PASSING_BYTES on, hand over all that are held of that table."""
         name = name_of(table)
-        self._held[name].append(table.replace_schema_metadata(None))
+        self._tables_by_name[name].append(table.replace_schema_metadata(None))
         self._bytes[name] += table.nbytes
         if self._bytes[name] >= _PASSING_BYTES:
             yield self._hand_over(name)
 
     def hand_over_the_rest(self) -> Iterator[pa.Table]:
-        """Hand over what is left."""
-        yield from (self._hand_over(name) for name, held in self._held.items() if held)
+        """Hand over all rows that are held."""
+        yield from (self._hand_over(name) for name, tables in self._tables_by_name.items() if tables)
 
     def _hand_over(self, name: str) -> pa.Table:
-        rows, part = pa.concat_tables(self._held[name]), f"split-{self._files}"
-        self._held[name], self._bytes[name], self._files = [], 0, self._files + 1
+        rows, part = pa.concat_tables(self._tables_by_name[name]), f"split-{self._files}"
+        self._tables_by_name[name], self._bytes[name], self._files = [], 0, self._files + 1
         if name == "quarantine":
             return hand_over_quarantine_rows(self._replay, self._number, rows, part)
         return hand_over(
-            self._replay, self._number, name, rows, table_schemas(self._replay.shape)[name], part
+            self._replay, self._number, name, rows, table_schemas(self._replay.shape)[name], part=part
         )
 
 
 def collect(tables: Iterable[pa.Table]) -> Outcome:
-    """What all tasks of a replay gave, together."""
+    """The outcome of a replay, from the tables that all of its range tasks have handed over."""
     outcome = Outcome(counts=dict.fromkeys(COUNTS, 0), assignments=dict.fromkeys(ASSIGNMENTS, 0))
     for table in tables:
         name = name_of(table)
         if name == "counts":
-            memory_kb, state_s = json.loads(table.schema.metadata[_TAKEN])
+            memory_kb, state_s = json.loads(table.schema.metadata[_RESOURCES])
             outcome.memory_mb = max(outcome.memory_mb, memory_kb >> 10)
             outcome.state_s += state_s
             for count, value in zip(

@@ -1,7 +1,7 @@
-"""What a pipeline's snapshots look like: its keys and typed accumulators as columns of `window_state`,
+"""The snapshot codec of a pipeline: its keys and its typed accumulators as columns of `window_state`,
 `keyed_state` and `timers`.
 
-The codec is windowing's; here is only what a pipeline declares.
+`slackwater.windowing.snapshot` has the codec; this module fills in what a pipeline declares.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class AccumulatorCodec:
 
     Args:
         columns: names and types of all parts, in the order of the accumulators.
-        accumulators: contents are a list with one item for each.
+        accumulators: of the `select`; the contents of a window are a list with one item for each of them.
     """
 
     is_commutative = True
@@ -69,26 +69,29 @@ def codec_of_windows(
     keys: Keys,
     shape: Shape,
     accumulators: Sequence[Accumulator],
+    *,
     config: WindowOperatorConfig,
-    element: type | None,
+    element_class: type | None,
 ) -> SnapshotCodec:
-    """The codec of a pipeline's window operator. `element` is the named tuple that its elements are, if they
-    are one.
+    """The codec of a pipeline's window operator. `element_class` is the class of named tuples that its
+    elements are; None where they are row numbers, which never enter state.
     """
     contents = AccumulatorCodec(shape.parts, accumulators) if shape.parts else None
     layout = SnapshotLayout.of_windows(
         config,
         keys=KeyColumns.of(keys.columns),
         contents=contents,
-        json=_json(pipeline, element),
+        json=_json(pipeline, element_class),
         order_mode=OrderMode(pipeline.order_mode),
     )
     return SnapshotCodec(layout)
 
 
-def codec_of_process(pipeline: Pipeline, keys: Keys, element: type | None) -> SnapshotCodec:
-    """The codec of a pipeline's process function. `element` is the named tuple that its elements are."""
-    return SnapshotCodec(_process_layout(pipeline, keys, _json(pipeline, element)))
+def codec_of_process(pipeline: Pipeline, keys: Keys, element_class: type | None) -> SnapshotCodec:
+    """The codec of a pipeline's process function. `element_class` is that of the named tuples that its
+    elements are.
+    """
+    return SnapshotCodec(_process_layout(pipeline, keys, _json(pipeline, element_class)))
 
 
 def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:
@@ -113,10 +116,11 @@ def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> Snapsho
     )
 
 
-def _json(pipeline: Pipeline, element: type | None) -> JsonValues:
+def _json(pipeline: Pipeline, element_class: type | None) -> JsonValues:
     """How values without a column are written: plain ones, elements, and records that the pipeline
     declares.
     """
     return JsonValues(
-        pipeline.records if element is None else (element, *pipeline.records), pipeline.pickled_state
+        pipeline.records if element_class is None else (element_class, *pipeline.records),
+        pipeline.pickled_state,
     )

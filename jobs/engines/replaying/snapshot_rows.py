@@ -1,5 +1,5 @@
-"""Rows of the snapshot that a slice continues, for one range of key groups. Both engines restore from here;
-what they mean is theirs.
+"""The rows of the parent's snapshot for one range of key groups, read from its files. Both engines restore
+from them; each reads them in its own way.
 """
 
 import pyarrow as pa
@@ -13,8 +13,8 @@ from slackwater.windowing.key_groups import KeyGroupRange
 _KEY_GROUP = "key_group"
 
 
-def restored_rows(replay: Replay, table: str, schema: pa.Schema, owned: KeyGroupRange) -> pa.Table:
-    """The columns `schema` of the parent's rows of `table` in the key groups `owned`; row groups of other key
+def restored_rows(replay: Replay, table: str, schema: pa.Schema, key_groups: KeyGroupRange) -> pa.Table:
+    """The columns `schema` of the parent's rows of `table` in `key_groups`; row groups of other key
     groups are not read.
 
     Raises:
@@ -25,14 +25,16 @@ def restored_rows(replay: Replay, table: str, schema: pa.Schema, owned: KeyGroup
     for path in replay.state.get(table, ()):
         try:
             with open_verified(uri, files, path) as file:
-                parts.append(_rows_of_groups(file, schema.names, owned).select(schema.names).cast(schema))
+                parts.append(
+                    _rows_of_groups(file, schema.names, key_groups).select(schema.names).cast(schema)
+                )
         except FileNotFoundError as error:
             raise damaged_file(uri, path, "it is not there any more") from error
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def _rows_of_groups(file: pq.ParquetFile, names: list[str], owned: KeyGroupRange) -> pa.Table:
-    """The rows of some key groups. Of a file that has no others nothing is copied."""
+def _rows_of_groups(file: pq.ParquetFile, names: list[str], key_groups: KeyGroupRange) -> pa.Table:
+    """The rows of some key groups. Where a file holds no others, nothing is copied."""
     place = file.schema.names.index(_KEY_GROUP)
     groups_of_rows = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
     bounds = {
@@ -43,13 +45,13 @@ def _rows_of_groups(file: pq.ParquetFile, names: list[str], owned: KeyGroupRange
     read = [
         number
         for number, row_group in bounds.items()
-        if row_group is None or (row_group.min <= owned.last and row_group.max >= owned.first)
+        if row_group is None or (row_group.min <= key_groups.last and row_group.max >= key_groups.first)
     ]
     rows = file.read_row_groups(read, names, use_threads=False)
     if all(
-        row_group is not None and owned.first <= row_group.min and row_group.max <= owned.last
+        row_group is not None and key_groups.first <= row_group.min and row_group.max <= key_groups.last
         for row_group in (bounds[number] for number in read)
     ):
         return rows
     groups = rows.column(_KEY_GROUP).to_numpy()
-    return rows.filter(pa.array((groups >= owned.first) & (groups <= owned.last)))
+    return rows.filter(pa.array((groups >= key_groups.first) & (groups <= key_groups.last)))

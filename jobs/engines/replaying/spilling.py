@@ -1,8 +1,8 @@
-"""Where a range keeps its state: in memory, and from a bound on in RocksDB, in a directory of the task's own
-that goes when the task does.
+"""Where a range keeps its state: in memory and, once that outgrows a bound, in RocksDB, in a directory of the
+task's own that is deleted with it.
 
-Decides and moves; results are the same in either place. The bound is a setting of the machine, not of a
-pipeline.
+Decides, and moves state; results are the same in either place. The bound is a setting of the machine, not of
+a pipeline.
 """
 
 import os
@@ -33,11 +33,11 @@ _GROWTH: Final = 12  # what parked rows become in memory, in relation to their c
 
 
 class StateMemoryError(UsageError):
-    """The setting is no number of megabytes."""
+    """SLACKWATER_STATE_MEMORY_MB is no number of megabytes."""
 
 
 class StateFolderError(PermanentError):
-    """There is no folder for state that this user alone may write to. Facts: folder."""
+    """The folder for state can't be made, or others than this user may write to it. Facts: folder."""
 
 
 def state_memory_mb() -> int:
@@ -60,8 +60,8 @@ class Spilling:
 
     Args:
         limit_mb: how much memory it may take.
-        order_mode: timers in the order of one heap cannot leave memory, nor does their state.
-        parked_bytes: size of the columns that are to be restored.
+        order_mode: timers in the order of one heap can't leave memory; their state then stays with them.
+        parked_bytes: size of the columns that will be restored.
 
     Attributes:
         is_spilled: whether state is in RocksDB.
@@ -73,8 +73,8 @@ class Spilling:
         self._storages = [self._open(parked_bytes * _GROWTH > self._limit or not limit_mb)]
         self._next_look = _FIRST_LOOK
 
-    def _open(self, is_wanted: bool) -> OperatorStorage:
-        self.is_spilled = is_wanted and self._can_spill
+    def _open(self, exceeds_limit: bool) -> OperatorStorage:
+        self.is_spilled = exceeds_limit and self._can_spill
         if not self.is_spilled:
             return OperatorStorage()
         # Pickles never leave the task's own directory, to which nobody else may write.
@@ -82,24 +82,24 @@ class Spilling:
 
     @property
     def storage(self) -> OperatorStorage:
-        """What the runner is to be made with."""
+        """The storage that the runner is made with, or that its state was moved to last."""
         return self._storages[-1]
 
     def look(self, runner: SliceRunner) -> None:
-        """Called between elements: move the state if it has outgrown its bound."""
-        processed = runner.elements_processed
-        if processed < self._next_look or self.is_spilled or not self._can_spill:
+        """Move the state if it has outgrown its bound. Called between two elements."""
+        processed_count = runner.elements_processed
+        if processed_count < self._next_look or self.is_spilled or not self._can_spill:
             return
         size, entries = runner.state_size()
         room = max(self._limit - size, 0) * entries // max(size, 1)
-        self._next_look = processed + max(_FIRST_LOOK, entries, room // _OF_ROOM)
+        self._next_look = processed_count + max(_FIRST_LOOK, entries, room // _OF_ROOM)
         if size > self._limit:
             self._storages.append(self._open(True))
             runner.move(self.storage.make_backend, self.storage.make_timer_queue)
 
     def parts(self, key_groups: KeyGroupRange) -> list[KeyGroupRange]:
-        """The parts in which state is restored and parked: all at once, or, where it is too large for that, a
-        few key groups at a time.
+        """The parts in which state is restored and parked: all key groups at once or, where state has left
+        memory, a few at a time.
         """
         if not self.is_spilled:
             return [key_groups]
@@ -118,8 +118,8 @@ def _own_folder() -> Path:
     Raises:
         StateFolderError: it can't be made, or another user could write to it, and the pickles in it are code.
     """
-    named = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    folder = Path(named or tempfile.gettempdir()) / f"slackwater-state-{os.geteuid()}"
+    spark_folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    folder = Path(spark_folder or tempfile.gettempdir()) / f"slackwater-state-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()

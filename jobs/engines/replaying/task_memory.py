@@ -1,8 +1,7 @@
-"""What fits one task: rows read at once, the key-group ranges that a slice is divided into, and the parts of
-a range that has got too much.
+"""The sizes that fit the memory of one task: rows read at once, the number of key-group ranges of a slice,
+and the parts in which a range that received too many rows is merged.
 
-Estimates from measured bytes a row and from the source's log; nothing here is read twice, and nothing that
-comes out depends on it.
+Estimates, from measured bytes a row and the statistics of the source's log. No result depends on them.
 """
 
 import os
@@ -26,12 +25,11 @@ _MB = 1 << 20
 _IDLE_MB = 230
 _BYTES_PER_ROW_READ = 256
 _BYTES_PER_ROW_MERGED = 400
-_BYTES_PER_ROW_RECEIVED = (
-    40  # of one that waits to be merged: 14 to 20 with keys that are integers, 45 with texts of 13 bytes
-)
-_ROWS_MERGED_AT_ONCE = 1 << 20  # more of them take no less time, and memory that is new to the process
+# A row that waits to be merged: 14 to 20 bytes with integer keys, 45 with texts of 13 bytes.
+_BYTES_PER_ROW_RECEIVED = 40
+_ROWS_MERGED_AT_ONCE = 1 << 20  # merging more at once is no faster, and takes memory new to the process
 _ROWS_WORTH_A_TASK = 200_000
-_BYTES_PER_ROW_STORED = 16  # of a file whose log does not count its rows
+_BYTES_PER_ROW_STORED = 16  # in a file whose rows the log does not count
 
 
 def rows_at_once(limit_mb: int) -> int:
@@ -40,47 +38,47 @@ def rows_at_once(limit_mb: int) -> int:
 
 
 def rows_of_range(limit_mb: int) -> int:
-    """How many rows, received and parked ones together, a range task of `limit_mb` megabytes merges at
-    once.
-    """
+    """How many rows a range task of `limit_mb` megabytes merges at once, received and parked ones
+    together."""
     return max(1, limit_mb * _MB // _BYTES_PER_ROW_MERGED)
 
 
 def parts_needed(rows: int, limit_mb: int) -> int:
-    """Of so many rows of a range, in how many parts they are merged: one where they are few, else a power of
-    two, so that files which one run leaves part by part are not divided by those of the next."""
+    """In how many parts a range merges so many rows: one where they are few, else a power of two, so that the
+    files that one run writes part by part are never cut by the parts of the next run."""
     parts = max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
     return 1 << (parts - 1).bit_length()
 
 
-def parts_of(owned: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:
+def parts_of(key_groups: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:
     """The parts in which a range of so many rows is merged, one after the other."""
-    count = min(len(owned), parts_needed(rows, limit_mb))
-    bounds = [owned.first + len(owned) * number // count for number in range(count + 1)]
+    count = min(len(key_groups), parts_needed(rows, limit_mb))
+    bounds = [key_groups.first + len(key_groups) * number // count for number in range(count + 1)]
     return [KeyGroupRange(first, end - 1) for first, end in pairwise(bounds)]
 
 
 def ranges_for(rows: int, limit_mb: int, slots: int, most: int) -> int:
-    """Of rows, received and parked ones, so many ranges that each fits a task and that `slots` tasks at a
-    time have equally much to do; one for few rows, and never above `most`."""
+    """Into how many ranges so many rows, received and parked ones, are divided: so that each range fits a
+    task, and `slots` tasks at a time have equally much to do. One for few rows, and never above `most`."""
     ranges = max(min(slots, rows // _ROWS_WORTH_A_TASK), ceil(rows / rows_of_range(limit_mb)))
     return max(1, min(most, ranges if ranges <= slots else ceil(ranges / slots) * slots))
 
 
-def rows_merged(pipeline: Pipeline, sent: int) -> int:
-    """How many partials take the memory of so many rows that a range of the columnar engine has been sent.
-    Where the trigger sees elements one by one, these are elements: each takes as much, and as much again for
-    each of its windows."""
+def rows_merged(pipeline: Pipeline, row_count: int) -> int:
+    """How many partial aggregates take as much memory as `row_count` rows that a range of the columnar engine
+    has received. Where windows fire at their end alone, each row is one partial. Where the trigger sees
+    elements one by one, each row is an element: it takes as much as one partial, and as much again for each
+    of its windows."""
     window = pipeline.windows
     if pipeline.effective_trigger.fires_at_last_instant and not isinstance(window, GlobalWindows):
-        return sent
+        return row_count
     windows = 1 if window.grid is None else ceil(window.grid.size_ms / window.grid.slide_ms)
-    return sent * (1 + windows)
+    return row_count * (1 + windows)
 
 
 def rows_in(files: Sequence[InputFile]) -> int:
-    """Rows of the files that are of the slice if arrivals are spread evenly; estimated from the size where
-    the log does not count them.
+    """How many rows of the files are in the slice, if arrivals are spread evenly; estimated from the file
+    size where the log does not count rows.
     """
     counts = (
         (file.bytes // _BYTES_PER_ROW_STORED if file.rows is None else file.rows, file.fraction)
@@ -90,7 +88,7 @@ def rows_in(files: Sequence[InputFile]) -> int:
 
 
 def rows_sent(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], engine: Engine) -> int:
-    """At most how many rows of the files reach the ranges; of an engine that aggregates first, counted as
+    """At most how many rows of the files reach the ranges; for an engine that aggregates first, counted in
     partials, see `rows_merged`.
     """
     return (
@@ -105,17 +103,18 @@ def estimate_mb(
     source: PinnedSource,
     files: Sequence[InputFile],
     rows: int,
-    parked: int,
+    *,
+    parked_windows: int,
     engine: Engine,
 ) -> int:
-    """Megabytes of the largest task over `rows` of the files, on a snapshot of `parked` windows, with as many
-    tasks at a time as this machine has cores; too little where windows keep more than sums, or rows one by
-    one."""
+    """Megabytes that the largest task over `rows` rows of the files takes, on a snapshot of `parked_windows`,
+    with as many tasks at a time as this machine has cores. Too little where windows keep more than sums, or
+    each of their elements."""
     limit_mb = state_memory_mb()
     most = rows_merged(pipeline, rows) if engine.aggregates_first else rows
-    merged = min(most, rows_sent(pipeline, source, files, engine)) + parked
+    merged_rows = min(most, rows_sent(pipeline, source, files, engine)) + parked_windows
     of_range = min(
-        merged // ranges_for(merged, limit_mb, os.cpu_count() or 1, pipeline.max_parallelism),
+        merged_rows // ranges_for(merged_rows, limit_mb, os.cpu_count() or 1, pipeline.max_parallelism),
         rows_of_range(limit_mb),
     )
     of_part = of_range // parts_needed(of_range, limit_mb) if engine.aggregates_first else of_range
@@ -128,9 +127,9 @@ def estimate_mb(
 
 
 def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile]) -> int:
-    """At most how many rows map tasks send of the files when they aggregate them by key and slice of a
-    window: all that there are, or, of each batch, no more than its file's least and greatest integer keys and
-    event times leave room for. Triggers that see elements one by one get them all."""
+    """At most how many rows map tasks send when they aggregate the files by key and slice of a window: as
+    many as the files have or, for each batch, as many (key, slice) cells as lie between its file's least and
+    greatest integer keys and event times. A trigger that sees elements one by one gets every row."""
     grid = pipeline.windows.grid
     if grid is None or not pipeline.effective_trigger.fires_at_last_instant:
         return rows_in(files)
@@ -151,8 +150,8 @@ def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[Inpu
 
 
 def _span(actions: pa.Table, row: int | None, column: str) -> int | None:
-    """How far the greatest value of an integer or time column is from the least, times in microseconds; None
-    where the log doesn't say.
+    """The distance between the least and the greatest value of an integer or time column, times in
+    microseconds; None where the log doesn't have them.
     """
     names = [f"min.{column}", f"max.{column}"]
     if row is None or not set(names) <= set(actions.column_names):

@@ -84,8 +84,8 @@ def _memory(
             inputs.source,
             files,
             rows_in(files) if item.rows is None else item.rows,
-            parked_windows,
-            choice.make(),
+            parked_windows=parked_windows,
+            engine=choice.make(),
         )
         for item, files in zip(reads.slices, reads.files, strict=True)
     ]

@@ -89,7 +89,7 @@ def calibrate(
         seconds=seconds,
         start=0.0,
         memory_mb=trial.memory_mb,
-        estimated_mb=estimate_mb(pipeline, pinned, files, rows[1], 0, choice.make()),
+        estimated_mb=estimate_mb(pipeline, pinned, files, rows[1], parked_windows=0, engine=choice.make()),
     )
     fixed, per_row = calibration.line
     calibration = replace(calibration, start=round(max(0.0, cold - fixed - first * per_row), 3))

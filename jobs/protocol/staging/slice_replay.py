@@ -283,7 +283,7 @@ class SliceReplay:
                 number,
                 scratch=scratch,
                 state_memory_mb=state_memory_mb(),
-                parked=self._parked,
+                parked_windows=self._parked,
             ),
             transport,
         )

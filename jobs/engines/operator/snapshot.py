@@ -1,0 +1,44 @@
+"""One range's part of a snapshot: the parent's rows given back to its operator, and the operator's state as
+rows of `window_state`, `keyed_state` and `timers`.
+
+The counterpart of `slackwater.jobs.engines.columnar.snapshot`. How a value stands in a row is the codec's;
+where state is too large for memory, it is restored and parked a few key groups at a time.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
+from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.runtime.slice_runner import SliceRunner
+from slackwater.windowing.snapshot import SnapshotCodec, SnapshotTables
+
+
+def parent_snapshot(
+    replay: Replay, schemas: Mapping[str, pa.Schema], key_groups: KeyGroupRange
+) -> SnapshotTables:
+    """The rows of the parent's snapshot in these key groups; row groups of other key groups are not read."""
+    tables = (
+        restored_rows(
+            replay, name, pa.schema([field for field in schemas[name] if field.name != "run_id"]), key_groups
+        )
+        for name in SnapshotTables._fields
+    )
+    return SnapshotTables(*tables)
+
+
+def restore_snapshot(
+    runner: SliceRunner, codec: SnapshotCodec, parent: SnapshotTables, parts: Iterable[KeyGroupRange]
+) -> None:
+    """Give the operator what the parent has parked, one part of the key groups after the other."""
+    for part in parts:
+        is_of_part = (pc.field("key_group") >= part.first) & (pc.field("key_group") <= part.last)
+        runner.restore(codec.from_tables(SnapshotTables(*(rows.filter(is_of_part) for rows in parent))))
+
+
+def snapshot_tables(runner: SliceRunner, codec: SnapshotCodec, part: KeyGroupRange) -> dict[str, pa.Table]:
+    """What the operator remembers of these key groups, as rows by table."""
+    return codec.to_tables(runner.snapshot(part))._asdict()

@@ -111,11 +111,7 @@ def _pipelines_with_tables(warehouse: str | None, pipelines: str | None) -> list
 
 
 def _rows_stand_once(name: str, warehouse: str | None, pipelines: str | None) -> str:
-    from slackwater.jobs.pipelines import registry
-    from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-    from slackwater.jobs.tables.warehouse import Warehouse
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    pipeline = registry.load(pipelines)[name]
-    tables = Warehouse.at(warehouse).stored(name, pipeline.sides)
-    RollForward.of_stored(pipeline, tables).uniqueness.require()
+    OpenedPipeline(name, warehouse, pipelines).roll_forward.uniqueness.require()
     return "every row of runs, corrections and published stands once"

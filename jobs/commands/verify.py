@@ -1,9 +1,14 @@
 """`slackwater verify`: repeats a recorded run and compares hashes, or compares the tables with the ledger.
 Starts Spark only to repeat a large slice."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from slackwater.jobs.commands import options
+
+if TYPE_CHECKING:
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
 _REPLAY_COLUMNS = ["what", "recorded", "replayed", "equal"]
 _TABLE_COLUMNS = ["table", "seq", "what", "recorded", "stored"]
@@ -44,26 +49,23 @@ def command(
         raise click.UsageError(
             "give the SEQ of a run (`slackwater runs` lists them), or --tables, and not both"
         )
-    is_equal = (
-        _verify_tables(pipeline, warehouse, pipelines, output)
-        if seq is None
-        else _verify_run(pipeline, seq, warehouse, pipelines, output)
-    )
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+
+    opened = OpenedPipeline(pipeline, warehouse, pipelines)
+    is_equal = _verify_tables(opened, output) if seq is None else _verify_run(opened, seq, output)
     if not is_equal:
         raise click.exceptions.Exit(1)
 
 
-def _verify_run(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, output: str) -> bool:
-    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-
-    comparison = OpenedPipeline(pipeline, warehouse, pipelines).verifier().verify(seq)
+def _verify_run(opened: "OpenedPipeline", seq: int, output: str) -> bool:
+    comparison = opened.verifier().verify(seq)
     rows = [
         {"what": fact.what, "recorded": fact.recorded, "replayed": fact.replayed, "equal": fact.is_equal}
         for fact in comparison.facts
     ]
     options.show(rows, _REPLAY_COLUMNS, output, empty="")
     for note in comparison.notes:
-        click.echo(f"{pipeline}: {note}.", err=True)
+        click.echo(f"{opened.name}: {note}.", err=True)
     for table in comparison.tables:
         click.echo(
             f"{table.table}: {table.only_recorded} rows only as recorded, {table.only_replayed} only as "
@@ -75,14 +77,12 @@ def _verify_run(pipeline: str, seq: int, warehouse: str | None, pipelines: str |
         if comparison.is_equal
         else "does NOT repeat: what differs is above"
     )
-    click.echo(f"{pipeline}: run {seq} {verdict}.", err=True)
+    click.echo(f"{opened.name}: run {seq} {verdict}.", err=True)
     return comparison.is_equal
 
 
-def _verify_tables(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> bool:
-    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-
-    checks = OpenedPipeline(pipeline, warehouse, pipelines).table_checks()
+def _verify_tables(opened: "OpenedPipeline", output: str) -> bool:
+    checks = opened.table_checks()
     facts = list(checks.facts())
     rows = [{**vars(fact), "equal": fact.is_equal} for fact in facts]
     differing = [row for row in rows if not row["equal"]]
@@ -91,11 +91,11 @@ def _verify_tables(pipeline: str, warehouse: str | None, pipelines: str | None, 
         run = "" if row["seq"] is None else f" of run {row['seq']}"
         click.echo(f"{row['table']}{run}: {row['what']} differ. {row['step']}", err=True)
     for note in checks.notes():
-        click.echo(f"{pipeline}: {note}.", err=True)
+        click.echo(f"{opened.name}: {note}.", err=True)
     verdict = (
         f"{len(differing)} of them differ: what, and how to go on, is above"
         if differing
         else "all are as recorded"
     )
-    click.echo(f"{pipeline}: {len(rows)} facts of the tables were compared, {verdict}.", err=True)
+    click.echo(f"{opened.name}: {len(rows)} facts of the tables were compared, {verdict}.", err=True)
     return not differing

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from slackwater.jobs import command_line
 from slackwater.jobs.commands.options import Time, show
 from slackwater.jobs.examples import find_example
-from slackwater.jobs.protocol.lineage.catch_up import Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.warehouse import Warehouse
@@ -67,7 +67,7 @@ def demo(to_ms: int, warehouse: str) -> None:
             bar.console.print(text)
             bar.advance(task)
 
-        OpenedPipeline(PIPELINE, root, None).catch_up(Request(PIPELINE, to_ms), line).run()
+        OpenedPipeline(PIPELINE, root, None).catch_up(CatchUpRequest(PIPELINE, to_ms), line).run()
     _show_results(console, Inspection.of(PIPELINE, root), warehouse)
 
 

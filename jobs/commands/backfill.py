@@ -83,10 +83,10 @@ def command(
         print_plan(opened.planner().plan(from_ms, to_ms, slice_ms), output)
         return
     from slackwater.jobs.protocol.outcome import report_to
-    from slackwater.jobs.protocol.restating.backfill import Request
+    from slackwater.jobs.protocol.restating.backfill import BackfillRequest
 
     options.log_to_stderr(log_format)
-    request = Request(
+    request = BackfillRequest(
         pipeline=pipeline,
         from_ms=from_ms,
         to_ms=to_ms,

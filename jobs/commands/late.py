@@ -160,9 +160,10 @@ def redrive(
     )
     for note in redriven.notes:
         click.echo(f"{pipeline}: {note}", err=True)
-    if redriven.taken:
+    if redriven.unmoved_rows:
         click.echo(
-            f"{pipeline}: {redriven.taken} rows need no new arrival, by the allowed lateness declared today.",
+            f"{pipeline}: {redriven.unmoved_rows} rows need no new arrival, by the allowed lateness declared "
+            "today.",
             err=True,
         )
     if redriven.to_restate is not None:

@@ -61,11 +61,11 @@ def command(
     Exit codes: 0 done or nothing to do, 2 usage, 3 try again, 4 rejected by validation, 5 another run was
     first.
     """
-    from slackwater.jobs.protocol.lineage.catch_up import Request
+    from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    request = Request(
+    request = CatchUpRequest(
         pipeline=pipeline,
         to_ms=to_ms,
         from_ms=from_ms,

@@ -18,7 +18,7 @@ from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import Registry
 from slackwater.jobs.protocol.lineage.adoption import Adoption
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.lineage.close import close
 from slackwater.jobs.protocol.lineage.erasure import Erasure
 from slackwater.jobs.protocol.lineage.maintain import Maintenance
@@ -30,8 +30,7 @@ from slackwater.jobs.protocol.planning.trial import calibrate
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.rebuild import Rebuild
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.restating import backfill
-from slackwater.jobs.protocol.restating.backfill import Backfill
+from slackwater.jobs.protocol.restating.backfill import Backfill, BackfillRequest
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
 from slackwater.jobs.protocol.restating.redrive import Redrive
 from slackwater.jobs.protocol.staging.declarations import Declarations
@@ -157,11 +156,11 @@ class OpenedPipeline:
         )
         return RangePlanner(self.warehouse, self.pipeline, measure)
 
-    def catch_up(self, request: Request, lines: Lines = print) -> CatchUp:
+    def catch_up(self, request: CatchUpRequest, lines: Lines = print) -> CatchUp:
         """The verb `run`."""
         return CatchUp(request, lambda: self.runner(request.engine, request.ranges), lines)
 
-    def backfill(self, request: backfill.Request, lines: Lines = print) -> Backfill:
+    def backfill(self, request: BackfillRequest, lines: Lines = print) -> Backfill:
         """The verb `backfill`."""
         return Backfill(request, lambda: self.runner(request.engine, request.ranges), lines)
 

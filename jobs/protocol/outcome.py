@@ -1,8 +1,7 @@
-"""How a run ended, for the task that comes after it: what spark-submit's exit code cannot say stands in a
-manifest.
+"""Writes the manifest of a command: how it ended, for the Airflow task that comes after it, because
+spark-submit's exit code can't say it.
 
-Writes no manifest where another try may end otherwise. The form of a manifest is that of
-slackwater.jobs.args.
+No manifest is written where another try may end otherwise. `slackwater.jobs.args` defines its form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,34 +14,33 @@ from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.lease import LeaseHeld
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 
-# What an error is called that another try would meet again, by exit code.
+# The outcome by exit code, of errors that another try would meet again.
 OUTCOMES: Mapping[int, args.Outcome] = {1: "failed", 2: "refused", 4: "rejected", 5: "lost"}
 
 
 class Work(Protocol):
-    """A command that replays slices: a catch-up, or a restatement."""
+    """A command that replays slices: `CatchUp` or `Backfill`."""
 
     @property
     def pipeline(self) -> str:
         """The pipeline's name."""
 
     @property
-    def staged(self) -> Sequence[StagedSlice]:
+    def staged_slices(self) -> Sequence[StagedSlice]:
         """The slices that it has replayed so far."""
 
     def run(self) -> object:
-        """Do it."""
+        """Replay them."""
 
-    def told(self) -> tuple[args.Outcome, str]:
-        """How it has ended well, and a sentence for the person who reads the task's log."""
+    def outcome(self) -> tuple[args.Outcome, str]:
+        """The outcome of a `run` that raised nothing, and a sentence on it, for the task's log."""
 
 
 def report_to(manifest: Path, work: Work) -> None:
-    """Do the work and write how it ended to `manifest`.
+    """Run `work`, and write how it ended to `manifest`.
 
     Raises:
-        RetryableError, Exception: it should be tried again, or crashed; then there is no manifest of this
-            try.
+        RetryableError, Exception: it should be tried again, or it has crashed. Either leaves no manifest.
     """
     manifest.unlink(missing_ok=True)
     try:
@@ -52,23 +50,23 @@ def report_to(manifest: Path, work: Work) -> None:
     except (RejectedError, LostRaceError, UsageError, PermanentError) as error:
         args.write_manifest(_manifest(work, OUTCOMES[error.exit_code], str(error), error.exit_code), manifest)
     else:
-        args.write_manifest(_manifest(work, *work.told(), 0), manifest)
+        args.write_manifest(_manifest(work, *work.outcome(), 0), manifest)
 
 
 def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -> args.Manifest:
     rank = [validation.PASSED, validation.WARNED, validation.FAILED]
-    verdicts = sorted((staged.verdict for staged in work.staged), key=rank.index)
+    verdicts = sorted((item.verdict for item in work.staged_slices), key=rank.index)
     return args.Manifest(
         pipeline=work.pipeline,
         outcome=outcome,
         exit_code=exit_code,
-        run_id=work.staged[-1].row.run_id if work.staged else None,
-        run_ids=tuple(staged.row.run_id for staged in work.staged),
+        run_id=work.staged_slices[-1].row.run_id if work.staged_slices else None,
+        run_ids=tuple(item.row.run_id for item in work.staged_slices),
         verdict=verdicts[-1] if verdicts else None,  # type: ignore[arg-type]
         message=message,
         failures=tuple(
             args.Failure(
-                run_id=staged.row.run_id,
+                run_id=item.row.run_id,
                 expectation=check.expectation,
                 column_name=check.column_name,
                 severity=check.severity,
@@ -76,13 +74,13 @@ def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -
                 unexpected=check.unexpected,
                 checked=check.checked,
             )
-            for staged in work.staged
-            for check in staged.checks
+            for item in work.staged_slices
+            for check in item.checks
             if not check.passed
         ),
         slices=tuple(
-            (staged.row.slice_start.isoformat(), staged.row.slice_end.isoformat())
-            for staged in work.staged
-            if staged.row.slice_start is not None and staged.row.slice_end is not None
+            (item.row.slice_start.isoformat(), item.row.slice_end.isoformat())
+            for item in work.staged_slices
+            if item.row.slice_start is not None and item.row.slice_end is not None
         ),
     )

@@ -28,7 +28,7 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Warehouse
@@ -149,7 +149,9 @@ class Lineage:
         to_ms = self.runner.pipeline.start_ms + self.days * (DAY // timedelta(milliseconds=1))
         looks = [_look()]
         rows = CatchUp(
-            Request("daily", to_ms, everything=True), lambda: runner, lines=lambda line: looks.append(_look())
+            CatchUpRequest("daily", to_ms, everything=True),
+            lambda: runner,
+            lines=lambda line: looks.append(_look()),
         ).run()
         return rows, [*looks, _look()]
 

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.protocol.lineage.catch_up import Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.runtime.session import session
 
@@ -77,7 +77,7 @@ def day_of_events(number: int, rows: int) -> pa.Table:
 def ours(warehouse: Path, pipelines: Path, number: int, engine: str | None) -> None:
     to_ms = int(START.timestamp() * 1000) + (number + 1) * DAY_MS
     opened = OpenedPipeline("lookback", str(warehouse), str(pipelines))
-    opened.catch_up(Request("lookback", to_ms, engine=engine), lambda line: None).run()
+    opened.catch_up(CatchUpRequest("lookback", to_ms, engine=engine), lambda line: None).run()
 
 
 def rebuild(spark: Any, source: str, target: str, number: int) -> None:

@@ -17,7 +17,7 @@ from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders.flink import Flink
 from slackwater.jobs.bench.workloads import WORKLOADS
 from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
 NAMES = ("a", "b", "c", "d")
@@ -32,7 +32,9 @@ def replayed(case: BenchmarkCase, engine: str) -> tuple[float, Any]:
     """CPU seconds of one run over all rows of the case, and its row of the ledger."""
     shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
     gc.collect()
-    request = Request(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"], engine=engine)
+    request = CatchUpRequest(
+        case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"], engine=engine
+    )
     opened = OpenedPipeline(case.workload.pipeline, str(case.folder), "slackwater.jobs.bench.pipelines")
     run = CatchUp(request, lambda: opened.runner(engine, transport=InProcess), lambda line: None)
     start = time.process_time()

@@ -38,15 +38,15 @@ BOUND_MB = IDLE_MB + LIMIT_MB + ROWS * RECEIVED_BYTES // RANGES // 2**20
 
 REPLAY = f"""
 import json, sys
-from slackwater.jobs.protocol.lineage.catch_up import Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
 warehouse, from_ms, to_ms = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-request = Request("bench_b", to_ms, from_ms, engine="columnar", ranges={RANGES})
+request = CatchUpRequest("bench_b", to_ms, from_ms, engine="columnar", ranges={RANGES})
 opened = OpenedPipeline("bench_b", warehouse, "slackwater.jobs.bench.pipelines")
 work = opened.catch_up(request, lambda line: None)
 [row] = work.run()
-[staged] = work.staged
+[staged] = work.staged_slices
 print(json.dumps([staged.memory_mb, [row.state_hash, row.output_hash], dict(row.files)]))
 """
 

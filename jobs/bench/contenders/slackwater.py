@@ -14,7 +14,7 @@ from slackwater.jobs.engines.planner import choose
 from slackwater.jobs.engines.replaying.task_memory import estimate_mb
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.pipelines import registry
-from slackwater.jobs.protocol.lineage.catch_up import Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline, spark_transport
 from slackwater.jobs.protocol.planning.prediction import from_calibration
 from slackwater.jobs.protocol.planning.trial import calibrate
@@ -91,13 +91,13 @@ class Slackwater:
     def _replay(
         self, case: BenchmarkCase, from_ms: int, to_ms: int, ranges: int | None = None
     ) -> dict[str, Any]:
-        request = Request(case.workload.pipeline, to_ms, from_ms, engine=self._engine, ranges=ranges)
+        request = CatchUpRequest(case.workload.pipeline, to_ms, from_ms, engine=self._engine, ranges=ranges)
         opened_pipeline = OpenedPipeline(request.pipeline, str(case.folder), PIPELINES)
         work = opened_pipeline.catch_up(request, lambda line: None)
         started_at = wall_clock()
         [row] = work.run()
         assert row.committed_at is not None
-        [staged_slice] = work.staged
+        [staged_slice] = work.staged_slices
         return {
             "rows": row.rows_read,
             "engine": row.engine,

@@ -1,7 +1,7 @@
-"""Slice after slice: the verb `run`.
+"""The catch-up: runs the slices that the lineage lacks, one after another; the verb `run`.
 
-Stages, validates and publishes each slice with a ledger commit of its own; a rejected slice stops it and the
-earlier ones stay.
+Each slice is staged, validated and published with a ledger commit of its own. A rejected slice stops the
+catch-up, and the slices before it stay.
 """
 
 import threading
@@ -26,13 +26,13 @@ from slackwater.windowing.times import duration_ms
 
 
 @dataclass(frozen=True)
-class Request:
+class CatchUpRequest:
     """What `slackwater run` was asked for; times in milliseconds of UTC.
 
     Attributes:
         pipeline: its name.
         to_ms: where the last slice ends.
-        from_ms: start of the one slice wanted; None to catch up from the head.
+        from_ms: start of the one slice to run; None to catch up from the head.
         start_ms: where an empty lineage begins instead of `Pipeline.start`.
         publish: whether slices are made live one by one, or only staged.
         everything: whether `max_catch_up` is lifted.
@@ -58,13 +58,13 @@ class CatchUp:
     Attributes:
         runner: makes a runner when there is work to do; Spark starts only then.
         lines: where a line for each slice goes.
-        staged: the slices staged so far.
+        staged_slices: the slices staged so far.
     """
 
-    request: Request
+    request: CatchUpRequest
     runner: Callable[[], Runner]
     lines: Callable[[str], object] = print
-    staged: list[StagedSlice] = field(default_factory=list)
+    staged_slices: list[StagedSlice] = field(default_factory=list)
 
     def run(self) -> list[LedgerRow]:
         """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
@@ -74,50 +74,50 @@ class CatchUp:
             SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`.
         """
         runner = self.runner()
-        prepared = runner.prepare()
-        publish = Publisher(
+        prepared_runner = runner.prepare()
+        publisher = Publisher(
             runner.pipeline.name,
-            prepared.tables,
-            RollForward.of(runner.pipeline, prepared.tables, prepared.shape),
+            prepared_runner.tables,
+            RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape),
             runner.clock,
         )
-        publish.roll_forward.finish()
+        publisher.roll_forward.finish()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.
-        parent = self._parent(prepared)
+        parent = self._parent(prepared_runner)
         if parent.row is not None and self.request.start_ms is not None:
             raise UsageError(
                 f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave "
                 "it out."
             )
-        lineage = prepared.lineage(parent, self.request.start_ms)
+        lineage = prepared_runner.lineage(parent, self.request.start_ms)
         slices = self._slices(runner.pipeline, lineage)
         if slices and runner.pipeline.expect:
             threading.Thread(target=_load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
-        committed: list[LedgerRow] = []
+        committed_rows: list[LedgerRow] = []
         for slice_ in slices:
-            staged = prepared.stage(parent, slice_)
-            self.staged.append(staged)
-            self.lines(line_of(staged))
-            for check in staged.checks:
+            staged_slice = prepared_runner.stage(parent, slice_)
+            self.staged_slices.append(staged_slice)
+            self.lines(line_of(staged_slice))
+            for check in staged_slice.checks:
                 if not check.passed and check.severity == "warn":
                     self.lines(f"  warning: {check.expectation}: {check.observed}")
-            refuse_rejected(runner.pipeline.name, staged)
+            refuse_rejected(runner.pipeline.name, staged_slice)
             if self.request.publish:
-                [row] = publish.commit(
-                    [staged.attempt],
-                    [staged.row],
+                [row] = publisher.commit(
+                    [staged_slice.attempt],
+                    [staged_slice.row],
                     None if parent.row is None else parent.row.seq,
                     self.request.branch,
                 )
-                committed.append(row)
+                committed_rows.append(row)
             else:
-                row = staged.row
+                row = staged_slice.row
             parent = Parent(row, row, lineage.start_ms, parent.restated)
-        return committed
+        return committed_rows
 
-    def _parent(self, prepared: PreparedRunner) -> Parent:
+    def _parent(self, prepared_runner: PreparedRunner) -> Parent:
         """What the first slice continues."""
         name, branch = self.request.pipeline, self.request.branch
         if branch != MAIN:
@@ -126,8 +126,8 @@ class CatchUp:
                     f"{name}: --no-publish is for main; what runs on a branch changes nothing that readers "
                     "see."
                 )
-            find_branch(prepared.tables.ledger, name, branch)
-        parent = prepared.parent(branch)
+            find_branch(prepared_runner.tables.ledger, name, branch)
+        parent = prepared_runner.parent(branch)
         refuse_closed(name, parent.owner)
         return parent
 
@@ -136,9 +136,9 @@ class CatchUp:
         """The pipeline's name."""
         return self.request.pipeline
 
-    def told(self) -> tuple[args.Outcome, str]:
-        """How it has ended well, and a sentence on it."""
-        count = len(self.staged)
+    def outcome(self) -> tuple[args.Outcome, str]:
+        """The outcome of a `run` that raised nothing, and a sentence on it."""
+        count = len(self.staged_slices)
         if count == 0:
             return "nothing", f"nothing to do: the lineage covers everything up to {iso(self.request.to_ms)}"
         return (
@@ -159,5 +159,5 @@ class CatchUp:
 
 
 def _load_judge() -> None:
-    with suppress(ImportError):  # who needs it and finds it missing says so
+    with suppress(ImportError):  # the validation that needs it reports that it is missing
         validation.load_judge()

@@ -38,22 +38,22 @@ class Calibration:
         """Seconds at no rows, and for each row; neither is below zero."""
         (fewer, more), (less, longer) = self.rows, self.seconds
         per_row = max(0.0, (longer - less) / (more - fewer))
-        fixed = less - fewer * per_row
-        return (fixed, per_row) if fixed >= 0 else (0.0, longer / more)
+        per_slice = less - fewer * per_row
+        return (per_slice, per_row) if per_slice >= 0 else (0.0, longer / more)
 
     def memory_of(self, estimated_mb: int) -> int:
-        """Megabytes where so many are estimated."""
+        """Megabytes that a task takes of which `estimated_mb` are estimated."""
         return round(estimated_mb * self.memory_mb / self.estimated_mb)
 
-    def keep(self) -> None:
-        """Store it instead of what is stored for the same pipeline, settings and engine."""
+    def store(self) -> None:
+        """Write it to the cache, in place of an earlier one of the same pipeline, settings and engine."""
         file = _file(self.pipeline, self.config_hash, self.engine)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(self)))
 
     @classmethod
-    def stored(cls, pipeline: Pipeline, engine: str) -> "Calibration | None":
-        """What is stored for a pipeline as it is declared now; None where nothing is."""
+    def load(cls, pipeline: Pipeline, engine: str) -> "Calibration | None":
+        """The one in the cache for a pipeline as it is declared now; None where there is none."""
         file = _file(pipeline.name, registry.config_hash(pipeline), engine)
         if not file.exists():
             return None

@@ -44,7 +44,7 @@ def cost_of(
     `measure` replaces the rates that are known.
     """
     if measure is None or not reads.slices:
-        calibration = Calibration.stored(inputs.pipeline, choice.engine)
+        calibration = Calibration.load(inputs.pipeline, choice.engine)
     else:
         calibration = measure(reads.slices[0].slice.from_ms, reads.slices[-1].slice.to_ms)
     prediction = predict(inputs.newest_rows(), choice.engine) if measure is None else None

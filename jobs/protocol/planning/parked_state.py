@@ -42,11 +42,10 @@ def touched_windows(
         return TouchedWindows(0, 0, 0)
     keys, reach_ms = list(pipeline.keys), _reach_ms(pipeline)
     parked_windows = read_staged(tables, "window_state", snapshot_files(tables, "window_state", owner))
-    published = tables["published"]
-    published_windows = published.schema.empty_table()
+    published_windows = tables["published"].schema.empty_table()
     if points:
         times = pa.concat_tables(part.select([touched.TIME_COLUMN]) for part in points)
-        published_windows = touched.windows_between(published, keys, times, reach_ms)
+        published_windows = touched.windows_between(tables["published"], keys, times, reach_ms)
     return TouchedWindows(
         parked_windows.num_rows,
         touched.count(keys, parked_windows, points, reach_ms),

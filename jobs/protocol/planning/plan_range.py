@@ -88,7 +88,7 @@ class RangePlanner:
             range_.owner,
             at_most=len(slices_of(up_to_main, inputs.live, slice_ms, inputs.start_ms)),
             restated_to_ms=slices[-1].to_ms,
-            warnings=range_.moved,
+            warnings=range_.adjustments,
         )
 
     def _plan(

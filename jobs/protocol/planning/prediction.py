@@ -21,7 +21,7 @@ class Prediction:
     """Seconds = start, once for each command, + slices * (fixed + rows * per_row).
 
     Attributes:
-        start, fixed, per_row: in seconds.
+        start, fixed, per_row: seconds to start Spark, for each slice, and for each row.
         runs: seqs of the runs that it rests on, oldest first; none where it rests on a calibration.
         engine: the engine of those runs.
         calibrated: rows of the two replays of a calibration.
@@ -70,25 +70,36 @@ def predict(runs: Sequence[LedgerRow], engine: str) -> Prediction | None:
     # The first slice of a command waits for Spark to start and to warm up.
     cold = [row for row in timed_runs if row.phase_seconds.get("session", 0.0) > _STARTS]
     warm = [row for row in timed_runs if row not in cold] or timed_runs
-    fixed, per_row = _line([(row.rows_read, _seconds(row)) for row in warm])
+    per_slice, per_row = _line([(row.rows_read, _seconds(row)) for row in warm])
     starts = [
-        row.phase_seconds["session"] + max(0.0, _seconds(row) - fixed - row.rows_read * per_row)
+        row.phase_seconds["session"] + max(0.0, _seconds(row) - per_slice - row.rows_read * per_row)
         for row in cold
     ]
     return Prediction(
-        median(starts) if starts else 0.0, fixed, per_row, tuple(row.seq for row in timed_runs), engine
+        start=median(starts) if starts else 0.0,
+        fixed=per_slice,
+        per_row=per_row,
+        runs=tuple(row.seq for row in timed_runs),
+        engine=engine,
     )
 
 
-def from_calibration(found: Calibration) -> Prediction:
+def from_calibration(calibration: Calibration) -> Prediction:
     """What the rates of a calibration predict."""
-    fixed, per_row = found.line
-    return Prediction(found.start, fixed, per_row, (), found.engine, found.rows)
+    per_slice, per_row = calibration.line
+    return Prediction(
+        start=calibration.start,
+        fixed=per_slice,
+        per_row=per_row,
+        runs=(),
+        engine=calibration.engine,
+        calibrated=calibration.rows,
+    )
 
 
 def _seconds(row: LedgerRow) -> float:
-    """What a run took, without waiting for Spark."""
-    return sum(took for phase, took in row.phase_seconds.items() if phase != "session")
+    """How long a run took, its wait for Spark left out."""
+    return sum(seconds for phase, seconds in row.phase_seconds.items() if phase != "session")
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
@@ -97,10 +108,10 @@ def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
     seconds = [point[1] for point in points]
     mean_rows, mean_seconds = sum(rows) / len(rows), sum(seconds) / len(seconds)
     spread = sum((row - mean_rows) ** 2 for row in rows)
-    slope = sum((row - mean_rows) * (took - mean_seconds) for row, took in points) / spread if spread else 0.0
-    fixed = mean_seconds - slope * mean_rows
+    slope = sum((x - mean_rows) * (y - mean_seconds) for x, y in points) / spread if spread else 0.0
+    intercept = mean_seconds - slope * mean_rows
     if slope < 0:
         return mean_seconds, 0.0
-    if fixed < 0:
-        return 0.0, sum(row * took for row, took in points) / sum(row * row for row in rows)
-    return fixed, slope
+    if intercept < 0:
+        return 0.0, sum(x * y for x, y in points) / sum(x * x for x in rows)
+    return intercept, slope

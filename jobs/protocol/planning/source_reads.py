@@ -56,12 +56,12 @@ class SourceReads:
 def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None) -> SourceReads:
     """What `slices` read, the first of which continues the snapshot of the run `owner` (None: of no run)."""
     files, refusals = _files_of_each(inputs, slices, owner)
-    arrivals, points, uncounted = _rows_of_range(inputs, slices, files)
+    arrivals, points, obstacles = _rows_of_range(inputs, slices, files)
     slice_plans = tuple(
         _slice_plan(item, files_of_slice, arrivals)
         for item, files_of_slice in zip(slices, files, strict=True)
     )
-    warnings = (*refusals, *uncounted, *_waste(inputs, slice_plans))
+    warnings = (*refusals, *obstacles, *_waste(inputs, slice_plans))
     return SourceReads(slice_plans, tuple(files), tuple(points), warnings)
 
 
@@ -87,8 +87,8 @@ def _files_of_each(
     """
     source, arrival = inputs.source, inputs.pipeline.source.arrival_time
     refusals = _other_table(inputs, owner)
-    pinned = None if refusals else input_of(owner, inputs.pipeline.source.table)
-    before = None if pinned is None else pin(inputs.pipeline.source, source.uri, pinned.version)
+    owner_input = None if refusals else input_of(owner, inputs.pipeline.source.table)
+    before = None if owner_input is None else pin(inputs.pipeline.source, source.uri, owner_input.version)
     newer_reads: tuple[ReadRange, ...] = ()
     if before is not None and inputs.tables is not None and inputs.head is not None:
         newer_reads = restated_since(inputs.tables.ledger, inputs.head, owner, inputs.pipeline.source.table)
@@ -124,18 +124,18 @@ def _rows_of_range(
     """Arrivals of the range, sorted, in milliseconds (None: they can't be counted, with the reason as the
     last value), and the points of its rows, one table a file.
     """
-    pinned, source = inputs.source, inputs.pipeline.source
-    if pinned.why_not_direct is not None:
+    source, declaration = inputs.source, inputs.pipeline.source
+    if source.why_not_direct is not None:
         reason = (
             "rows and windows can't be counted without Spark, which has to read this source "
-            f"({pinned.why_not_direct})"
+            f"({source.why_not_direct})"
         )
         return None, [], [reason]
-    columns = tuple(dict.fromkeys((*inputs.pipeline.keys, source.event_time, source.arrival_time)))
+    columns = tuple(dict.fromkeys((*inputs.pipeline.keys, declaration.event_time, declaration.arrival_time)))
     arrivals, points = [np.zeros(0, np.int64)], []
     for file in {file.path: file for of_slice in files for file in of_slice}.values():
-        rows = read(pinned.uri, file, pinned.schema, columns)
-        times, is_undated = in_milliseconds(rows.column(source.arrival_time))
+        rows = read(source.uri, file, source.schema, columns)
+        times, is_undated = in_milliseconds(rows.column(declaration.arrival_time))
         is_inside = ~is_undated & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
         arrivals.append(times[is_inside])
         points.append(touched.points(inputs.pipeline, rows.filter(pa.array(is_inside))))

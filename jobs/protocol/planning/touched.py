@@ -19,19 +19,19 @@ TIME_COLUMN = "__time"
 
 
 def points(pipeline: Pipeline, rows: pa.Table) -> pa.Table:
-    """The key columns of `rows` and the time by which windows take them, each once; rows without one are left
-    out.
+    """The distinct points of `rows`: the key columns, and the time by which windows take a row. Rows without
+    that time are left out.
     """
     source = pipeline.source
     takes_event_time = pipeline.window is None or pipeline.window.is_event_time
     time = rows.column(source.event_time if takes_event_time else source.arrival_time).cast(TIME, safe=False)
-    keyed = rows.select(list(pipeline.keys)).append_column(TIME_COLUMN, time)
-    return keyed.filter(pc.is_valid(time)).group_by(keyed.column_names).aggregate([])
+    key_times = rows.select(list(pipeline.keys)).append_column(TIME_COLUMN, time)
+    return key_times.filter(pc.is_valid(time)).group_by(key_times.column_names).aggregate([])
 
 
-def windows_between(folder: Folder, keys: Sequence[str], found: pa.Table, reach_ms: int) -> pa.Table:
-    """Windows of `published` that the points `found` may touch: by their times, keys not yet looked at."""
-    bounds = pc.min_max(found.column(TIME_COLUMN)).as_py()
+def windows_between(folder: Folder, keys: Sequence[str], times: pa.Table, reach_ms: int) -> pa.Table:
+    """Windows of `published` that points of these `times` may touch, whatever their keys."""
+    bounds = pc.min_max(times.column(TIME_COLUMN)).as_py()
     start, end = pc.field("window_start"), pc.field("window_end")
     if bounds["min"] is None:
         return folder.read([*keys, "window_start", "window_end"], start.is_null() & start.is_valid())

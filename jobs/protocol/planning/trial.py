@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,7 @@ from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.code import PipelineCode
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.tables.warehouse import Warehouse
@@ -54,33 +54,42 @@ def calibrate(
     transport: Callable[[], Transport],
     lines: Callable[[str], object] = print,
 ) -> Calibration:
-    """Replay the beginning of [from, to) on an empty lineage, longer and longer until it takes
-    `LONG_ENOUGH_S` and half of it reaches where windows are over, then that much and half of it `TIMES` times
-    each, and keep the rates. So both have as many open windows as there ever are, and what the rows between
-    them take is what more rows will take.
+    """Replay the beginning of [from, to) on an empty lineage, and store the rates.
+
+    The beginning is doubled until it takes `LONG_ENOUGH_S` and half of it reaches where the first window is
+    closed. Then it and half of it are timed, `TIMES` times each. Both have as many open windows as there ever
+    are, so that the difference of the two is what further rows will take.
 
     Raises:
         TooFewRows: there is too little to be timed.
         UsageError: the source does not suit.
     """
-    pinned = pin(pipeline.source, warehouse.source(pipeline.source.table))
-    arrivals = _arrivals(pipeline, pinned, from_ms, to_ms)
+    source = pin(pipeline.source, warehouse.source(pipeline.source.table))
+    arrivals = _arrivals(pipeline, source, from_ms, to_ms)
     if len(arrivals) < _FEWEST:
         raise TooFewRows(
             f"{pipeline.name}: {len(arrivals)} rows arrived in the range, and fewer than {_FEWEST:,} can't "
-            "be timed. Give a longer one "
-            "with --from and --to.",
+            "be timed. Give a longer one with --from and --to.",
             rows=len(arrivals),
         )
-    choice = planner.choose(pipeline, pinned.schema)
-    once = _kept_open(transport)
+    choice = planner.choose(pipeline, source.schema)
     with tempfile.TemporaryDirectory(prefix="slackwater-calibration-") as folder:
-        trial = _Trial(pipeline, pinned, choice, from_ms, arrivals, Path(folder), once)
+        trial = _Trial(
+            pipeline=_untouched_by_its_surroundings(pipeline, source),
+            choice=choice,
+            from_ms=from_ms,
+            arrivals=arrivals,
+            folder=Path(folder),
+            transport=_kept_open(transport),
+        )
         first = min(_FIRST_ROWS, len(arrivals)) // 2
         cold = trial.replay(first)
         longer = trial.long_enough(2 * max(first, trial.until_windows_are_over()))
-        rows, seconds = (trial.rows_of(longer // 2), trial.rows_of(longer)), _timed(trial, longer, lines)
-    files = pinned.files(from_ms, trial.end_of(longer), pipeline.source.arrival_time, None)
+        rows, seconds = (
+            (trial.rows_of(longer // 2), trial.rows_of(longer)),
+            _median_seconds(trial, longer, lines),
+        )
+    files = source.files(from_ms, trial.end_of(longer), pipeline.source.arrival_time, None)
     calibration = Calibration(
         pipeline=pipeline.name,
         config_hash=registry.config_hash(pipeline),
@@ -89,73 +98,74 @@ def calibrate(
         seconds=seconds,
         start=0.0,
         memory_mb=trial.memory_mb,
-        estimated_mb=estimate_mb(pipeline, pinned, files, rows[1], parked_windows=0, engine=choice.make()),
+        estimated_mb=estimate_mb(pipeline, source, files, rows[1], parked_windows=0, engine=choice.make()),
     )
-    fixed, per_row = calibration.line
-    calibration = replace(calibration, start=round(max(0.0, cold - fixed - first * per_row), 3))
-    calibration.keep()
+    per_slice, per_row = calibration.line
+    calibration = replace(calibration, start=round(max(0.0, cold - per_slice - first * per_row), 3))
+    calibration.store()
     return calibration
 
 
-def _timed(trial: "_Trial", longer: int, lines: Callable[[str], object]) -> tuple[float, float]:
+def _median_seconds(trial: "_Trial", longer: int, lines: Callable[[str], object]) -> tuple[float, float]:
     """Median seconds of half of the `longer` rows, and of all of them, in turn."""
     seconds = []
     for _ in range(TIMES):
         seconds.append((trial.replay(longer // 2), trial.replay(longer)))
         lines(f"{longer // 2:,} rows took {seconds[-1][0]:.2f} s, {longer:,} rows {seconds[-1][1]:.2f} s")
-    fewer, more = (round(median(took), 3) for took in zip(*seconds, strict=True))
+    fewer, more = (round(median(times), 3) for times in zip(*seconds, strict=True))
     return fewer, more
 
 
+def _untouched_by_its_surroundings(pipeline: Pipeline, source: PinnedSource) -> Pipeline:
+    """The pipeline for a warehouse of its own: the source is named by its URI, for it stands below another
+    warehouse; expectations are of whole windows, and no row is waited for.
+    """
+    return replace(
+        pipeline, source=replace(pipeline.source, table=source.uri), expect=(), settle=timedelta(0)
+    )
+
+
+@dataclass
 class _Trial:
-    """Replays beginnings of a range that starts at `from_ms` and has so many `arrivals`, each on an empty
-    lineage of its own.
+    """Replays beginnings of a range, each on an empty lineage of its own.
+
+    Attributes:
+        pipeline, choice, transport: what is replayed, and how.
+        from_ms: where the range starts.
+        arrivals: of its rows, sorted, in milliseconds.
+        folder: where the lineages stand.
+        replays: how many there were.
+        memory_mb: the most that a task of any of them has taken.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        source: PinnedSource,
-        choice: planner.Choice,
-        from_ms: int,
-        arrivals: npt.NDArray[np.int64],
-        folder: Path,
-        transport: Callable[[], Transport],
-    ) -> None:
-        # Expectations are of whole windows, and the source may stand below another warehouse; no row is
-        # waited for.
-        self._pipeline = replace(
-            pipeline, source=replace(pipeline.source, table=source.uri), expect=(), settle=timedelta(0)
-        )
-        self._choice, self._from_ms, self._arrivals, self._folder, self._transport = (
-            choice,
-            from_ms,
-            arrivals,
-            folder,
-            transport,
-        )
-        self._count = 0
-        self.memory_mb = 0
+    pipeline: Pipeline
+    choice: planner.Choice
+    from_ms: int
+    arrivals: npt.NDArray[np.int64]
+    folder: Path
+    transport: Callable[[], Transport]
+    replays: int = 0
+    memory_mb: int = 0
 
     def end_of(self, count: int) -> int:
         """Where the first `count` rows end, in milliseconds."""
-        return int(self._arrivals[count - 1]) + 1
+        return int(self.arrivals[count - 1]) + 1
 
     def rows_of(self, count: int) -> int:
-        """How many rows there are up to there: those that arrived together are not parted."""
-        return int(np.searchsorted(self._arrivals, self.end_of(count)))
+        """How many rows there are up to `end_of(count)`: rows of one arrival are not parted."""
+        return int(np.searchsorted(self.arrivals, self.end_of(count)))
 
     def until_windows_are_over(self) -> int:
         """How many rows arrive until the first window is closed: from there on as many are open as there ever
         are.
         """
-        pipeline = self._pipeline
+        pipeline = self.pipeline
         kept_ms = pipeline.watermarks.out_of_orderness_ms + pipeline.window_ms + pipeline.allowed_lateness_ms
-        return int(np.searchsorted(self._arrivals, self._arrivals[0] + kept_ms))
+        return int(np.searchsorted(self.arrivals, self.arrivals[0] + kept_ms))
 
     def long_enough(self, count: int) -> int:
         """`count` or more rows: as many as take `LONG_ENOUGH_S`, if there are."""
-        most = min(MOST_ROWS, len(self._arrivals))
+        most = min(MOST_ROWS, len(self.arrivals))
         count = min(count, most)
         while self.replay(count) < LONG_ENOUGH_S and count < most:
             count = min(2 * count, most)
@@ -163,31 +173,30 @@ class _Trial:
 
     def replay(self, count: int) -> float:
         """Seconds that the first `count` rows take from pinning to the published table."""
-        self._count += 1
+        self.replays += 1
         to_ms = self.end_of(count)
-        request = Request(self._pipeline.name, to_ms, start_ms=self._from_ms, everything=True)
-        folder = self._folder / str(self._count)
-        where = Warehouse(str(folder))
-        pipeline = replace(self._pipeline, slice=timedelta(milliseconds=to_ms - self._from_ms))
+        request = CatchUpRequest(self.pipeline.name, to_ms, start_ms=self.from_ms, everything=True)
+        folder = self.folder / str(self.replays)
+        pipeline = replace(self.pipeline, slice=timedelta(milliseconds=to_ms - self.from_ms))
 
         def runner() -> Runner:
             return Runner(
-                where,
-                pipeline,
-                _CODE.hash,
-                _CODE,
-                registry.product_version(),
-                self._choice.make(),
-                self._transport(),
+                warehouse=Warehouse(str(folder)),
+                pipeline=pipeline,
+                config_hash=_CODE.hash,
+                code=_CODE,
+                version=registry.product_version(),
+                engine=self.choice.make(),
+                transport=self.transport(),
             )
 
         began = time.monotonic()
         work = CatchUp(request, runner, lambda line: None)
         work.run()
-        self.memory_mb = max(self.memory_mb, *(staged.memory_mb for staged in work.staged))
-        took = time.monotonic() - began
+        self.memory_mb = max(self.memory_mb, *(item.memory_mb for item in work.staged_slices))
+        seconds = time.monotonic() - began
         shutil.rmtree(folder)
-        return took
+        return seconds
 
 
 def _kept_open(make: Callable[[], Transport]) -> Callable[[], Transport]:

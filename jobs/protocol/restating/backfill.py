@@ -21,7 +21,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating import branches, convergence, restatement
 from slackwater.jobs.protocol.restating.branches import Origin
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
-from slackwater.jobs.protocol.restating.restatement import Restatement, behind, next_slice
+from slackwater.jobs.protocol.restating.restatement import Restatement, next_slice, runs_behind
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
@@ -42,7 +42,7 @@ class MainMoved(RetryableError):
 
 
 @dataclass(frozen=True)
-class Request:
+class BackfillRequest:
     """What `slackwater backfill` was asked for; times and lengths in milliseconds.
 
     Attributes:
@@ -65,17 +65,19 @@ class Request:
     ranges: int | None = None
 
 
-@dataclass
-class _Advanced:
-    """How far a branch has come: what it continues, and main's runs that stay behind it (none: it has reached
-    main's end).
+@dataclass(frozen=True)
+class _BranchTip:
+    """The end of the branch after some slices.
 
-    `is_done` is False where the branch was left on the way.
+    Attributes:
+        parent: the branch's last run, as the parent of its next slice.
+        later_runs: main's runs that stay live behind it; none where it has reached main's end.
+        has_met_main: False where the branch was left before it converged with main or reached main's end.
     """
 
     parent: Parent
-    later: Sequence[LedgerRow]
-    is_done: bool = True
+    later_runs: Sequence[LedgerRow]
+    has_met_main: bool = True
 
 
 @dataclass
@@ -85,19 +87,19 @@ class Backfill:
     Attributes:
         runner: makes a runner; its transport is made when the first slice is run.
         lines: where a line for each step goes.
-        progress: told after each slice how many are done, how many there are at most, and the slice that
-            comes next.
-        staged: the slices run by this process.
-        published: the row that made the branch live.
-        message: what was said last.
+        progress: is called before each slice, with how many this process has finished, how many there are at
+            most, and the slice that comes next.
+        staged_slices: the slices run by this process.
+        publication: the row that made the branch live.
+        message: the last line, without the pipeline's name.
     """
 
-    request: Request
+    request: BackfillRequest
     runner: Callable[[], Runner]
     lines: Callable[[str], object] = print
-    progress: Callable[[int, int, str], object] = lambda done, most, what: None
-    staged: list[StagedSlice] = field(default_factory=list)
-    published: LedgerRow | None = None
+    progress: Callable[[int, int, str], object] = lambda finished, most, next_slice: None
+    staged_slices: list[StagedSlice] = field(default_factory=list)
+    publication: LedgerRow | None = None
     message: str = ""
 
     @property
@@ -110,37 +112,36 @@ class Backfill:
         self.message = sentence
         self.lines(f"{self.pipeline}: {sentence}")
 
-    def told(self) -> tuple[args.Outcome, str]:
-        """How it has ended well, and a sentence on it."""
-        return "kept" if self.published is None else "published", self.message
+    def outcome(self) -> tuple[args.Outcome, str]:
+        """The outcome of a `run` that raised nothing, and a sentence on it."""
+        return "kept" if self.publication is None else "published", self.message
 
     def run(self) -> LedgerRow | None:
-        """Replay the range on a branch and make it live. Returns the row that did; None where the branch was
-        only asked for.
+        """Replay the range on a branch and make it live. Returns the row that made it live; None where the
+        request leaves the branch unpublished.
 
         Raises:
             MainMoved: try again; what was replayed is kept.
             SliceRejected: validation said no to a slice; main and the slices before it stand.
             SlackwaterError: see `restatement.restate` and `PreparedRunner.stage`.
         """
-        work = _Restating(self, self.runner().prepare())
-        self.published = work.run()
-        return self.published
+        self.publication = _Restating(self, self.runner().prepare()).run()
+        return self.publication
 
 
 class _Restating:
-    """One restatement, prepared."""
+    """The steps of one backfill, on a prepared runner."""
 
-    def __init__(self, asked: Backfill, prepared: PreparedRunner) -> None:
-        self.asked, self.request = asked, asked.request
-        self.prepared, self.runner, self.tables = prepared, prepared.runner, prepared.tables
-        self.pipeline = prepared.runner.pipeline
+    def __init__(self, backfill: Backfill, prepared_runner: PreparedRunner) -> None:
+        self.backfill, self.request = backfill, backfill.request
+        self.prepared_runner, self.runner = prepared_runner, prepared_runner.runner
+        self.tables, self.pipeline = prepared_runner.tables, prepared_runner.runner.pipeline
         self.name = self.pipeline.name
         self.ledger = self.tables.ledger_writer
         self.publisher = Publisher(
             self.name,
             self.tables,
-            RollForward.of(self.pipeline, self.tables, prepared.shape),
+            RollForward.of(self.pipeline, self.tables, prepared_runner.shape),
             self.runner.clock,
         )
         self._branches = BranchPublisher(
@@ -151,7 +152,7 @@ class _Restating:
             self.runner.clock,
             drops_history=self.pipeline.keep_history is not None,
         )
-        self.done = 0
+        self.finished_slices = 0
 
     def run(self) -> LedgerRow | None:
         self.publisher.roll_forward.finish()
@@ -160,12 +161,12 @@ class _Restating:
         range_ = restatement.restate(
             self.name, live, self.request.from_ms, self.request.to_ms, partial(is_kept, self.tables)
         )
-        for sentence in range_.moved:
-            self.asked.say(f"{sentence}.")
-        origin = Origin(self.prepared, main, range_, self.request.slice_ms)
-        publication = origin.published()
-        if publication is not None:  # it died between its publication and its last word
-            self._branches.conclude(publication)
+        for sentence in range_.adjustments:
+            self.backfill.say(f"{sentence}.")
+        origin = Origin(self.prepared_runner, main, range_, self.request.slice_ms)
+        live_branch = origin.live_branch()
+        if live_branch is not None:  # an earlier process died between its publication and the branch's end
+            self._branches.conclude(live_branch)
             self._say_what_changed(main)
             return main
         require_history(
@@ -175,7 +176,7 @@ class _Restating:
         )
         branch = origin.resumable() or self._fork(origin)
         if branch.own_seqs:
-            self.asked.say(
+            self.backfill.say(
                 f"goes on with the branch {branch.name} behind its {len(branch.own_seqs)} finished slices."
             )
         try:
@@ -193,19 +194,19 @@ class _Restating:
             )
 
     def _until_published(self, range_: Restatement, branch: Branch) -> LedgerRow | None:
-        parent = self.prepared.parent(branch.name)
+        parent = self.prepared_runner.parent(branch.name)
         for _ in range(LOSSES):
             main = self._main()
             _refuse_other_past(self.name, branch, main)
-            advanced = self._advance(range_, branch.name, parent, self.ledger.live_runs(main))
-            parent = advanced.parent
+            tip = self._advance(range_, branch.name, parent, self.ledger.live_runs(main))
+            parent = tip.parent
             if not self.request.publish:
-                self._leave(branch.name, parent, advanced)
+                self._leave(branch.name, parent, tip)
                 return None
-            row = self._publish(main, branch.name, range_, advanced)
+            row = self._publish(main, branch.name, range_, tip)
             if row is not None:
                 return row
-            self.asked.say(f"main has moved meanwhile; the branch {branch.name} catches up.")
+            self.backfill.say(f"main has moved meanwhile; the branch {branch.name} catches up.")
         raise MainMoved(
             f"{self.name}: main has moved {LOSSES} times while the branch {branch.name} was about to be "
             "published. The branch is kept; run "
@@ -225,22 +226,22 @@ class _Restating:
     def _fork(self, origin: Origin) -> Branch:
         start_ms = to_ms(self.ledger.start_of(origin.main))
         Declarations(self.pipeline, self.runner.config_hash, self.tables).changes(
-            origin.wanted.owner, origin.wanted.from_ms, start_ms
+            origin.range.owner, origin.range.from_ms, start_ms
         )
         name, dropped_seq = origin.free_name()
         row = fork_row(
-            name, origin.main, origin.wanted.owner, self.ledger.start_of(origin.main), self.runner.version
+            name, origin.main, origin.range.owner, self.ledger.start_of(origin.main), self.runner.version
         )
-        with put_back_around(self.tables, origin.wanted.owner):
+        with put_back_around(self.tables, origin.range.owner):
             self.ledger.commit(name, dropped_seq, [row], self.runner.clock)
-        self.asked.say(f"restates {origin.wanted} on the branch {name}.")
+        self.backfill.say(f"restates {origin.range} on the branch {name}.")
         branch = self.ledger.branch(name)
         assert branch is not None
         return branch
 
     def _advance(
         self, range_: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]
-    ) -> _Advanced:
+    ) -> _BranchTip:
         """Replay slice after slice, until main's runs behind the branch may stay, or there are none."""
         assert parent.row is not None and parent.start_ms is not None
         rows_read_again = branches.ReadAgain(
@@ -252,22 +253,24 @@ class _Restating:
         )
         while True:
             at_ms = range_.from_ms if parent.end_ms is None else parent.end_ms
-            branch_runs = self._own(range_, parent)
+            branch_runs = self._branch_runs(range_, parent)
             if branch_runs and at_ms >= range_.to_ms:
                 if at_ms >= end_of(live[-1]):
-                    return _Advanced(parent, ())
-                later = behind(live, at_ms)
-                if self._has_converged(branch_runs, restatement.at(live, at_ms), later, rows_read_again):
-                    return _Advanced(parent, later)
+                    return _BranchTip(parent, ())
+                later_runs = runs_behind(live, at_ms)
+                if self._has_converged(
+                    branch_runs, restatement.run_ending_at(live, at_ms), later_runs, rows_read_again
+                ):
+                    return _BranchTip(parent, later_runs)
                 if not self.request.publish:
-                    return _Advanced(parent, (), is_done=False)
+                    return _BranchTip(parent, (), has_met_main=False)
             slice_ = next_slice(range_, live, at_ms, self.request.slice_ms, parent.start_ms)
             assert slice_ is not None
-            self._tell(range_, live, slice_, parent.start_ms)
+            self._report_progress(range_, live, slice_, parent.start_ms)
             row = self._replay(name, parent, slice_)
             parent = replace(parent, row=row, owner=row)
 
-    def _own(self, range_: Restatement, parent: Parent) -> list[LedgerRow]:
+    def _branch_runs(self, range_: Restatement, parent: Parent) -> list[LedgerRow]:
         """The branch's own runs."""
         assert parent.row is not None
         runs_before_fork = 0 if range_.owner is None else seqs_of(parent.row.live).index(range_.owner.seq) + 1
@@ -277,7 +280,7 @@ class _Restating:
         self,
         branch_runs: Sequence[LedgerRow],
         run_at_boundary: LedgerRow | None,
-        later: Sequence[LedgerRow],
+        later_runs: Sequence[LedgerRow],
         rows_read_again: "branches.ReadAgain",
     ) -> bool:
         if run_at_boundary is None:
@@ -286,50 +289,51 @@ class _Restating:
         reason = convergence.why_not(
             branch_runs,
             run_at_boundary,
-            later,
+            later_runs,
             rows_read_again.before(boundary, branch_runs[-1]),
             whatever_the_code=self.request.whatever_the_code,
         )
         if reason is None and self.request.whatever_the_code:
             reason = Declarations(self.pipeline, self.runner.config_hash, self.tables).why_not_continued(
-                later[-1]
+                later_runs[-1]
             )
         verb = "has converged" if reason is None else "has not converged"
-        self.asked.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
+        self.backfill.say(f"at {iso(boundary)} the branch {verb}{'' if reason is None else f': {reason}'}.")
         return reason is None
 
-    def _tell(self, range_: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int) -> None:
+    def _report_progress(
+        self, range_: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int
+    ) -> None:
         remaining_slices = restatement.slices_of(
             replace(range_, from_ms=slice_.from_ms, to_ms=end_of(live[-1])),
             live,
             self.request.slice_ms,
             start_ms,
         )
-        self.asked.progress(self.done, self.done + len(remaining_slices), str(slice_))
-
-    def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
-        staged = self.prepared.stage(parent, slice_)
-        self.asked.staged.append(staged)
-        self.asked.lines(line_of(staged))
-        refuse_rejected(self.name, staged)
-        assert parent.row is not None
-        [row] = self.publisher.commit([staged.attempt], [staged.row], parent.row.seq, name)
-        self.done += 1
-        return row
-
-    def _leave(self, name: str, parent: Parent, advanced: _Advanced) -> None:
-        assert parent.end_ms is not None
-        status = "it may be published" if advanced.is_done else "it has not met main again"
-        self.asked.say(
-            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {status}. Go on and "
-            "publish it "
-            "with the same "
-            f"command without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
+        self.backfill.progress(
+            self.finished_slices, self.finished_slices + len(remaining_slices), str(slice_)
         )
 
-    def _publish(
-        self, main: LedgerRow, name: str, range_: Restatement, advanced: _Advanced
-    ) -> LedgerRow | None:
+    def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
+        staged_slice = self.prepared_runner.stage(parent, slice_)
+        self.backfill.staged_slices.append(staged_slice)
+        self.backfill.lines(line_of(staged_slice))
+        refuse_rejected(self.name, staged_slice)
+        assert parent.row is not None
+        [row] = self.publisher.commit([staged_slice.attempt], [staged_slice.row], parent.row.seq, name)
+        self.finished_slices += 1
+        return row
+
+    def _leave(self, name: str, parent: Parent, tip: _BranchTip) -> None:
+        assert parent.end_ms is not None
+        status = "it may be published" if tip.has_met_main else "it has not met main again"
+        self.backfill.say(
+            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {status}. Go on and "
+            "publish it with the same command "
+            f"without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
+        )
+
+    def _publish(self, main: LedgerRow, name: str, range_: Restatement, tip: _BranchTip) -> LedgerRow | None:
         """Make the branch live, if main is still what it was. Returns None where it has moved."""
         branch = self.ledger.branch(name)
         if branch is None:
@@ -338,24 +342,27 @@ class _Restating:
                 branch=name,
             )
         try:
-            branch_runs, notes = self._own(range_, advanced.parent), self._notes(bool(advanced.later))
-            row = self._branches.publish(main, branch, branch_runs, advanced.later, notes)
+            branch_runs, notes = (
+                self._branch_runs(range_, tip.parent),
+                self._notes(keeps_later_runs=bool(tip.later_runs)),
+            )
+            row = self._branches.publish(main, branch, branch_runs, tip.later_runs, notes)
         except LostRaceError:
             return None
         self._say_what_changed(row)
         return row
 
-    def _notes(self, resumed: bool) -> list[str]:
-        """What was waived, and why all this was done."""
-        waived = (
-            ["until converged: code and settings were not compared"]
-            if resumed and self.request.whatever_the_code
-            else []
-        )
-        return [*waived, *([f"reason: {self.request.reason}"] if self.request.reason else [])]
+    def _notes(self, *, keeps_later_runs: bool) -> list[str]:
+        """What the publication records: a check that the request waived, and its reason."""
+        notes = []
+        if keeps_later_runs and self.request.whatever_the_code:
+            notes.append("until converged: code and settings were not compared")
+        if self.request.reason:
+            notes.append(f"reason: {self.request.reason}")
+        return notes
 
     def _say_what_changed(self, row: LedgerRow) -> None:
-        self.asked.say(f"published as run {row.seq}; {branches.changed_by(self.tables, row.seq)}")
+        self.backfill.say(f"published as run {row.seq}; {branches.changed_by(self.tables, row.seq)}")
 
 
 def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:

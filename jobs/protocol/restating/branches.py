@@ -36,19 +36,20 @@ from slackwater.windowing.times import to_datetime, to_ms
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a restatement starts: main, the range, and the cuts asked for (None: main's own).
+    """Where a restatement starts: main, the range, and the length of its slices (None: main's own cuts).
 
-    Its branches are told by their names, so that the same command finds the branch that it left.
+    A branch is recognised by its name, which says the range and the length: so the same command finds the
+    branch that it left.
     """
 
-    prepared: PreparedRunner
+    prepared_runner: PreparedRunner
     main: LedgerRow
-    wanted: Restatement
+    range: Restatement
     slice_ms: int | None
 
     @property
     def _stem(self) -> str:
-        first, last = (f"{to_datetime(ms):%Y%m%dt%H%M%S}" for ms in (self.wanted.from_ms, self.wanted.to_ms))
+        first, last = (f"{to_datetime(ms):%Y%m%dt%H%M%S}" for ms in (self.range.from_ms, self.range.to_ms))
         return f"restate-{first}-{last}" + ("" if self.slice_ms is None else f"-by-{self.slice_ms}")
 
     def free_name(self) -> tuple[str, int | None]:
@@ -56,7 +57,7 @@ class Origin:
         number = 1
         while True:
             name = self._stem if number == 1 else f"{self._stem}-no-{number}"
-            head = self.prepared.tables.ledger.head(name)
+            head = self.prepared_runner.tables.ledger.head(name)
             if head is None or head.kind == RowKind.DROP:
                 return name, None if head is None else head.seq
             number += 1
@@ -64,13 +65,13 @@ class Origin:
     def _branches(self) -> list[Branch]:
         return [
             branch
-            for branch in self.prepared.tables.ledger.branches()
+            for branch in self.prepared_runner.tables.ledger.branches()
             if branch.name.split("-no-")[0] == self._stem
         ]
 
-    def published(self) -> Branch | None:
-        """The branch that main's head has made live and that has not been ended: the last step was not
-        reached.
+    def live_branch(self) -> Branch | None:
+        """The branch of this range that main's head has made live and that has not been ended, because the
+        process that published it died in between.
         """
         if self.main.kind != RowKind.PUBLISH:
             return None
@@ -86,14 +87,14 @@ class Origin:
         return next((branch for branch in reversed(self._branches()) if self._may_go_on(branch)), None)
 
     def _may_go_on(self, branch: Branch) -> bool:
-        runner, ledger = self.prepared.runner, self.prepared.tables.ledger
+        runner, ledger = self.prepared_runner.runner, self.prepared_runner.tables.ledger
         seqs_before_fork = seqs_of(branch.fork.live)
         if in_common(branch.fork.live, self.main.live) < len(seqs_before_fork) or set(branch.own_seqs) & set(
             seqs_of(self.main.live)
         ):
             return False
         if (seqs_before_fork[-1] if seqs_before_fork else None) != (
-            None if self.wanted.owner is None else self.wanted.owner.seq
+            None if self.range.owner is None else self.range.owner.seq
         ):
             return False
         branch_runs = ledger.live_runs(branch.head)[len(seqs_before_fork) :]
@@ -108,31 +109,32 @@ class Origin:
 
     def _was_redriven_since(self, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether rows have been redriven that the branch would take in if it were run now."""
-        since = OverridesReader(self.prepared.tables["overrides"]).rows()[honoured_by(branch_runs[-1]) :]
-        return any(to_ms(override.arrival_time) < end_of(branch_runs[-1]) for override in since)
+        overrides = OverridesReader(self.prepared_runner.tables["overrides"]).rows()
+        newer_overrides = overrides[honoured_by(branch_runs[-1]) :]
+        return any(to_ms(override.arrival_time) < end_of(branch_runs[-1]) for override in newer_overrides)
 
     def _has_kept_its_source(self, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether the branch would read today what it has read: no row gone, and none come for a range that
         it has finished.
         """
-        runner = self.prepared.runner
-        pipeline, declared = runner.pipeline, runner.pipeline.source
-        uri, version = runner.warehouse.source(declared.table), version_of(branch_runs[-1], declared.table)
-        now = without_erased(pin(declared, uri), declared.table, self.prepared.tables.ledger)
-        if other_table_of(branch_runs, declared.table, now.table_id) is not None:
+        runner = self.prepared_runner.runner
+        pipeline, source = runner.pipeline, runner.pipeline.source
+        uri, version = runner.warehouse.source(source.table), version_of(branch_runs[-1], source.table)
+        newest = without_erased(pin(source, uri), source.table, self.prepared_runner.tables.ledger)
+        if other_table_of(branch_runs, source.table, newest.table_id) is not None:
             return False
         try:
-            now.check_kept(pin(declared, uri, version), end_of(branch_runs[-1]), declared.arrival_time)
+            newest.check_kept(pin(source, uri, version), end_of(branch_runs[-1]), source.arrival_time)
         except (SourceRewritten, VersionGone):
             return False
-        if pipeline.stragglers == "fold" and end_of(branch_runs[-1]) < self.wanted.to_ms:
+        if pipeline.stragglers == "fold" and end_of(branch_runs[-1]) < self.range.to_ms:
             return True  # the next slice folds them in
         folds = pipeline.stragglers == "fold"
         return (
             find(
-                now,
-                stretches_of(branch_runs, declared.table),
-                declared.arrival_time,
+                newest,
+                stretches_of(branch_runs, source.table),
+                source.arrival_time,
                 folds=folds,
                 since=version,
             )
@@ -197,10 +199,11 @@ class ReadAgain:
         table = self.pipeline.source.table
         input_of_run, input_before = (input_of(item, table) for item in (row, self.live[place - 1]))
         assert input_of_run is not None and input_before is not None
-        declared, uri = self.pipeline.source, self.warehouse.source(table)
+        uri = self.warehouse.source(table)
         try:
             source, before = (
-                pin(declared, uri, item.version, item.table_id) for item in (input_of_run, input_before)
+                pin(self.pipeline.source, uri, item.version, item.table_id)
+                for item in (input_of_run, input_before)
             )
             return self._earliest_in(source, before, start_of(row))
         except (VersionGone, SourceReplaced, FileNotFoundError):

@@ -25,27 +25,27 @@ OTHER_CODE = "main's later runs were made by other code or settings"
 
 
 def why_not(
-    own: Sequence[LedgerRow],
-    there: LedgerRow,
-    later: Sequence[LedgerRow],
+    branch_runs: Sequence[LedgerRow],
+    main_run: LedgerRow,
+    later_runs: Sequence[LedgerRow],
     reads_again: Callable[[LedgerRow], str | None],
     *,
     whatever_the_code: bool = False,
 ) -> str | None:
-    """Why main's `later` runs can't stay live behind the branch; None where they can: the branch has
+    """Why main's `later_runs` can't stay live behind the branch; None where they can: the branch has
     converged.
 
     Args:
-        own: the branch's runs, up to the boundary.
-        there: main's run that ends at the same boundary.
-        later: main's live runs behind the boundary, at least one.
+        branch_runs: the branch's own runs, up to the boundary.
+        main_run: main's run that ends at the same boundary.
+        later_runs: main's live runs behind the boundary, at least one.
         reads_again: what a later run has read that the branch has read too, or None; asked last, because it
             looks at the source.
         whatever_the_code: leaves code and settings out (`--until-converged`).
     """
-    if own[-1].state_hash is None or own[-1].state_hash != there.state_hash:
+    if branch_runs[-1].state_hash is None or branch_runs[-1].state_hash != main_run.state_hash:
         return DIFFERENT_STATE
-    makers = {(row.config_hash, row.code_hash) for row in (*own, *later)}
+    makers = {(row.config_hash, row.code_hash) for row in (*branch_runs, *later_runs)}
     if len(makers) > 1 and not whatever_the_code:
         return OTHER_CODE
-    return next((reason for row in later if (reason := reads_again(row)) is not None), None)
+    return next((reason for row in later_runs if (reason := reads_again(row)) is not None), None)

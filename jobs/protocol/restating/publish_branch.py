@@ -18,7 +18,7 @@ from slackwater.jobs.protocol.lineage.moves import find_branch
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating import convergence
 from slackwater.jobs.protocol.restating.branches import ReadAgain
-from slackwater.jobs.protocol.restating.restatement import at, behind
+from slackwater.jobs.protocol.restating.restatement import run_ending_at, runs_behind
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
 from slackwater.jobs.protocol.staging.declarations import Declarations
@@ -76,12 +76,12 @@ class BranchPublisher:
         self,
         main: LedgerRow,
         branch: Branch,
-        own: Sequence[LedgerRow],
-        later: Sequence[LedgerRow],
+        branch_runs: Sequence[LedgerRow],
+        later_runs: Sequence[LedgerRow],
         notes: Sequence[str] = (),
     ) -> LedgerRow:
-        """Make `branch`, whose runs are `own`, live in place of main's runs but `later`, which stay behind
-        it. Returns main's new head.
+        """Make `branch`, whose own runs are `branch_runs`, live in place of main's runs. Main's
+        `later_runs` stay live behind it. Returns main's new head.
 
         `notes` are recorded behind the verdict.
 
@@ -89,13 +89,20 @@ class BranchPublisher:
             HistoryDropped: the branch forks before history that upkeep has dropped.
             LostRaceError: main or the branch has moved; nothing was changed.
         """
-        start, end = own[0].slice_start, own[-1].slice_end
+        start, end = branch_runs[0].slice_start, branch_runs[-1].slice_end
         assert start is not None and end is not None
-        verdicts = {row.verdict or validation.FAILED for row in own} - {validation.PASSED}
+        verdicts = {row.verdict or validation.FAILED for row in branch_runs} - {validation.PASSED}
         verdict = "; ".join((min(verdicts, default=validation.PASSED), *notes))
-        owner, resume_from = (later[-1], later[0].seq) if later else (own[-1], None)
+        owner, resume_from = (later_runs[-1], later_runs[0].seq) if later_runs else (branch_runs[-1], None)
         row = publish_row(
-            main, branch, owner, (start, end), resume_from, verdict, self.version, self._redrives(main, own)
+            main,
+            branch,
+            owner,
+            (start, end),
+            resume_from,
+            verdict,
+            self.version,
+            self._redrives(main, branch_runs),
         )
         live = seqs_of(branch.head.live)
         with while_history_stays(
@@ -109,13 +116,15 @@ class BranchPublisher:
             self.conclude(branch)
         return bound
 
-    def _redrives(self, main: LedgerRow, own: Sequence[LedgerRow]) -> bool:
+    def _redrives(self, main: LedgerRow, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether the branch has taken in redriven rows of which the runs that it replaces did not know: the
         cause of its corrections.
         """
-        behind_fork = self.ledger.live_runs(main, since=own[0].slice_start)
-        replaced = [honoured_by(row) for row in behind_fork if end_of(row) <= end_of(own[-1])]
-        return honoured_by(own[-1]) > max(replaced, default=0)
+        behind_fork = self.ledger.live_runs(main, since=branch_runs[0].slice_start)
+        overrides_of_replaced_runs = [
+            honoured_by(row) for row in behind_fork if end_of(row) <= end_of(branch_runs[-1])
+        ]
+        return honoured_by(branch_runs[-1]) > max(overrides_of_replaced_runs, default=0)
 
     def conclude(self, branch: Branch) -> None:
         """Roll forward, and end the branch, whose runs are main's now. One that somebody has run on meanwhile
@@ -151,8 +160,8 @@ class BranchPublisher:
         if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
             raise ForkedFromAnotherPast(
                 f"{self.pipeline}: main was restated or restored before the point where the branch {name} "
-                "forks: its past is another one. "
-                f"Fork again; `slackwater branches drop {self.pipeline} {name}` ends it.",
+                "forks: its past is another one. Fork again; "
+                f"`slackwater branches drop {self.pipeline} {name}` ends it.",
                 branch=name,
             )
         Declarations(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(branch_runs[-1])
@@ -164,27 +173,30 @@ class BranchPublisher:
         self,
         main: LedgerRow,
         branch: Branch,
-        own: Sequence[LedgerRow],
+        branch_runs: Sequence[LedgerRow],
         pipeline: Pipeline,
         warehouse: Warehouse,
     ) -> list[LedgerRow]:
         """Main's runs that stay live behind the branch; none where it reaches main's end."""
-        live, boundary = self.ledger.live_runs(main), end_of(own[-1])
-        later = behind(live, boundary)
-        if not later and end_of(live[-1]) <= boundary:
+        live, boundary = self.ledger.live_runs(main), end_of(branch_runs[-1])
+        later_runs = runs_behind(live, boundary)
+        if not later_runs and end_of(live[-1]) <= boundary:
             return []
-        run_at_boundary = at(live, boundary)
+        run_at_boundary = run_ending_at(live, boundary)
         reason: str | None = "no slice of main ends there"
         if run_at_boundary is not None:
-            redriven = OverridesReader(self.tables["overrides"]).rows()
+            overrides = OverridesReader(self.tables["overrides"]).rows()
             rows_read_again = ReadAgain(
-                pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), redriven
+                pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), overrides
             )
             reason = convergence.why_not(
-                own, run_at_boundary, later, rows_read_again.before(boundary, own[-1])
+                branch_runs,
+                run_at_boundary,
+                later_runs,
+                rows_read_again.before(boundary, branch_runs[-1]),
             )
         if reason is None:
-            return later
+            return later_runs
         refuse_closed(self.pipeline, live[-1])
         raise BranchBehind(
             f"{self.pipeline}: the branch {branch.name} ends at {iso(boundary)}, main at "

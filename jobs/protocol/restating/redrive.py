@@ -1,5 +1,5 @@
-"""Gives late rows an arrival at which their windows were open. Whatever restates the range from there takes
-them in, now and ever after.
+"""The redrive: gives late rows an earlier arrival, at which their windows were open. Every restatement of the
+range from there on takes them in.
 
 Writes into `overrides` alone. The watermarks of the recorded runs say when each window was open.
 """
@@ -37,9 +37,9 @@ class Redriven:
 
     Attributes:
         overrides: the new arrivals, one a row.
-        new: how many of them were not known before.
-        taken: late rows that today's allowed lateness takes where they are: they need a restatement, and no
-            new arrival.
+        new: how many of them were not recorded before.
+        unmoved_rows: how many late rows today's allowed lateness takes at the arrival that they have: they
+            need a restatement, and no new arrival.
         to_restate: [from, to) of arrivals that are to be restated, so that all of them are taken; None where
             there are none.
         notes: what a reader should know besides.
@@ -47,7 +47,7 @@ class Redriven:
 
     overrides: tuple[Override, ...]
     new: int
-    taken: int
+    unmoved_rows: int
     to_restate: tuple[datetime, datetime] | None
     notes: tuple[str, ...] = ()
 
@@ -105,14 +105,20 @@ class Redrive:
         return tables.ledger.live_runs(head)
 
     def _to_restate(
-        self, tables: Tables, live: Sequence[LedgerRow], rows: Sequence[dict[str, Any]], moved: dict[int, int]
+        self,
+        tables: Tables,
+        live: Sequence[LedgerRow],
+        rows: Sequence[dict[str, Any]],
+        new_arrivals: dict[int, int],
     ) -> tuple[datetime, datetime]:
         """From the first new arrival on; further back where the snapshot before it has collected a window by
         the lateness of its run. Rows that keep their arrival are taken from before the collection of their
         windows on."""
         marks = LiveMarks.of(tables, live, self.pipeline)
         earliest_ms = min(
-            marks.restated_from(moved.get(number, to_ms(row["arrival_time"])), _first_last_instant(row))
+            marks.restated_from(
+                new_arrivals.get(number, to_ms(row["arrival_time"])), _first_last_instant(row)
+            )
             for number, row in enumerate(rows)
         )
         return to_datetime(earliest_ms), to_datetime(max(to_ms(row["arrival_time"]) for row in rows) + 1)
@@ -120,11 +126,11 @@ class Redrive:
     def _overrides(
         self, rows: Sequence[dict[str, Any]], schema: pa.Schema, arrivals: Sequence[int], reason: str
     ) -> list[Override]:
-        true = [to_ms(row["arrival_time"]) for row in rows]
+        true_arrivals = [to_ms(row["arrival_time"]) for row in rows]
         hashes = row_hashes(
             self.pipeline,
             pa.Table.from_pylist(rows, schema=schema),
-            true,
+            true_arrivals,
             [to_ms(row["event_time"]) for row in rows],
         )
         now = self.clock()
@@ -136,7 +142,7 @@ class Redrive:
                 at=now,
                 true_arrival=to_datetime(old),
             )
-            for row_hash, old, new in zip(hashes, true, arrivals, strict=True)
+            for row_hash, old, new in zip(hashes, true_arrivals, arrivals, strict=True)
         ]
         return list({row.row_hash: row for row in overrides}.values())
 

@@ -3,8 +3,8 @@ main's runs lie behind it. Pure functions on live runs.
 
     asked for                     [from - to)
     main     |-- run 1 --|-- run 2 --|-- run 3 --|-- run 4 --|
-    range                [from ------------- to)     begins at run 1's snapshot: it is there
-    branch               |-- run 5 --|-- run 6 --| ...  and on, until it converges with main
+    range                [from ------------- to)     begins behind run 1, whose snapshot exists
+    branch               |-- run 5 --|-- run 6 --| ...  goes on until it converges with main
 
 The start moves back to the end of a run whose snapshot still exists, or to the start of the lineage: a
 branch continues a snapshot. The end moves on to main's next boundary: only there can the branch's state be
@@ -33,13 +33,13 @@ class Restatement:
     Attributes:
         from_ms, to_ms: [from, to) in milliseconds, both at boundaries of live slices.
         owner: the run whose snapshot the branch continues; None: it begins the lineage anew.
-        moved: what was done to the range that was asked for, as sentences.
+        adjustments: how this range differs from the one that was asked for, as sentences.
     """
 
     from_ms: int
     to_ms: int
     owner: LedgerRow | None
-    moved: tuple[str, ...] = ()
+    adjustments: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"[{iso(self.from_ms)}, {iso(self.to_ms)})"
@@ -71,54 +71,55 @@ def restate(
             "--to TIME`."
         )
     refuse_closed(pipeline, live[-1])
-    start, reached = start_of(live[0]), end_of(live[-1])
-    if from_ms >= reached:
+    lineage = Slice(start_of(live[0]), end_of(live[-1]))
+    if from_ms >= lineage.to_ms:
         raise NothingToRestate(
-            f"{pipeline}: the lineage ends at {iso(reached)}; [{iso(from_ms)}, {iso(to_ms)}) was never run. "
-            "Run it with `slackwater run "
-            f"{pipeline} --to {iso(to_ms)}`."
+            f"{pipeline}: the lineage ends at {iso(lineage.to_ms)}; [{iso(from_ms)}, {iso(to_ms)}) was never "
+            f"run. Run it with `slackwater run {pipeline} --to {iso(to_ms)}`."
         )
-    if to_ms <= start:
+    if to_ms <= lineage.from_ms:
         raise NothingToRestate(
-            f"{pipeline}: the lineage begins at {iso(start)}; nothing before that was ever run."
+            f"{pipeline}: the lineage begins at {iso(lineage.from_ms)}; nothing before that was ever run."
         )
-    owner, first, lost = _fork_point(live, from_ms, has_snapshot)
-    last = next(end_of(row) for row in live if end_of(row) >= min(to_ms, reached))
-    return Restatement(first, last, owner, tuple(_moved(from_ms, to_ms, first, last, start, reached, lost)))
+    owner, fork_ms, run_without_snapshot = _fork_point(live, from_ms, has_snapshot)
+    last_ms = next(end_of(row) for row in live if end_of(row) >= min(to_ms, lineage.to_ms))
+    adjustments = _adjustments(Slice(from_ms, to_ms), Slice(fork_ms, last_ms), lineage, run_without_snapshot)
+    return Restatement(fork_ms, last_ms, owner, tuple(adjustments))
 
 
 def _fork_point(
     live: Sequence[LedgerRow], from_ms: int, has_snapshot: Callable[[LedgerRow], bool]
 ) -> tuple[LedgerRow | None, int, LedgerRow | None]:
     """The newest run that ends at or before `from_ms` and has its snapshot (None: the start of the lineage),
-    where it ends, and the newest run before `from_ms` whose snapshot is gone, if it is not the same."""
-    lost = None
+    where it ends, and the newest run between it and `from_ms`, whose snapshot is gone (None: there is none).
+    """
+    run_without_snapshot = None
     for row in reversed(live):
         if end_of(row) <= from_ms:
             if has_snapshot(row):
-                return row, end_of(row), lost
-            lost = lost or row
-    return None, start_of(live[0]), lost
+                return row, end_of(row), run_without_snapshot
+            run_without_snapshot = run_without_snapshot or row
+    return None, start_of(live[0]), run_without_snapshot
 
 
-def _moved(
-    from_ms: int, to_ms: int, first: int, last: int, start: int, reached: int, lost: LedgerRow | None
+def _adjustments(
+    requested: Slice, adjusted: Slice, lineage: Slice, run_without_snapshot: LedgerRow | None
 ) -> list[str]:
+    """Why the start and the end of the `requested` range were moved to those of the `adjusted` one."""
     sentences = []
-    if first != from_ms:
-        why = (
-            "where the lineage begins"
-            if first == start and from_ms < start
-            else "the last boundary of a slice before it"
-        )
-        if lost is not None:
-            why = f"the last boundary with a snapshot; that of run {lost.seq} was removed by retention"
-        sentences.append(f"from {iso(from_ms)} moved to {iso(first)}, {why}")
-    if last != to_ms:
-        sentences.append(
-            f"to {iso(to_ms)} moved to {iso(last)}, "
-            f"{'where the lineage ends' if last == reached else 'the next boundary of a slice'}"
-        )
+    if adjusted.from_ms != requested.from_ms:
+        why = "the last boundary of a slice before it"
+        if adjusted.from_ms == lineage.from_ms > requested.from_ms:
+            why = "where the lineage begins"
+        if run_without_snapshot is not None:
+            why = (
+                f"the last boundary with a snapshot; that of run {run_without_snapshot.seq} was removed by "
+                "retention"
+            )
+        sentences.append(f"from {iso(requested.from_ms)} moved to {iso(adjusted.from_ms)}, {why}")
+    if adjusted.to_ms != requested.to_ms:
+        why = "where the lineage ends" if adjusted.to_ms == lineage.to_ms else "the next boundary of a slice"
+        sentences.append(f"to {iso(requested.to_ms)} moved to {iso(adjusted.to_ms)}, {why}")
     return sentences
 
 
@@ -127,20 +128,20 @@ def next_slice(
 ) -> Slice | None:
     """The branch's slice from `at_ms` on: main's own, or with `length_ms` one cut at start + k * length, at
     the range's end and where main ends. None where main ends."""
-    reached = end_of(main[-1])
-    if at_ms >= reached:
+    end_ms = end_of(main[-1])
+    if at_ms >= end_ms:
         return None
     if length_ms is None:
         return Slice(at_ms, next(end_of(row) for row in main if end_of(row) > at_ms))
     cut = start_ms + ((at_ms - start_ms) // length_ms + 1) * length_ms
-    stops = [cut, reached, *([restatement.to_ms] if at_ms < restatement.to_ms else [])]
+    stops = [cut, end_ms, *([restatement.to_ms] if at_ms < restatement.to_ms else [])]
     return Slice(at_ms, min(stops))
 
 
 def slices_of(
     restatement: Restatement, main: Sequence[LedgerRow], length_ms: int | None, start_ms: int
 ) -> list[Slice]:
-    """All slices of the range, in order: what is replayed at least."""
+    """The slices of the range, in order. A restatement replays at least these."""
     slices: list[Slice] = []
     at_ms = restatement.from_ms
     while at_ms < restatement.to_ms:
@@ -151,11 +152,11 @@ def slices_of(
     return slices
 
 
-def behind(main: Sequence[LedgerRow], at_ms: int) -> list[LedgerRow]:
+def runs_behind(main: Sequence[LedgerRow], at_ms: int) -> list[LedgerRow]:
     """Main's live runs behind a boundary, in slice order."""
     return [row for row in main if start_of(row) >= at_ms]
 
 
-def at(main: Sequence[LedgerRow], boundary_ms: int) -> LedgerRow | None:
+def run_ending_at(main: Sequence[LedgerRow], boundary_ms: int) -> LedgerRow | None:
     """Main's live run that ends at a boundary; None where none does."""
     return next((row for row in main if end_of(row) == boundary_ms), None)

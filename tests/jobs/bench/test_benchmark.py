@@ -33,7 +33,7 @@ from slackwater.jobs.bench.workloads import WORKLOADS, Workload
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol import opened_pipeline
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from tests.integration.command import slackwater
@@ -93,7 +93,7 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
 @pytest.mark.parametrize("name", ["a", "c", "d"])
 def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: Path) -> None:
     case = case_of(name, tmp_path, 30_000)
-    request = Request(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
+    request = CatchUpRequest(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
     opened = OpenedPipeline(case.workload.pipeline, str(case.folder), PIPELINES)
     [row] = CatchUp(request, lambda: opened.runner(transport=InProcess), lambda line: None).run()
     assert row.rows_late > 0

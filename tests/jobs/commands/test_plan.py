@@ -121,9 +121,9 @@ def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipelin
     assert here(*where[:2], "--to", "2013-01-02", "--warehouse", warehouse, "--calibrate") == 2, (
         "842 rows are too few"
     )
-    kept = Calibration.stored(departures, "columnar")
+    kept = Calibration.load(departures, "columnar")
     assert kept is not None
-    replace(kept, start=9.0).keep()
+    replace(kept, start=9.0).store()
     small = planned(*where)["seconds"]
     monkeypatch.setattr(small_slices, "SMALL_BYTES", 0)
     assert planned(*where)["seconds"] == pytest.approx(small + 9.0), (

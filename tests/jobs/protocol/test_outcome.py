@@ -15,7 +15,7 @@ from slackwater.jobs.args import Manifest, ManifestError, read_manifest
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.errors import LostRaceError, PermanentError, RetryableError, SlackwaterError, UsageError
 from slackwater.jobs.examples import find_example
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, Request
+from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.protocol.outcome import report_to
 from slackwater.jobs.protocol.staging.run import Runner, wall_clock
@@ -56,7 +56,7 @@ def warehouse(source: Path, tmp_path: Path) -> Path:
 
 def ended(warehouse: Path, to_ms: int, pipeline: str = "departures", file: Path | None = None) -> Manifest:
     """What `run PIPELINE --to … --no-publish --manifest …` leaves."""
-    request = Request(pipeline, to_ms, publish=False)
+    request = CatchUpRequest(pipeline, to_ms, publish=False)
     opened = OpenedPipeline(pipeline, str(warehouse), str(file) if file else None)
     work = CatchUp(request, lambda: opened.runner(transport=InProcess), lines=lambda line: None)
     report_to(warehouse / "manifest.json", work)
@@ -172,7 +172,7 @@ def failing(error: Exception) -> Callable[[], Runner]:
 def test_an_end_that_another_try_would_meet_again_is_told(
     tmp_path: Path, error: SlackwaterError, outcome: str
 ) -> None:
-    report_to(tmp_path / "m.json", CatchUp(Request("departures", UP_TO[1]), failing(error)))
+    report_to(tmp_path / "m.json", CatchUp(CatchUpRequest("departures", UP_TO[1]), failing(error)))
     told = read_manifest(tmp_path / "m.json")
     assert (told.outcome, told.exit_code, told.message) == (outcome, error.exit_code, error.message)
 
@@ -184,7 +184,7 @@ def test_an_end_that_another_try_may_not_meet_leaves_no_manifest(tmp_path: Path,
     file = tmp_path / "m.json"
     file.write_text("of an earlier try")
     with pytest.raises(type(error)):
-        report_to(file, CatchUp(Request("departures", UP_TO[1]), failing(error)))
+        report_to(file, CatchUp(CatchUpRequest("departures", UP_TO[1]), failing(error)))
     with pytest.raises(ManifestError):
         read_manifest(file)
 
@@ -192,7 +192,7 @@ def test_an_end_that_another_try_may_not_meet_leaves_no_manifest(tmp_path: Path,
 def test_a_slice_that_has_not_settled_is_tried_again(warehouse: Path) -> None:
     ended(warehouse, UP_TO[1])
     soon = int((wall_clock() + timedelta(hours=1)).timestamp() * 1000)
-    request = Request("departures", soon, from_ms=UP_TO[2], publish=False, start_ms=UP_TO[2])
+    request = CatchUpRequest("departures", soon, from_ms=UP_TO[2], publish=False, start_ms=UP_TO[2])
     opened = OpenedPipeline("departures", str(warehouse))
     work = CatchUp(request, lambda: opened.runner(transport=InProcess), lines=lambda line: None)
     with pytest.raises(RetryableError, match="settles at"):

@@ -138,7 +138,7 @@ class World:
         runner = self.runner()
         if slice_ is not None:
             runner = replace(runner, pipeline=replace(self.pipeline, slice=slice_))
-        request_ = catch_up.Request(self.pipeline.name, ms(to), everything=True, **request)
+        request_ = catch_up.CatchUpRequest(self.pipeline.name, ms(to), everything=True, **request)
         return catch_up.CatchUp(request_, lambda: runner, self.said.append).run()
 
     def backfill(
@@ -146,7 +146,7 @@ class World:
     ) -> LedgerRow | None:
         """`slackwater backfill --from --to`; only what it says is kept in `said`."""
         self.said.clear()
-        asked = backfill.Request(self.pipeline.name, ms(first), ms(last), **request)
+        asked = backfill.BackfillRequest(self.pipeline.name, ms(first), ms(last), **request)
         return backfill.Backfill(asked, lambda: runner or self.runner(), self.said.append).run()
 
     def declare(self, **settings: Any) -> None:

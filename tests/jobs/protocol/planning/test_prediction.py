@@ -105,8 +105,8 @@ def test_rates_are_kept_for_a_pipeline_as_it_is_declared(
 ) -> None:
     monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path))
     kept = Calibration("departures", config_hash(departures), "columnar", (10, 40), (0.1, 0.2), 1.0, 500, 400)
-    assert Calibration.stored(departures, "columnar") is None
-    kept.keep()
-    assert Calibration.stored(departures, "columnar") == kept
-    assert Calibration.stored(departures, "operator") is None
-    assert Calibration.stored(replace(departures, allowed_lateness=timedelta(hours=9)), "columnar") is None
+    assert Calibration.load(departures, "columnar") is None
+    kept.store()
+    assert Calibration.load(departures, "columnar") == kept
+    assert Calibration.load(departures, "operator") is None
+    assert Calibration.load(replace(departures, allowed_lateness=timedelta(hours=9)), "columnar") is None

@@ -411,7 +411,7 @@ def test_a_restatement_restates_a_restatement(world: World, is_perfect: Callable
 
 def reported(world: World, manifest: Path, first: float, last: float, **request: Any) -> Manifest:
     """What `backfill --manifest` leaves."""
-    asked = backfill.Request(world.pipeline.name, ms(first), ms(last), **request)
+    asked = backfill.BackfillRequest(world.pipeline.name, ms(first), ms(last), **request)
     report_to(manifest, backfill.Backfill(asked, world.runner, lambda line: None))
     return read_manifest(manifest)
 

@@ -164,7 +164,7 @@ def test_runs_of_before_repeat_without_it_and_runs_of_after_with_it(world: World
 def test_a_lateness_that_takes_the_row_where_it_is_needs_no_redrive(world: World) -> None:
     world.declare(allowed_lateness=40 * HOUR)
     done = redrive(world)
-    assert (done.overrides, done.taken) == ((), 1)
+    assert (done.overrides, done.unmoved_rows) == ((), 1)
     assert done.to_restate == (moment(0), moment(30.2) + MS), (
         "the snapshot of the first day has collected its window"
     )
@@ -177,7 +177,7 @@ def test_under_a_raised_lateness_the_range_begins_where_the_window_is_not_collec
     world.run(96)
     world.declare(allowed_lateness=26 * HOUR)  # takes neither row: [2, 4) closes at 30 h, on the second day
     done = redrive(world)
-    assert {override.arrival_time for override in done.overrides} == {moment(31.5)} and done.taken == 1
+    assert {override.arrival_time for override in done.overrides} == {moment(31.5)} and done.unmoved_rows == 1
     assert done.to_restate == (moment(0), moment(90) + MS), (
         "which the snapshot of the first day has collected by three hours"
     )
@@ -263,7 +263,7 @@ def test_the_printed_range_takes_every_late_row_in_whatever_became_of_the_latene
     world.declare(allowed_lateness=latenesses[-1] * HOUR)
     redriven = {row["row"] for row in world.live("late_events")}
     done = redrive(world)
-    assert len(done.overrides) + done.taken == len(redriven)
+    assert len(done.overrides) + done.unmoved_rows == len(redriven)
     if redriven:
         restate(world, done)
     late = {row["row"] for row in world.live("late_events")}

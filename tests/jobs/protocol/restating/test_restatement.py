@@ -10,10 +10,10 @@ import pytest
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol.restating.restatement import (
     NothingToRestate,
-    at,
-    behind,
     next_slice,
     restate,
+    run_ending_at,
+    runs_behind,
     slices_of,
 )
 from slackwater.jobs.protocol.staging.closed_lineage import LineageClosed
@@ -40,7 +40,7 @@ def restated(
 ) -> tuple[float, float, int | None, str]:
     found = restate("p", LIVE, hours(first), hours(last), has_snapshot)
     owner = None if found.owner is None else found.owner.seq
-    return (found.from_ms - START) / HOUR, (found.to_ms - START) / HOUR, owner, " ".join(found.moved)
+    return (found.from_ms - START) / HOUR, (found.to_ms - START) / HOUR, owner, " ".join(found.adjustments)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_behind_the_range_own_cuts_go_on_to_where_main_ends() -> None:
 
 
 def test_mains_runs_behind_a_boundary_and_the_one_that_ends_there() -> None:
-    assert [row.seq for row in behind(LIVE, hours(48))] == [3, 4]
-    there = at(LIVE, hours(48))
+    assert [row.seq for row in runs_behind(LIVE, hours(48))] == [3, 4]
+    there = run_ending_at(LIVE, hours(48))
     assert there is not None and there.seq == 2
-    assert at(LIVE, hours(47)) is None and behind(LIVE, hours(96)) == []
+    assert run_ending_at(LIVE, hours(47)) is None and runs_behind(LIVE, hours(96)) == []

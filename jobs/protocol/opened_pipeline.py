@@ -142,7 +142,7 @@ class OpenedPipeline:
             engine=planner.choose(pipeline, source[0].schema, engine).make(),
             transport=SparkWhereNeeded(transport or self.transport(), tasks_here()),
             ranges=ranges,
-            checked=source,
+            source_and_shape=source,
         )
 
     def planner(self) -> RangePlanner:

@@ -24,7 +24,7 @@ from slackwater.jobs.errors import RejectedError, UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import wall_clock
-from slackwater.jobs.protocol.staging.slice_replay import restate_all
+from slackwater.jobs.protocol.staging.slice_replay import how_to_restate_all
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, start_of
 from slackwater.jobs.protocol.staging.stragglers import input_of, other_table_of
 from slackwater.jobs.tables.ledger.lineage_rows import adopt_row
@@ -117,7 +117,7 @@ class Adoption:
             raise CannotCompare(
                 f"{name}: the rows of source {declared.table!r} can't be compared without Spark "
                 f"({now.why_not_direct}). "
-                f"{restate_all(name, start_of(live[0]), end_of(live[-1]))}"
+                f"{how_to_restate_all(name, start_of(live[0]), end_of(live[-1]))}"
             )
         rows, by_values = self._compared(now, live)
         if not by_values and accept is None:
@@ -252,7 +252,7 @@ class Adoption:
         return OtherRows(
             f"{name}: source {self.pipeline.source.table!r} does not hold the rows that runs have read; they "
             f"differ in {', '.join(slice_names)}. "
-            f"Nothing was changed. {restate_all(name, start_of(live[0]), end_of(live[-1]))}",
+            f"Nothing was changed. {how_to_restate_all(name, start_of(live[0]), end_of(live[-1]))}",
             slices=slices,
         )
 

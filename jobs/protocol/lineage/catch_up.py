@@ -114,7 +114,7 @@ class CatchUp:
                 committed_rows.append(row)
             else:
                 row = staged_slice.row
-            parent = Parent(row, row, lineage.start_ms, parent.restated)
+            parent = Parent(row, row, lineage.start_ms, parent.newer_reads)
         return committed_rows
 
     def _parent(self, prepared_runner: PreparedRunner) -> Parent:
@@ -147,14 +147,13 @@ class CatchUp:
         )
 
     def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
-        most = None if self.request.everything else pipeline.max_catch_up
         return choose(
             pipeline.name,
             lineage,
-            self.request.from_ms,
-            self.request.to_ms,
-            duration_ms(pipeline.slice),
-            most,
+            from_ms=self.request.from_ms,
+            to_ms=self.request.to_ms,
+            length_ms=duration_ms(pipeline.slice),
+            max_slices=None if self.request.everything else pipeline.max_catch_up,
         )
 
 

@@ -99,16 +99,22 @@ class _StageOfClose(StageOfSlice):
 
     kind = RowKind.CLOSE
 
-    def _pinned(self) -> SliceReplay:
+    def pin_inputs(self) -> SliceReplay:
         owner, start_ms = self.parent.owner, self.parent.start_ms
         assert owner is not None and start_ms is not None
         overrides = OverridesReader(self.tables["overrides"]).rows()
-        pins = Pins.recorded(
-            self.pipeline, self.runner.warehouse, owner, owner, (), overrides, self.tables.ledger
+        pins = Pins.of_run(
+            self.pipeline,
+            self.runner.warehouse,
+            owner,
+            owner=owner,
+            newer_reads=(),
+            overrides=overrides,
+            ledger=self.tables.ledger,
         )
         return FinalReplay(
             self.pipeline,
-            self.prepared.shape,
+            self.prepared_runner.shape,
             self.tables,
             self.slice,
             start_ms,

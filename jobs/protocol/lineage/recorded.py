@@ -13,7 +13,7 @@ from slackwater.jobs.protocol.staging.collected_mark import FIRST_FORMAT
 from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
-from slackwater.jobs.protocol.staging.stragglers import restated_since
+from slackwater.jobs.protocol.staging.stragglers import newer_reads_since
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -44,10 +44,16 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
     owner = None if parent is None else ledger.snapshot_owner(parent)
     if parent is not None and owner is not None and not is_kept(stored, owner):
         require_kept(stored, pipeline.name, owner, ledger.live_runs(parent))
-    restated = () if parent is None else restated_since(ledger, parent, owner, pipeline.source.table)
+    restated = () if parent is None else newer_reads_since(ledger, parent, owner, pipeline.source.table)
     try:
-        pins = Pins.recorded(
-            pipeline, warehouse, row, owner, restated, OverridesReader(stored["overrides"]).rows(), ledger
+        pins = Pins.of_run(
+            pipeline,
+            warehouse,
+            row,
+            owner=owner,
+            newer_reads=restated,
+            overrides=OverridesReader(stored["overrides"]).rows(),
+            ledger=ledger,
         )
     except (VersionGone, SourceReplaced) as error:
         raise CannotRepeat(

@@ -14,10 +14,10 @@ from slackwater.jobs.protocol.planning import touched
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
 from slackwater.jobs.protocol.staging.collected_mark import (
     LiveMarks,
+    advice_on_rows_late_by_mark,
     collects,
     mark_of,
     newest_last_instants,
-    told,
 )
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import snapshot_files
@@ -82,7 +82,7 @@ def warn_of_collected_windows(
         return []
     from_ms = LiveMarks.of(tables, inputs.live, pipeline).reopened_from(int(last_instants.min()))
     to_ms = inputs.end_ms if restated_to_ms is None else restated_to_ms
-    sentence = told(pipeline.name, "rows of the range are", from_ms, to_ms)
+    sentence = advice_on_rows_late_by_mark(pipeline.name, "rows of the range are", from_ms, to_ms)
     return [sentence + ("" if restated_to_ms is not None else "; do that before the run")]
 
 

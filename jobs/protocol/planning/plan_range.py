@@ -63,8 +63,10 @@ class RangePlanner:
             refuse_closed(self.pipeline.name, inputs.live[-1])
             lineage = Lineage(inputs.start_ms, inputs.end_ms)
         length_ms = duration_ms(self.pipeline.slice)
-        to_ms = lineage.reached_ms + length_ms if to_ms is None else to_ms
-        slices = choose(self.pipeline.name, lineage, from_ms, to_ms, length_ms, None)
+        to_ms = lineage.head_ms + length_ms if to_ms is None else to_ms
+        slices = choose(
+            self.pipeline.name, lineage, from_ms=from_ms, to_ms=to_ms, length_ms=length_ms, max_slices=None
+        )
         warnings = []
         if len(slices) > self.pipeline.max_catch_up:
             warnings.append(

@@ -19,15 +19,15 @@ from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.protocol.planning import touched
 from slackwater.jobs.protocol.planning.plan import SlicePlan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
-from slackwater.jobs.protocol.staging.slice_replay import ways_on
+from slackwater.jobs.protocol.staging.slice_replay import how_to_restate_or_adopt
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.stragglers import (
     Stragglers,
-    find,
+    find_stragglers,
     input_of,
+    newer_reads_since,
     other_table_of,
-    restated_since,
-    stretches_of,
+    read_ranges_of,
 )
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 
@@ -70,9 +70,9 @@ def stragglers_of(inputs: PlanInputs) -> tuple[Stragglers, ...] | None:
     source = inputs.pipeline.source
     if other_table_of(inputs.live, source.table, inputs.source.table_id) is not None:
         return None
-    stragglers = find(
+    stragglers = find_stragglers(
         inputs.source,
-        stretches_of(inputs.live, source.table),
+        read_ranges_of(inputs.live, source.table),
         source.arrival_time,
         folds=inputs.pipeline.stragglers == "fold",
     )
@@ -91,7 +91,9 @@ def _files_of_each(
     before = None if owner_input is None else pin(inputs.pipeline.source, source.uri, owner_input.version)
     newer_reads: tuple[ReadRange, ...] = ()
     if before is not None and inputs.tables is not None and inputs.head is not None:
-        newer_reads = restated_since(inputs.tables.ledger, inputs.head, owner, inputs.pipeline.source.table)
+        newer_reads = newer_reads_since(
+            inputs.tables.ledger, inputs.head, owner, inputs.pipeline.source.table
+        )
     try:
         if before is not None and slices:
             source.check_kept(before, slices[0].from_ms, arrival, newer_reads)
@@ -111,7 +113,7 @@ def _other_table(inputs: PlanInputs, owner: LedgerRow | None) -> list[str]:
     table = inputs.pipeline.source.table
     if owner is None or other_table_of([owner], table, inputs.source.table_id) is None:
         return []
-    ways = ways_on(inputs.pipeline.name, inputs.start_ms, inputs.end_ms)
+    ways = how_to_restate_or_adopt(inputs.pipeline.name, inputs.start_ms, inputs.end_ms)
     return [
         f"it would be refused: source {table!r} was dropped and made again, or replaced, since run "
         f"{owner.seq}. {ways}"

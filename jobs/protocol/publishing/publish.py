@@ -136,7 +136,7 @@ class Publisher:
                 attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish"
             )
         if any(attempt.attempt > 1 or attempt.outcome == "rejected" for attempt in attempts):
-            tick_cache.drop(self.tables)
+            tick_cache.drop_ticks(self.tables)
         return bound
 
     def _require_state(self, rows: list[LedgerRow]) -> None:

@@ -19,10 +19,10 @@ from slackwater.jobs.protocol.staging.run import PreparedRunner
 from slackwater.jobs.protocol.staging.slices import end_of, start_of
 from slackwater.jobs.protocol.staging.stragglers import (
     arrivals,
-    find,
+    find_stragglers,
     input_of,
     other_table_of,
-    stretches_of,
+    read_ranges_of,
     version_of,
     without_erased,
 )
@@ -131,9 +131,9 @@ class Origin:
             return True  # the next slice folds them in
         folds = pipeline.stragglers == "fold"
         return (
-            find(
+            find_stragglers(
                 newest,
-                stretches_of(branch_runs, source.table),
+                read_ranges_of(branch_runs, source.table),
                 source.arrival_time,
                 folds=folds,
                 since=version,

@@ -1,4 +1,6 @@
-"""The refusal of every run behind a final watermark. Knows one ledger row: the one that owns the snapshot."""
+"""Refuses runs behind the close of a lineage, whose final watermark has fired every window. Reads one ledger
+row: the one that owns the snapshot to be continued.
+"""
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
@@ -10,7 +12,7 @@ class LineageClosed(UsageError):
 
 
 def refuse_closed(pipeline: str, owner: LedgerRow | None) -> None:
-    """Refuse to run anything behind a close, also not again.
+    """Refuse a slice that would continue a close, whether it is new or a repetition.
 
     Raises:
         LineageClosed: with the command that reopens it.

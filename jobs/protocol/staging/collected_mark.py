@@ -3,8 +3,15 @@
     mark of a run = max(watermark - allowed lateness) over the runs of its lineage up to it
 
 A window whose last instant is at or before the mark is not created again, even if the allowed lateness has
-been raised since (`Timeline.collected`): its published result, which is complete, would be replaced by one
-of the late elements alone. A restatement from a snapshot whose mark lies before the window brings it back.
+been raised since (`Timeline.collected`): the parked elements of the window are gone, so its published result,
+which is complete, would be replaced by one of the late elements alone:
+
+    allowed lateness      1 h                    raised to 3 h
+    watermark             12:00                  12:30
+    mark                  11:00                  11:00 (the maximum; 09:30 by today's lateness)
+    window [09:00, 10:00) collected              an element of 09:40 is late, though 13:00 is not reached
+
+A restatement from a snapshot whose mark lies before the window brings the window back.
 """
 
 import json
@@ -12,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,29 +50,30 @@ def collects(pipeline: Pipeline) -> bool:
     return pipeline.window is not None and pipeline.window.is_event_time
 
 
-def mark_of(tables: Tables, pipeline: Pipeline, owner: LedgerRow, parked: Progress) -> int | None:
-    """The collected mark of the snapshot of `owner`, in milliseconds; None where nothing was collected, or
-    nothing is by the watermark.
+def mark_of(tables: Tables, pipeline: Pipeline, owner: LedgerRow, progress: Progress) -> int | None:
+    """The collected mark of the snapshot of `owner`, in milliseconds; None where no window was collected, or
+    the watermark collects none.
 
-    What a snapshot does not say follows from its run's watermark and lateness. Where runs of the first format
-    stand among those that led to it, it follows from the ledger.
+    `progress` is the source progress of that snapshot. Where it records no mark, the mark is computed from
+    the watermark and lateness of the run; where runs of the first format led to the snapshot, from the
+    ledger.
     """
     if not collects(pipeline):
         return None
     latenesses = Latenesses(tables.attempts, pipeline)
-    if parked.collected is not None or owner.format_version >= FIRST_FORMAT:
-        return parked.mark(latenesses.of(owner))
+    if progress.collected is not None or owner.format_version >= FIRST_FORMAT:
+        return progress.mark(latenesses.of(owner))
     return marks(tables.ledger.live_runs(owner) or [owner], latenesses)[-1]
 
 
 def marks(live: Sequence[LedgerRow], latenesses: "Latenesses") -> list[int | None]:
-    """The collected mark after each of `live`, the first runs of a lineage in slice order."""
-    own = [
+    """The collected mark after each run of `live`, which are the first runs of a lineage in slice order."""
+    marks_of_runs = [
         None if row.watermark_out is None else collected_by(to_ms(row.watermark_out), latenesses.of(row))
         for row in live
     ]
-    reached = accumulate((INITIAL_WATERMARK if mark is None else mark for mark in own), max)
-    return [None if mark == INITIAL_WATERMARK else mark for mark in reached]
+    running_maxima = accumulate((INITIAL_WATERMARK if mark is None else mark for mark in marks_of_runs), max)
+    return [None if mark == INITIAL_WATERMARK else mark for mark in running_maxima]
 
 
 @dataclass(frozen=True)
@@ -76,12 +85,12 @@ class LiveMarks:
 
     @classmethod
     def of(cls, tables: Tables, live: Sequence[LedgerRow], pipeline: Pipeline | None = None) -> "LiveMarks":
-        """By the recorded declarations; `pipeline` as in `Latenesses`."""
+        """The marks by the declarations that each run has recorded; `pipeline` as in `Latenesses`."""
         return cls(live, marks(live, Latenesses(tables.attempts, pipeline)))
 
     def reopened_from(self, last_instant: int) -> int:
-        """Where a restatement has to begin, at the latest, to take rows for a window with this last instant:
-        at the end of the newest run that had not collected it. In milliseconds."""
+        """The latest arrival, in milliseconds, from which a restatement can begin and still add rows to a
+        window with this last instant: the end of the newest run that had not collected the window."""
         ends = [
             end_of(row)
             for row, mark in zip(self.live, self.marks, strict=True)
@@ -90,18 +99,32 @@ class LiveMarks:
         return ends[-1] if ends else start_of(self.live[0])
 
     def restated_from(self, arrival: int, last_instant: int) -> int:
-        """Where a restatement has to begin for a row that is given this arrival: there, unless the snapshot
-        before it has collected the window."""
+        """The arrival, in milliseconds, from which a restatement has to begin to take in a row that is
+        redriven to `arrival`: `arrival` itself, unless the snapshot before it has collected the row's window.
+        """
         forks = [start_of(self.live[0]), *(end_of(row) for row in self.live if end_of(row) <= arrival)]
-        return (
-            min(arrival, reopened) if (reopened := self.reopened_from(last_instant)) < forks[-1] else arrival
-        )
+        reopening_ms = self.reopened_from(last_instant)
+        return min(arrival, reopening_ms) if reopening_ms < forks[-1] else arrival
 
 
-def late_by_mark(late: pa.Table | pads.Dataset, lateness_ms: int) -> tuple[int, int, int] | None:
-    """Of rows of `late_events` those that would not be late by the watermark and the allowed lateness alone:
-    how many they are, the least last instant of a window that would have taken one, and the greatest arrival,
-    in milliseconds. None where there are none."""
+class RowsLateByMark(NamedTuple):
+    """Rows that only the collected mark makes late.
+
+    Attributes:
+        rows: how many.
+        last_instant: the least last instant of a window that would have taken one, in milliseconds.
+        arrival: the greatest arrival of a row, in milliseconds.
+    """
+
+    rows: int
+    last_instant: int
+    arrival: int
+
+
+def late_by_mark(late: pa.Table | pads.Dataset, lateness_ms: int) -> RowsLateByMark | None:
+    """The rows of `late_events` that the watermark and the allowed lateness alone would not make late; None
+    where there are none.
+    """
     last = """epoch_ms(list_max(list_transform(windows, lambda missed: missed."end"))) - 1"""
     sql = f"""
         SELECT count(*) AS rows, min(last) AS last, max(arrival) AS arrival
@@ -110,12 +133,14 @@ def late_by_mark(late: pa.Table | pads.Dataset, lateness_ms: int) -> tuple[int, 
         WHERE last + {lateness_ms} > watermark
     """
     [bounds] = query(sql, late=late).to_pylist()
-    return (bounds["rows"], bounds["last"], bounds["arrival"]) if bounds["rows"] else None
+    return RowsLateByMark(bounds["rows"], bounds["last"], bounds["arrival"]) if bounds["rows"] else None
 
 
 def earliest_fired(outcome: Outcome) -> int | None:
-    """The least last instant of any window that has fired in a slice, in milliseconds, from the rows that
-    came back and what the log will say of files. None where none has an end."""
+    """The least last instant of the windows that have fired in a slice, in milliseconds, from the pane rows
+    that came back to the driver and the statistics of the pane files that tasks wrote. None where no such
+    window has an end.
+    """
     ends = [pc.min(rows.column("window_end")).as_py() for rows in outcome.rows.get("panes", [])]
     bounds = (
         json.loads(file.statistics)["minValues"].get("window_end") for file in outcome.files.get("panes", [])
@@ -125,31 +150,36 @@ def earliest_fired(outcome: Outcome) -> int | None:
 
 
 def newest_last_instants(pipeline: Pipeline, times: pa.ChunkedArray) -> Longs:
-    """int64[n]: the last instant of the newest window of elements with these timestamps, in milliseconds; of
-    an assigner that only its own code knows, the timestamp, behind which such a window ends."""
+    """int64[n]: the last instant of the newest window of each element with these timestamps, in milliseconds.
+
+    Of an assigner whose windows only its own code can compute it is the timestamp itself, a lower bound:
+    the window of an element ends behind its timestamp.
+    """
     moments: Longs = np.floor_divide(times.cast(pa.int64()).to_numpy(), 1000)
     grid, gap_ms = pipeline.windows.grid, pipeline.windows.session_gap_ms
     if grid is not None:
-        fixed = FixedWindows(*grid, pipeline.allowed_lateness_ms)
-        return fixed.last_instants(fixed.newest_windows(fixed.slices(moments)))
+        windows = FixedWindows(*grid, pipeline.allowed_lateness_ms)
+        return windows.last_instants(windows.newest_windows(windows.slices(moments)))
     return moments if gap_ms is None else moments + (gap_ms - 1)
 
 
-def told(pipeline: str, rows: str, from_ms: int, to_ms_: int) -> str:
-    """What saves `rows`, which only the mark makes late."""
+def advice_on_rows_late_by_mark(pipeline: str, rows: str, from_ms: int, until_ms: int) -> str:
+    """The sentence that names the restatement which takes in rows that only the collected mark makes late.
+    `rows` is its subject and verb, e.g. ``3 rows are``.
+    """
     return (
         f"{rows} for windows that were collected under a smaller allowed lateness, and late for that alone; "
-        f"`slackwater backfill {pipeline} --from {iso(from_ms)} --to {iso(to_ms_)}` takes them in"
+        f"`slackwater backfill {pipeline} --from {iso(from_ms)} --to {iso(until_ms)}` takes them in"
     )
 
 
 class Latenesses:
-    """The allowed lateness of each run, as recorded with it.
+    """The allowed lateness of each run, as the run has recorded it.
 
     Args:
-        attempts: they hold the declarations.
-        pipeline: as declared today, which is what a run counts as that has recorded no declarations; None:
-            such a run allowed none.
+        attempts: the table that holds the declarations of runs.
+        pipeline: the pipeline as it is declared today, whose lateness counts for a run that has recorded no
+            declarations; None: such a run counts as one that allowed no lateness.
     """
 
     def __init__(self, attempts: AttemptsReader, pipeline: Pipeline | None) -> None:
@@ -160,13 +190,13 @@ class Latenesses:
         )
 
     def of(self, row: LedgerRow) -> int:
-        """In milliseconds. The declarations are read once for all runs that have the same."""
+        """The lateness that `row` allowed, in milliseconds. Runs with equal declarations share one read."""
         if row.config_hash not in self._by_config:
-            declared = declaration_of(self._attempts, row.run_id)
+            declaration = declaration_of(self._attempts, row.run_id)
             lateness = (
                 None
-                if declared is None
-                else timedelta(microseconds=declared["allowed_lateness"]["microseconds"])
+                if declaration is None
+                else timedelta(microseconds=declaration["allowed_lateness"]["microseconds"])
             )
             self._by_config[row.config_hash] = self._today_ms if lateness is None else duration_ms(lateness)
         return self._by_config[row.config_hash]

@@ -1,7 +1,7 @@
-"""The declarations that the runs of a lineage recorded, checked against what the pipeline declares now.
+"""Compares what a pipeline declares now with what the runs of its lineage recorded as their declarations.
 
-Reads `attempts`, and the source's log where rows were left to a restatement; `evolution` says what a
-change means.
+Reads `attempts`, and the source's log where rows were left to a restatement; the rules, which change is
+allowed and what it does, are in `evolution`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,12 @@ from slackwater.jobs.protocol.staging.evolution import (
     check_rules,
     check_settings,
 )
-from slackwater.jobs.protocol.staging.stragglers import find, stretches_of, told, without_erased
+from slackwater.jobs.protocol.staging.stragglers import (
+    advice_on_stragglers,
+    find_stragglers,
+    read_ranges_of,
+    without_erased,
+)
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import declaration_of
@@ -28,11 +33,11 @@ from slackwater.windowing.times import to_ms
 
 @dataclass(frozen=True)
 class Declarations:
-    """The declarations of a pipeline, today's and those of its runs.
+    """The declarations of a pipeline: today's, to be held against those that its runs recorded.
 
     Attributes:
-        pipeline, config_hash: as it is declared now.
-        tables: its tables.
+        pipeline, config_hash: today's.
+        tables: the pipeline's tables, which hold the recorded ones.
     """
 
     pipeline: Pipeline
@@ -40,9 +45,14 @@ class Declarations:
     tables: Tables
 
     def changes(self, owner: LedgerRow | None, from_ms: int, start_ms: int | None) -> list[Difference]:
-        """Settings that differ from those of the run `owner` and are converted with its state by a slice
-        that starts at `from_ms`, in a lineage that begins at `start_ms`. Without an owner the slice begins
-        the lineage, perhaps anew: nothing is converted.
+        """The settings that differ from those of the run `owner`, and that a slice which continues its
+        snapshot follows. Without an owner the slice begins the lineage, perhaps once more, and continues
+        nothing.
+
+        Args:
+            owner: the run whose snapshot the slice continues.
+            from_ms: the start of the slice.
+            start_ms: the start of the lineage.
 
         Raises:
             SettingsChanged: see `check_settings` and `check_lasting`.
@@ -55,7 +65,7 @@ class Declarations:
         return check_settings(self.pipeline, self._of(owner), owner.seq or owner.run_id, from_ms, start_ms)
 
     def _refuse_another_lineage(self) -> None:
-        """Refuse to begin a lineage anew with settings that it has for good."""
+        """Refuse to begin a lineage once more where settings differ that it has for good."""
         ledger = self.tables.ledger
         main = ledger.head()
         owner = None if main is None else ledger.snapshot_owner(main)
@@ -63,7 +73,8 @@ class Declarations:
             check_lasting(self.pipeline, self._of(owner), owner.seq)
 
     def refuse_other_rules(self, owner: LedgerRow | None) -> None:
-        """Refuse to make live what the run `owner` left, where it was declared with other rules than today's.
+        """Refuse to make the snapshot and panes of the run `owner` live, where it was declared with other
+        rules than today's.
 
         Raises:
             SettingsChanged: see `check_rules`.
@@ -72,42 +83,43 @@ class Declarations:
             check_rules(self.pipeline, self._of(owner), owner.seq or owner.run_id)
 
     def why_not_continued(self, last: LedgerRow) -> str | None:
-        """Why the next slice could not carry on what the run `last` has parked; None where it could."""
+        """Why the next slice could not continue the snapshot of the run `last`; None where it could."""
         try:
             assert last.slice_end is not None
             self.changes(last, to_ms(last.slice_end), None)
         except SettingsChanged as error:
-            listed = ", ".join(str(item) for item in cast(list[Difference], error.facts["differences"]))
+            changes = ", ".join(str(item) for item in cast(list[Difference], error.facts["differences"]))
             return (
                 "main's later runs were declared otherwise, and can't be carried on: "
-                f"{listed or 'they have not recorded how'}"
+                f"{changes or 'they have not recorded how'}"
             )
         return None
 
     def refuse_rows_left_to_a_restatement(
         self, changes: Sequence[Difference], live: Sequence[LedgerRow], newest: PinnedSource
     ) -> None:
-        """Refuse to fold from now on, where `changes` begin that, while rows wait for a restatement that
-        appeared under ``stragglers="restate"``: no run would ever read them. `newest` is the source as it
-        stands.
+        """Refuse a change of ``stragglers`` from "restate" to "fold" while stragglers wait for a restatement.
+
+        A run that folds reads only rows which appear after the run before it, so no run would ever read
+        those. `live` are the live runs, `newest` is the source as it stands.
 
         Raises:
             SettingsChanged: with the range to restate.
         """
         if not any(change.path == "stragglers" and change.after == "fold" for change in changes):
             return
-        runs = [(row, stretch) for row in live for stretch in stretches_of([row], self.pipeline.source.table)]
+        runs = [(row, read) for row in live for read in read_ranges_of([row], self.pipeline.source.table)]
         folds = [(self._of(row) or {}).get("stragglers") == "fold" for row, _ in runs]
-        live_stretches = [stretch for _, stretch in runs]
-        source = pin(self.pipeline.source, newest.uri, max(stretch.version for stretch in live_stretches))
+        live_reads = [read for _, read in runs]
+        source = pin(self.pipeline.source, newest.uri, max(read.version for read in live_reads))
         source = without_erased(source, self.pipeline.source.table, self.tables.ledger)
-        stragglers = find(source, live_stretches, self.pipeline.source.arrival_time, folds=folds)
+        stragglers = find_stragglers(source, live_reads, self.pipeline.source.arrival_time, folds=folds)
         if stragglers == []:
             return
         name = self.pipeline.name
         raise SettingsChanged(
             f"{name}: stragglers: restate → fold, but a run folds in only what appears from now on, and "
-            f"{told(name, stragglers)}, or declare "
+            f"{advice_on_stragglers(name, stragglers)}, or declare "
             "stragglers='restate' again.",
             pipeline=name,
             differences=[],

@@ -1,4 +1,5 @@
-"""Which declarations may change between two runs of one lineage, and what a change means for what is parked.
+"""The rules by which declarations may change between two runs of one lineage, and what a change means for the
+windows and timers that are parked.
 
 Compares two declarations as plain values, the recorded one of the parent and today's. Touches no table.
 """
@@ -15,15 +16,16 @@ from slackwater.jobs.protocol.staging.slices import iso
 
 Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
 
-# What a change of each setting of `Pipeline` means; a longer path counts before a shorter one. Whatever is
-# not here is refused. What is lasting can't even change where a lineage is restated from its start: rows of
-# `published` and `corrections` are told apart by it. Of the settings in `_TELLING_ROWS_APART` that holds
-# where the change makes firings replace each other that did not, or no longer do.
+# What a change of each setting of `Pipeline` means; of two paths that match, the longer one counts. A setting
+# that has no entry is refused. A "lasting" setting can't even change where a lineage is restated from its
+# start, because rows of `published` and `corrections` are identified by it. The settings in
+# `_TELLING_ROWS_APART` are lasting where the change makes firings replace each other that stood side by side,
+# or the other way round.
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
     **dict.fromkeys(("allowed_lateness", "max_ahead", "stragglers"), "converted"),
-    # Nothing that is parked changes by these, but what a run makes of its elements does.
+    # These change no parked state, only what a run computes from its elements.
     **dict.fromkeys(("late_refires", "on_error", "pickled_state"), "converted"),
     **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),
     "watermarks.interval_ms": "at a tick boundary",
@@ -36,7 +38,7 @@ RULES: Mapping[str, Kind] = {
     ),
 }
 _TELLING_ROWS_APART = ("window", "trigger", "process")
-# Triggers that leave contents alone. One that is not here, and no wrapper of them, may purge.
+# Triggers that never purge. A trigger that is neither here nor a wrapper of one that is may purge.
 _ACCUMULATING = {
     *(
         "EventTimeTrigger",
@@ -46,20 +48,24 @@ _ACCUMULATING = {
     ),
     *("CountTrigger", "DeltaTrigger", "NeverTrigger", "EndOfStreamTrigger"),
 }
-# Of these strategies one turns into the other by a change of the bound alone.
-_BOUNDED = {"bounded_out_of_orderness", "monotonous"}
+# Monotonous timestamps are a bound of zero: between these two only the bound changes.
+_BOUNDED_STRATEGIES = {"bounded_out_of_orderness", "monotonous"}
 
 
 class SettingsChanged(UsageError):
-    """The declarations differ from those of the parent run in a way that what is parked can't follow. Facts:
-    pipeline, differences.
+    """The declarations differ from those of the parent run in a way that its parked state can't follow.
+    Facts: pipeline, differences.
     """
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One declaration that differs: its path, e.g. ``window.size_ms``, what it was and what it is, and what
-    that means.
+    """One setting that differs between two declarations.
+
+    Attributes:
+        path: e.g. ``window.size_ms``.
+        before, after: its plain values.
+        kind: what the change means, see `RULES`.
     """
 
     path: str
@@ -77,15 +83,16 @@ class Difference:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """What differs between two descriptions of a pipeline (`Pipeline.describe`), in the order of their paths.
+    """The settings that differ between two descriptions of a pipeline (`Pipeline.describe`), in the order of
+    their paths.
 
-    A setting that an earlier release did not know counts as its default.
+    A setting that `before` lacks, because an earlier release did not know it, counts as its default.
     """
     complete_settings = {**_defaults(), **before}
     changed_settings = [
         Difference(path, old, new, _kind(path)) for path, old, new in _differing("", complete_settings, after)
     ]
-    if _replacing(complete_settings) != _replacing(after):
+    if _what_firings_replace(complete_settings) != _what_firings_replace(after):
         changed_settings = [
             replace(item, kind="lasting") if item.path.split(".")[0] in _TELLING_ROWS_APART else item
             for item in changed_settings
@@ -93,9 +100,10 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
     return [item for item in changed_settings if not _is_bound(item)]
 
 
-def _replacing(description: Mapping[str, Any]) -> str:
-    """What firings replace in `published`, as far as declarations say it: that of their window, nothing,
-    or what a trigger of the user's own makes them."""
+def _what_firings_replace(description: Mapping[str, Any]) -> str:
+    """Which rows of `published` a firing replaces: those of its window, none, or, under a trigger of the
+    user's own, whatever that trigger makes it replace (then its class name, so that a change of the class
+    differs)."""
     if description["window"] is None:
         return "nothing, without windows"
     trigger = description["trigger"]
@@ -113,11 +121,14 @@ def check_settings(
     from_ms: int,
     start_ms: int | None = None,
 ) -> list[Difference]:
-    """What a slice that starts at `from_ms` converts of the state that run `seq`, declared as `before`,
-    has parked.
+    """The changed settings that a slice follows which continues the parked state of run `seq`.
 
-    `before` is None where the run has not recorded its declarations. The lineage begins at `start_ms`, by
-    default where the pipeline says.
+    Args:
+        pipeline: as it is declared now.
+        before: the declarations of run `seq`; None where it has not recorded them.
+        seq: names the run in errors.
+        from_ms: the start of the slice.
+        start_ms: the start of the lineage; None: as the pipeline declares it.
 
     Raises:
         SettingsChanged: with every difference that can't be followed, and the ways out.
@@ -131,101 +142,103 @@ def check_settings(
             differences=[],
         )
     changed_settings = differences(before, pipeline.describe())
-    refused = [item for item in changed_settings if item.kind in ("refused", "lasting")]
-    if refused:
+    refused_changes = [item for item in changed_settings if item.kind in ("refused", "lasting")]
+    if refused_changes:
         raise SettingsChanged(
             f"{pipeline.name}: these settings can't change while what run {seq} has parked is carried on:"
-            f"{_listed(refused)}\n{_ways_out(pipeline, start_ms, refused)}",
+            f"{_one_a_line(refused_changes)}\n{_ways_out(pipeline, start_ms, refused_changes)}",
             pipeline=pipeline.name,
-            differences=refused,
+            differences=refused_changes,
         )
-    ticks = [item for item in changed_settings if item.kind == "at a tick boundary"]
-    if any(not interval or from_ms % interval for item in ticks for interval in (item.before, item.after)):
+    tick_changes = [item for item in changed_settings if item.kind == "at a tick boundary"]
+    if any(
+        not interval or from_ms % interval for item in tick_changes for interval in (item.before, item.after)
+    ):
         raise SettingsChanged(
             f"{pipeline.name}: the watermark interval can change only where a tick of both lengths ends, and "
-            f"{iso(from_ms)} is no such "
-            f"moment:{_listed(ticks)}\nUndo the change, run up to a common boundary with `slackwater run "
-            f"{pipeline.name} --to TIME`, and "
-            "change it then.",
+            f"{iso(from_ms)} is no such moment:{_one_a_line(tick_changes)}\nUndo the change, run up to a "
+            f"common boundary with `slackwater run {pipeline.name} --to TIME`, and change it then.",
             pipeline=pipeline.name,
-            differences=ticks,
+            differences=tick_changes,
         )
     return [item for item in changed_settings if item.kind != "free"]
 
 
 def check_lasting(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
-    """Refuse what can't change while a lineage lasts, although nothing that is parked is carried on;
+    """Refuse changes that a lineage can't take even where it begins once more and continues no parked state;
     arguments as for `check_settings`.
 
     Raises:
         SettingsChanged: with the differences and the ways out.
     """
-    lasting = [
+    lasting_changes = [
         item
         for item in differences(before or pipeline.describe(), pipeline.describe())
         if item.kind == "lasting"
     ]
-    if lasting:
+    if lasting_changes:
         raise SettingsChanged(
             f"{pipeline.name}: these settings can't change while the lineage lasts; run {seq} was declared "
-            f"otherwise:{_listed(lasting)}\n"
-            f"{_ways_out(pipeline, None, lasting)}",
+            f"otherwise:{_one_a_line(lasting_changes)}\n"
+            f"{_ways_out(pipeline, None, lasting_changes)}",
             pipeline=pipeline.name,
-            differences=lasting,
+            differences=lasting_changes,
         )
 
 
 def check_rules(pipeline: Pipeline, before: Mapping[str, Any] | None, seq: int | str) -> None:
-    """Refuse to make live what run `seq` left, where settings have changed that its state and its
-    published rows rest on.
+    """Refuse to make run `seq` live where settings have changed on which its snapshot and its panes rest;
+    arguments as for `check_settings`.
 
     Raises:
         SettingsChanged: with the differences and the ways out.
     """
-    refused = [
+    refused_changes = [
         item
         for item in differences(before or pipeline.describe(), pipeline.describe())
         if item.kind in ("refused", "lasting")
     ]
-    if refused:
+    if refused_changes:
         raise SettingsChanged(
             f"{pipeline.name}: run {seq} was declared otherwise, and what it left can't be made live by "
-            "today's rules:"
-            f"{_listed(refused)}\nDeclare these settings as they were then, and run the command again; "
-            "nothing was changed.",
+            f"today's rules:{_one_a_line(refused_changes)}\nDeclare these settings as they were then, and "
+            "run the command again; nothing was changed.",
             pipeline=pipeline.name,
-            differences=refused,
+            differences=refused_changes,
         )
 
 
-def _ways_out(pipeline: Pipeline, start_ms: int | None, refused: Sequence[Difference] = ()) -> str:
-    anew = (
+def _ways_out(pipeline: Pipeline, start_ms: int | None, refused_changes: Sequence[Difference] = ()) -> str:
+    restating = (
         ""
-        if any(item.kind == "lasting" for item in refused)
+        if any(item.kind == "lasting" for item in refused_changes)
         else "or restate the lineage from its start, where nothing is parked: `slackwater backfill "
         f"{pipeline.name} --from {iso(pipeline.start_ms if start_ms is None else start_ms)} --to END`; "
     )
-    return f"Undo the change; {anew}or give the pipeline another name (it then starts a lineage of its own)."
+    another_name = "or give the pipeline another name (it then starts a lineage of its own)."
+    return f"Undo the change; {restating}{another_name}"
 
 
-def _listed(found: list[Difference]) -> str:
-    return "".join(f"\n  {item}" for item in found)
+def _one_a_line(changes: list[Difference]) -> str:
+    return "".join(f"\n  {change}" for change in changes)
 
 
 def _defaults() -> dict[str, Any]:
-    defaults = {
+    made_defaults = {
         item.name: item.default_factory()
         for item in fields(Pipeline)
         if item.init and item.default_factory is not MISSING
     }
-    required = {
+    plain_defaults = {
         item.name: item.default for item in fields(Pipeline) if item.init and item.default is not MISSING
     }
-    return {name: plain_value(value) for name, value in {**defaults, **required}.items()}
+    return {name: plain_value(value) for name, value in {**made_defaults, **plain_defaults}.items()}
 
 
 def _differing(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Where two plain values differ. Objects of one class are looked into; all else differs as a whole."""
+    """(path, before, after) wherever two plain values differ. Objects of one class are compared field by
+    field, all other values as a whole.
+    """
     if before == after:
         return
     if (
@@ -246,7 +259,7 @@ def _kind(path: str) -> Kind:
 
 
 def _is_bound(item: Difference) -> bool:
-    return item.path == "watermarks.kind" and {item.before, item.after} == _BOUNDED
+    return item.path == "watermarks.kind" and {item.before, item.after} == _BOUNDED_STRATEGIES
 
 
 def _is_duration(value: Any) -> bool:

@@ -1,4 +1,5 @@
-"""Leases while their holder is at work: the thread that renews one, and the lease of upkeep.
+"""Leases while their holder is at work: the claim of a slice, the thread that renews a lease, and the lease
+of upkeep.
 
 A claim is a row appended to `attempts` by compare-and-swap, and refused while a rival's lease has not
 expired. It is renewed three times a lease, so that a renewal may fail, and a dead holder blocks others for
@@ -13,7 +14,7 @@ one lease at most:
 A lease is advisory: it saves two processes from doing the same work, and protects no table. Two runs that
 both believe they hold it meet at the ledger's compare-and-swap, where one loses and changes nothing.
 
-How a claim is stored and which holders are dead is the business of `slackwater.jobs.tables.ledger.attempts`.
+`slackwater.jobs.tables.ledger.attempts` stores claims and says which holders are dead.
 """
 
 import logging
@@ -26,6 +27,8 @@ from typing import Any
 
 from slackwater.jobs.errors import LostRaceError, SlackwaterError
 from slackwater.jobs.tables.ledger.attempts import LEASE, UPKEEP, Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 
 log = logging.getLogger("slackwater")
 
@@ -34,11 +37,60 @@ class LeaseHeld(LostRaceError):
     """Another run of the same lineage is alive, or another upkeep of the same tables."""
 
 
+def claim_slice(
+    pipeline: str,
+    attempts: AttemptsWriter,
+    attempt: Attempt,
+    is_rival: Callable[[Attempt], bool],
+    clock: Callable[[], datetime],
+) -> Attempt:
+    """Claim the slice of `attempt`, and return the attempt as it was recorded.
+
+    Args:
+        pipeline: its name, for the error.
+        attempts: the table of claims.
+        attempt: the try at the slice.
+        is_rival: whether the holder of another claim works on the same branch.
+        clock: the wall clock.
+
+    Raises:
+        LeaseHeld: a rival is alive; with its name and slice.
+    """
+    claim = attempts.claim(attempt, clock, is_rival)
+    if claim is None:
+        holders = [holder for holder in attempts.holders(clock()) if is_rival(holder)]
+        who = (
+            f"{holders[0].owner} holds the lease for {holders[0].slice_start:%Y-%m-%dT%H:%M}"
+            if holders
+            else "the lease is held"
+        )
+        raise LeaseHeld(
+            f"{pipeline}: another run is alive: {who}. Nothing was changed; try again when it has ended."
+        )
+    return claim
+
+
+def rival_on_branch_of(parent: LedgerRow | None, ledger: LedgerReader) -> Callable[[Attempt], bool]:
+    """A function that says whether the holder of a claim works on the branch of `parent`, or on main where
+    there is no parent. Neither a restatement, which has a branch of its own, nor upkeep is a rival.
+    """
+    branch_of_parent = MAIN if parent is None else parent.branch
+
+    def is_rival(holder: Attempt) -> bool:
+        if holder.is_upkeep:
+            return False
+        # Only main's runs continue a slice that is staged and has no seq yet.
+        branch = ledger.row(holder.parent_seq).branch if holder.parent_seq else MAIN
+        return branch == branch_of_parent
+
+    return is_rival
+
+
 @contextmanager
-def renewed(
+def renewing_lease(
     attempts: AttemptsWriter, attempt: Attempt, clock: Callable[[], datetime], every: timedelta = LEASE / 3
 ) -> Iterator[None]:
-    """Renew the lease of `attempt` while the block runs."""
+    """Renew the lease of `attempt` on a thread while the block runs."""
     has_ended = threading.Event()
 
     def renew() -> None:
@@ -48,7 +100,7 @@ def renewed(
             try:
                 attempts.record(attempt, now, expires_at=now + LEASE)
                 pause = every
-            except Exception as error:  # noqa: BLE001 - whatever it is may be over in a moment; the holder works on
+            except Exception as error:  # noqa: BLE001 - a failed renewal is tried again; the holder works on
                 log.warning(f"the lease can't be renewed: {error}", extra={"run_id": attempt.run_id})
                 pause = every / 6
 
@@ -63,10 +115,10 @@ def renewed(
 
 @contextmanager
 def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], datetime]) -> Iterator[None]:
-    """The block as the only upkeep of a pipeline's tables, recorded as an attempt at no slice.
+    """Run the block as the only upkeep of a pipeline's tables. It is recorded as an attempt at no slice.
 
     Raises:
-        LeaseHeld: another one is at work; with who.
+        LeaseHeld: another upkeep is at work; with its holder.
     """
     now = clock()
     attempt = Attempt(
@@ -77,8 +129,8 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
         step=UPKEEP,
         at=now,
     )
-    claimed = attempts.claim(attempt, clock, rivals=lambda holder: holder.is_upkeep)
-    if claimed is None:
+    claim = attempts.claim(attempt, clock, rivals=lambda holder: holder.is_upkeep)
+    if claim is None:
         holders = [holder for holder in attempts.holders(clock()) if holder.is_upkeep]
         who = (
             f"{holders[0].owner}, since {holders[0].claimed_at:%Y-%m-%dT%H:%M:%SZ}"
@@ -91,22 +143,22 @@ def only_upkeep(pipeline: str, attempts: AttemptsWriter, clock: Callable[[], dat
             "has ended."
         )
     try:
-        with renewed(attempts, claimed, clock):
+        with renewing_lease(attempts, claim, clock):
             yield
     except BaseException as error:
         code = error.exit_code if isinstance(error, SlackwaterError) else 1
-        _record_end(attempts, claimed, clock, outcome="failed", exit_code=code, error=str(error))
+        _record_end(attempts, claim, clock, outcome="failed", exit_code=code, error=str(error))
         raise
-    _record_end(attempts, claimed, clock, outcome="committed", exit_code=0)
+    _record_end(attempts, claim, clock, outcome="committed", exit_code=0)
 
 
 def _record_end(
-    attempts: AttemptsWriter, claimed: Attempt, clock: Callable[[], datetime], **outcome: Any
+    attempts: AttemptsWriter, claim: Attempt, clock: Callable[[], datetime], **outcome: Any
 ) -> None:
-    """Give the claim back. Where that fails it expires, and what the block has done or raised is what
-    counts.
+    """Give the claim back. Where that can't be recorded, the claim expires by itself: the block's own outcome
+    must not be hidden by it.
     """
     try:
-        attempts.record(claimed, clock(), **outcome)
+        attempts.record(claim, clock(), **outcome)
     except SlackwaterError as error:
-        log.warning(f"the end of upkeep can't be recorded: {error}", extra={"run_id": claimed.run_id})
+        log.warning(f"the end of upkeep can't be recorded: {error}", extra={"run_id": claim.run_id})

@@ -1,5 +1,5 @@
-"""What is said of a staged slice: one line of counts, and, where validation rejected it, what failed and what
-to do next.
+"""Reports on a staged slice: one line of counts, and, where validation rejected it, an error with the failing
+values and the next step.
 """
 
 from slackwater.jobs.errors import RejectedError
@@ -8,24 +8,24 @@ from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 
 
 class SliceRejected(RejectedError):
-    """A slice was rejected by validation; it moved nothing."""
+    """Validation rejected a slice: it stays staged, and no reader sees it."""
 
 
-def refuse_rejected(pipeline: str, staged: StagedSlice) -> None:
-    """Ends the command where validation has rejected the slice.
+def refuse_rejected(pipeline: str, staged_slice: StagedSlice) -> None:
+    """End the command where validation has rejected the slice.
 
     Raises:
         SliceRejected: with the failing values and the next step.
     """
-    if staged.verdict == validation.FAILED:
-        raise SliceRejected(_reason(pipeline, staged))
+    if staged_slice.verdict == validation.FAILED:
+        raise SliceRejected(_reason(pipeline, staged_slice))
 
 
-def line_of(staged: StagedSlice) -> str:
-    """One line for a slice: what it read, fired, missed and parked."""
-    row = staged.row
+def line_of(staged_slice: StagedSlice) -> str:
+    """A slice in one line: rows read, windows fired, rows too late or quarantined, windows parked."""
+    row = staged_slice.row
     assert row.slice_start is not None and row.slice_end is not None
-    seconds = sum(took for phase, took in row.phase_seconds.items() if phase != "session")
+    seconds = sum(duration_s for phase, duration_s in row.phase_seconds.items() if phase != "session")
     watermark = "none" if row.watermark_out is None else f"{row.watermark_out:%Y-%m-%dT%H:%M:%S}"
     return (
         f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})  rows {row.rows_read:>7,}  "
@@ -36,14 +36,14 @@ def line_of(staged: StagedSlice) -> str:
     )
 
 
-def _reason(pipeline: str, staged: StagedSlice) -> str:
-    """What validation said, with the failing values and the next step."""
-    row = staged.row
+def _reason(pipeline: str, staged_slice: StagedSlice) -> str:
+    """The failed checks with their values, and the next step."""
+    row = staged_slice.row
     assert row.slice_start is not None and row.slice_end is not None
     failing = [
         f"\n  {check.expectation}: {check.unexpected} of {check.checked} values, observed {check.observed}"
         + (f", e.g. {check.sample_json}" if check.sample_json else "")
-        for check in staged.checks
+        for check in staged_slice.checks
         if not check.passed and check.severity == "reject"
     ]
     return (

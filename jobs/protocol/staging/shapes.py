@@ -1,4 +1,8 @@
-"""A source checked against a pipeline's declarations, and the columns that it adds to its tables."""
+"""Checks a source against a pipeline's declarations, and derives the columns of the pipeline's tables from
+both.
+
+Reads the schema of the source and none of its rows.
+"""
 
 import pyarrow as pa
 
@@ -21,7 +25,7 @@ from slackwater.windowing import GlobalWindow, TimeWindow
 
 
 def check_parkable(pipeline: Pipeline) -> None:
-    """Refuse what can't be replayed slice by slice, or whose state the snapshot tables can't hold.
+    """Refuse a pipeline that can't be replayed slice by slice, or whose state the snapshot tables can't hold.
 
     Raises:
         PipelineError: the assigner gives windows of a class of its own; watermarks are not periodic.
@@ -42,22 +46,23 @@ def check_parkable(pipeline: Pipeline) -> None:
 
 
 def checked_source(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSource, Shape]:
-    """The source of `pipeline` as it stands, checked against the declarations, and the columns that its
-    tables have over it.
+    """The source of `pipeline` at its newest version, checked against the declarations, and the shape of the
+    pipeline's tables over it.
 
     Raises:
         UsageError: the source is missing, empty, or lacks a column.
     """
     check_parkable(pipeline)
     source = pipeline.source
-    pinned = pin(source, warehouse.source(source.table))
-    check_roles(source, pinned.schema, columns_read(pipeline, pinned.schema.names))
-    check_key_types(pipeline, pinned.schema)
-    return pinned, shape_of(pipeline, pinned.schema)
+    pinned_source = pin(source, warehouse.source(source.table))
+    schema = pinned_source.schema
+    check_roles(source, schema, columns_read(pipeline, schema.names))
+    check_key_types(pipeline, schema)
+    return pinned_source, shape_of(pipeline, schema)
 
 
 def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
-    """The shape of a pipeline's tables over a source of that schema.
+    """The shape of a pipeline's tables over a source of the schema `source`.
 
     Raises:
         PipelineError: an aggregate, the condition or an expectation doesn't suit the type of its column; a
@@ -74,7 +79,7 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
             *((name, accumulator.result_type) for name, accumulator in bound.items()),
             *output_of(pipeline).results,
         ),
-        # An evictor keeps elements instead.
+        # Under an evictor a window parks its elements instead of partial aggregates.
         parts=tuple(
             (f"{name}__{suffix}", kind)
             for name, accumulator in bound.items()
@@ -90,5 +95,5 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """A time without a zone is one of UTC, in tables that every reader of Delta can read."""
+    """`kind`, but UTC time instead of time without a zone, which not every reader of Delta knows."""
     return TIME if pa.types.is_timestamp(kind) else kind

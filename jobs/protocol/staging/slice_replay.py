@@ -1,5 +1,5 @@
-"""The replay of one slice from pinned inputs: a run stages its results, `verify` compares them, and a
-redrive asks for its watermarks.
+"""The replay of one slice from pinned inputs. A run stages its results, `verify` compares them with those of
+the run, and a redrive uses its timeline alone.
 
 Reads the source and the parent's snapshot. Records nothing, and writes only into folders that the caller
 names.
@@ -37,20 +37,19 @@ from slackwater.windowing.times import to_datetime
 from slackwater.windowing.times import to_ms as to_ms_of
 
 
-def restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
-    """What can be done wherever the source was replaced and main has run [start, end)."""
+def how_to_restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
+    """The next step where the source was replaced by another table and main has run [start, end)."""
     return (
         f"Restate everything from the table that is there: `slackwater backfill {pipeline} --from "
         f"{iso(start_ms)} --to {iso(end_ms)}`."
     )
 
 
-def ways_on(pipeline: str, start_ms: int, end_ms: int) -> str:
-    """As `restate_all`, and what can be done if the rows are the same."""
+def how_to_restate_or_adopt(pipeline: str, start_ms: int, end_ms: int) -> str:
+    """As `how_to_restate_all`, and the next step if the other table holds the same rows."""
     return (
-        f"{restate_all(pipeline, start_ms, end_ms)} Or, if it holds the same rows, say so: `slackwater state "
-        f"adopt {pipeline}` compares "
-        "them and records it."
+        f"{how_to_restate_all(pipeline, start_ms, end_ms)} Or, if it holds the same rows, say so: "
+        f"`slackwater state adopt {pipeline}` compares them and records it."
     )
 
 
@@ -60,19 +59,19 @@ class SourceChanged(UsageError):
 
 @dataclass(frozen=True)
 class Pins:
-    """The versions that a slice is replayed from: two replays with equal pins and equal parents give the
-    same.
+    """The versions that a slice is replayed from. Two replays with equal pins and equal parents leave equal
+    rows.
 
     Attributes:
         source: the source as the slice reads it.
         before: the source as the parent run has read it; None at the start of a lineage.
-        restated: what live runs have read at newer versions than `before`.
-        overrides: the changed arrivals that the slice honours, the first of all that were ever made.
+        newer_reads: the slices that live runs have read at newer versions than `before`.
+        overrides: the changed arrivals that the slice honours: the first few of all that were ever recorded.
     """
 
     source: PinnedSource
     before: PinnedSource | None
-    restated: tuple[ReadRange, ...] = ()
+    newer_reads: tuple[ReadRange, ...] = ()
     overrides: tuple[Override, ...] = ()
 
     @classmethod
@@ -80,15 +79,16 @@ class Pins:
         cls,
         pipeline: Pipeline,
         warehouse: Warehouse,
+        *,
         owner: LedgerRow | None,
         from_ms: int,
-        restated: tuple[ReadRange, ...],
+        newer_reads: tuple[ReadRange, ...],
         overrides: Sequence[Override],
-        known: int,
+        honoured_count: int,
         ledger: LedgerReader,
     ) -> "Pins":
-        """The source as it stands, for a slice that starts at `from_ms` on the snapshot of `owner`, in a
-        lineage that has honoured the first `known` of all `overrides`.
+        """The newest version of the source, for a slice that starts at `from_ms` on the snapshot of `owner`,
+        in a lineage that has honoured the first `honoured_count` of all `overrides`.
 
         Raises:
             SourceChanged: the parent has read another table.
@@ -96,35 +96,32 @@ class Pins:
             SourceRewritten: rows that runs have read are not there any more.
         """
         uri = warehouse.source(pipeline.source.table)
-        read = _input_of(pipeline, () if owner is None else owner.inputs)
+        owner_input = _input_of(pipeline, () if owner is None else owner.inputs)
         source, before = (
             (pin(pipeline.source, uri), None)
-            if read is None
-            else pin_both(pipeline.source, uri, read.version, read.table_id)
+            if owner_input is None
+            else pin_both(pipeline.source, uri, owner_input.version, owner_input.table_id)
         )
         source = without_erased(source, pipeline.source.table, ledger)
-        newer = (
-            ()
-            if before is None
-            else tuple(stretch for stretch in restated if stretch.version > before.version)
-        )
+        newer = () if before is None else tuple(read for read in newer_reads if read.version > before.version)
         if before is not None:
             source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
-        count = honoured(overrides, known, to_datetime(from_ms))
+        count = honoured(overrides, honoured_count, to_datetime(from_ms))
         return cls(source, before, newer, tuple(overrides[:count]))
 
     @classmethod
-    def recorded(
+    def of_run(
         cls,
         pipeline: Pipeline,
         warehouse: Warehouse,
         row: LedgerRow,
+        *,
         owner: LedgerRow | None,
-        restated: tuple[ReadRange, ...],
+        newer_reads: tuple[ReadRange, ...],
         overrides: Sequence[Override],
         ledger: LedgerReader,
     ) -> "Pins":
-        """What the run `row` on the snapshot of `owner` was pinned to.
+        """The versions that the run `row`, on the snapshot of `owner`, was pinned to.
 
         Raises:
             SourceChanged: it has read another table than the pipeline declares now.
@@ -132,23 +129,23 @@ class Pins:
             SourceReplaced: the table that it has read is not there any more.
         """
         uri = warehouse.source(pipeline.source.table)
-        own = _input_of(pipeline, row.inputs)
-        assert own is not None, f"run {row.seq} has no input"
-        source = without_erased(pin(pipeline.source, uri, own.version, own.table_id), own.table, ledger)
-        read = _input_of(pipeline, () if owner is None else owner.inputs)
-        is_same = read is not None and read.version == own.version
-        before = (
-            None
-            if read is None
-            else source
-            if is_same
-            else pin(pipeline.source, uri, read.version, read.table_id)
+        run_input = _input_of(pipeline, row.inputs)
+        assert run_input is not None, f"run {row.seq} has no input"
+        source = without_erased(
+            pin(pipeline.source, uri, run_input.version, run_input.table_id), run_input.table, ledger
         )
-        return cls(source, before, restated, tuple(overrides[: honoured_by(row)]))
+        owner_input = _input_of(pipeline, () if owner is None else owner.inputs)
+        if owner_input is None:
+            before = None
+        elif owner_input.version == run_input.version:
+            before = source
+        else:
+            before = pin(pipeline.source, uri, owner_input.version, owner_input.table_id)
+        return cls(source, before, newer_reads, tuple(overrides[: honoured_by(row)]))
 
 
 def _input_of(pipeline: Pipeline, inputs: Iterable[Input]) -> Input | None:
-    """What `inputs` say of the source; None where there are none."""
+    """The item of `inputs` that is of the pipeline's source; None where `inputs` is empty."""
     tables = {item.table: item for item in inputs}
     if not tables:
         return None
@@ -170,14 +167,15 @@ class SliceReplay:
     """A slice and all that its replay depends on.
 
     Attributes:
-        pipeline, shape, tables: what is run, and the tables that hold the parent's snapshot.
-        slice: the arrivals.
+        pipeline, shape: the declarations, and the columns of the pipeline's tables.
+        tables: the tables that hold the parent's snapshot.
+        slice: the range of arrivals.
         start_ms: where the lineage begins.
         owner: the row whose snapshot the slice continues; None at the start of a lineage.
         state: snapshot table → the files of the parent's snapshot, relative to the table's folder.
-        pins: the versions read.
+        pins: the versions of the source and the overrides.
         creates_windows_again: whether windows that an earlier run has collected are created again under a
-            greater lateness, as runs of the first format did.
+            greater lateness, as runs of the first format did. See `collected_mark`.
     """
 
     pipeline: Pipeline
@@ -192,39 +190,34 @@ class SliceReplay:
 
     def scan(self) -> SliceScan:
         """The files and rows of the slice."""
-        pins, arrival, from_ms, to_ms = (
-            self.pins,
-            self.pipeline.source.arrival_time,
-            self.slice.from_ms,
-            self.slice.to_ms,
-        )
+        pins, arrival = self.pins, self.pipeline.source.arrival_time
+        from_ms, to_ms = self.slice.from_ms, self.slice.to_ms
         overrides = Overrides(
             tuple(
                 MovedArrival(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time))
                 for row in pins.overrides
             )
         )
-        also = overrides.true_arrivals(from_ms, to_ms)
-        files = tuple(
-            pins.source.files(from_ms, to_ms, arrival, pins.before, newer_reads=pins.restated, also=also)
+        true_arrivals = overrides.true_arrivals(from_ms, to_ms)
+        files = pins.source.files(
+            from_ms, to_ms, arrival, pins.before, newer_reads=pins.newer_reads, also=true_arrivals
         )
-        columns = tuple(pins.source.schema.names)
         return SliceScan(
-            pins.source,
-            files,
-            columns,
-            arrival,
-            from_ms,
-            to_ms,
-            self.start_ms,
-            pins.before,
-            pins.restated,
-            overrides,
+            source=pins.source,
+            files=tuple(files),
+            columns=tuple(pins.source.schema.names),
+            arrival=arrival,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            start_ms=self.start_ms,
+            before=pins.before,
+            newer_reads=pins.newer_reads,
+            overrides=overrides,
             rows_at_once=rows_at_once(state_memory_mb()),
         )
 
     def progress(self) -> Progress:
-        """What the parent knew of the source, and the collected mark of the lineage.
+        """The source progress in the parent's snapshot, with the collected mark of the lineage.
 
         Raises:
             DamagedSnapshot: the parent's snapshot is not what its ledger row has recorded.
@@ -242,7 +235,7 @@ class SliceReplay:
     def transport(
         self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None
     ) -> Transport:
-        """`transport`, or what replays a slice as small as this one sooner."""
+        """`transport`, or a transport that replays a slice as small as this one sooner."""
         if not engine.in_threads:
             return transport
         return transport.for_slice(
@@ -267,23 +260,30 @@ class SliceReplay:
         ranges: int | None = None,
         scratch: str | None = None,
     ) -> Outcome:
-        """All that the slice leaves, source progress included. Tasks write large tables as files of the
-        tables' folders, or below `scratch`; `ranges` None leaves their number to the size of the input."""
+        """The rows and files that the slice leaves, source progress included.
+
+        Args:
+            scan, timeline, after: as `scan` and `timeline` gave them.
+            engine, transport: the engine that runs the windows, and where its tasks run.
+            run_id: of the rows.
+            ranges: number of key-group ranges; None leaves it to the size of the input.
+            scratch: a folder below which tasks write the files of large tables; None: they write into the
+                folders of the tables.
+        """
         folders = {name: self.tables[name].uri for name in staged_tables(self.shape)}
-        number = self._ranges(scan, engine, transport.slots) if ranges is None else ranges
         outcome = engine.replay(
             Replay(
-                self.pipeline,
-                self.shape,
-                scan,
-                timeline,
-                self.state,
-                folders,
-                run_id,
-                number,
+                pipeline=self.pipeline,
+                shape=self.shape,
+                scan=scan,
+                timeline=timeline,
+                state=self.state,
+                folders=folders,
+                run_id=run_id,
+                ranges=self._ranges(scan, engine, transport.slots) if ranges is None else ranges,
                 scratch=scratch,
                 state_memory_mb=state_memory_mb(),
-                parked_windows=self._parked,
+                parked_windows=self._parked_windows,
             ),
             transport,
         )
@@ -293,26 +293,32 @@ class SliceReplay:
         return outcome
 
     def inputs(self, scan: SliceScan, rows: int) -> tuple[Input, ...]:
-        """What the ledger says of the versions read; `rows` is how many rows of the source were."""
-        size = sum(file.bytes for file in scan.files)
-        source, known = self.pins.source, len(self.pins.overrides)
-        read = Input(
+        """The inputs of the slice as the ledger records them; `rows` is how many rows of the source were
+        read.
+        """
+        source, honoured_count = self.pins.source, len(self.pins.overrides)
+        source_input = Input(
             table=self.pipeline.source.table,
             table_id=source.table_id,
             version=source.version,
             files=len(scan.files),
             rows=rows,
-            bytes=size,
+            bytes=sum(file.bytes for file in scan.files),
         )
+        if not honoured_count:
+            return (source_input,)
         return (
-            (read, Input(table=OVERRIDES, version=known, files=0, rows=known, bytes=0)) if known else (read,)
+            source_input,
+            Input(table=OVERRIDES, version=honoured_count, files=0, rows=honoured_count, bytes=0),
         )
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
-        """So many ranges that the rows of each, and the windows parked before, fit its task."""
+        """The least number of ranges at which the rows and parked windows of each fit its task's memory."""
         rows = rows_sent(self.pipeline, self.pins.source, scan.files, engine)
-        return ranges_for(rows + self._parked, state_memory_mb(), slots, self.pipeline.max_parallelism)
+        return ranges_for(
+            rows + self._parked_windows, state_memory_mb(), slots, self.pipeline.max_parallelism
+        )
 
     @property
-    def _parked(self) -> int:
+    def _parked_windows(self) -> int:
         return 0 if self.owner is None else self.owner.windows_open or 0

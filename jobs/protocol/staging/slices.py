@@ -1,6 +1,6 @@
-"""Which slices a command has to run: pure functions on half-open ranges of milliseconds.
+"""Chooses the slices that a command has to run: pure functions on half-open ranges of milliseconds.
 
-Knows the lineage only by its start and its end; what it refuses, it refuses with the command to run instead.
+Knows of a lineage only its start and its end. A refusal names the command to run instead.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,8 @@ class Lineage:
     end_ms: int | None
 
     @property
-    def reached_ms(self) -> int:
+    def head_ms(self) -> int:
+        """Where the next slice begins."""
         return self.start_ms if self.end_ms is None else self.end_ms
 
 
@@ -62,69 +63,83 @@ def end_of(row: LedgerRow) -> int:
 
 
 def choose(
-    pipeline: str, lineage: Lineage, from_ms: int | None, to_ms: int, length_ms: int, most: int | None
+    pipeline: str,
+    lineage: Lineage,
+    *,
+    from_ms: int | None,
+    to_ms: int,
+    length_ms: int,
+    max_slices: int | None,
 ) -> list[Slice]:
-    """The slices to run now, in order; none when the range is covered.
+    """The slices to run now, in order; none when the lineage covers the range.
 
-    Without `from_ms`: from the end of the lineage to `to_ms`, cut at start + k * length. With it: the one
-    slice [from_ms, to_ms). `most` is the greatest number of slices allowed; None lifts the limit.
+    Args:
+        pipeline: its name, for errors.
+        lineage: the branch that the slices continue.
+        from_ms: None: from the end of the lineage to `to_ms`, cut at start + k * length; else the one slice
+            [from_ms, to_ms).
+        to_ms: the end of the last slice.
+        length_ms: of a slice.
+        max_slices: the greatest number of slices allowed; None lifts the limit.
 
     Raises:
         GapOrOverlap, TooManySlices, UsageError: with the command to run instead.
     """
-    reached = lineage.reached_ms
+    head_ms = lineage.head_ms
     if from_ms is None:
-        _refuse_too_many(pipeline, lineage, to_ms, length_ms, most)
-        return catch_up(lineage.start_ms, reached, to_ms, length_ms)
+        _refuse_too_many(pipeline, lineage, to_ms, length_ms, max_slices)
+        return catch_up(lineage.start_ms, head_ms, to_ms, length_ms)
     if from_ms >= to_ms:
         raise UsageError(
             f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a slice is half-open, "
             "[from, to). To catch up run "
             f"`slackwater run {pipeline} --to {iso(from_ms)}`."
         )
-    if lineage.end_ms is not None and lineage.start_ms <= from_ms and to_ms <= reached:
+    if lineage.end_ms is not None and lineage.start_ms <= from_ms and to_ms <= head_ms:
         return []
-    if from_ms == reached:
+    if from_ms == head_ms:
         return [Slice(from_ms, to_ms)]
-    raise GapOrOverlap(_why_not(pipeline, lineage, from_ms, to_ms))
+    raise GapOrOverlap(_why_gap_or_overlap(pipeline, lineage, from_ms, to_ms))
 
 
-def _refuse_too_many(pipeline: str, lineage: Lineage, to_ms: int, length_ms: int, most: int | None) -> None:
-    reached = lineage.reached_ms
+def _refuse_too_many(
+    pipeline: str, lineage: Lineage, to_ms: int, length_ms: int, max_slices: int | None
+) -> None:
+    head_ms = lineage.head_ms
     slices = (to_ms - lineage.start_ms + length_ms - 1) // length_ms - (
-        reached - lineage.start_ms
+        head_ms - lineage.start_ms
     ) // length_ms
-    if most is not None and slices > most:
+    if max_slices is not None and slices > max_slices:
         raise TooManySlices(
-            f"{pipeline}: catching up from {iso(reached)} to {iso(to_ms)} takes {slices:,} slices, more than "
-            f"max_catch_up = {most}. "
+            f"{pipeline}: catching up from {iso(head_ms)} to {iso(to_ms)} takes {slices:,} slices, more than "
+            f"max_catch_up = {max_slices}. "
             f"Run it with `slackwater run {pipeline} --to {iso(to_ms)} --all`, or in parts with an earlier "
             "--to.",
             slices=slices,
-            most=most,
+            most=max_slices,
         )
 
 
-def _why_not(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
-    reached = lineage.reached_ms
+def _why_gap_or_overlap(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
+    head_ms = lineage.head_ms
     command = f"slackwater run {pipeline}"
     if lineage.end_ms is None:
         later = (
-            f" --from {iso(reached)} --to {iso(to_ms)}"
-            if to_ms > reached
+            f" --from {iso(head_ms)} --to {iso(to_ms)}"
+            if to_ms > head_ms
             else f" --start {iso(from_ms)} --to {iso(to_ms)}"
         )
         return (
-            f"{pipeline} has no runs yet and its lineage begins at {iso(reached)}, not at {iso(from_ms)}. "
+            f"{pipeline} has no runs yet and its lineage begins at {iso(head_ms)}, not at {iso(from_ms)}. "
             f"Run `{command}{later}`, or begin "
             f"elsewhere with --start."
         )
-    if from_ms > reached:
+    if from_ms > head_ms:
         return (
-            f"{pipeline}: the lineage ends at {iso(reached)}; {iso(from_ms)} would leave a gap. Catch up "
+            f"{pipeline}: the lineage ends at {iso(head_ms)}; {iso(from_ms)} would leave a gap. Catch up "
             f"with `{command} --to {iso(to_ms)}`."
         )
-    if to_ms <= reached:
+    if to_ms <= head_ms:
         return (
             f"{pipeline}: the lineage begins at {iso(lineage.start_ms)}; nothing before that can be run "
             "here. One that begins earlier "
@@ -133,8 +148,8 @@ def _why_not(pipeline: str, lineage: Lineage, from_ms: int, to_ms: int) -> str:
         )
     return (
         f"{pipeline}: [{iso(from_ms)}, {iso(to_ms)}) overlaps what the lineage has, which ends at "
-        f"{iso(reached)}. Continue it with "
-        f"`{command} --from {iso(reached)} --to {iso(to_ms)}`."
+        f"{iso(head_ms)}. Continue it with "
+        f"`{command} --from {iso(head_ms)} --to {iso(to_ms)}`."
     )
 
 

@@ -11,21 +11,22 @@ from slackwater.windowing.times import to_ms
 
 @dataclass(frozen=True)
 class Parent:
-    """What a slice continues: the head of the branch, or the slice staged before it. Both rows are None at
-    the start of a lineage.
+    """The run that a slice continues: the head of the branch, or the slice staged before it. Both rows are
+    None at the start of a lineage.
 
     Attributes:
-        row: the parent's ledger row, bound or only staged.
+        row: the parent's ledger row, committed or only staged.
         owner: the row that owns the snapshot; another than `row` after a fork, publish or restore. None where
             nothing has run.
         start_ms: where the lineage begins.
-        restated: what live runs have read at newer versions of the source than the owner.
+        newer_reads: the slices that live runs have read at newer versions of the source than the
+            owner.
     """
 
     row: LedgerRow | None
     owner: LedgerRow | None
     start_ms: int | None
-    restated: tuple[ReadRange, ...] = ()
+    newer_reads: tuple[ReadRange, ...] = ()
 
     @property
     def end_ms(self) -> int | None:
@@ -34,13 +35,13 @@ class Parent:
 
 @dataclass(frozen=True)
 class StagedSlice:
-    """A slice that was replayed and validated: what publish may commit.
+    """A slice that was replayed and validated, ready to be committed by publish.
 
     Attributes:
-        attempt: as recorded.
-        row: the ledger row, not yet bound to a seq.
+        attempt: as it was last recorded.
+        row: the ledger row, without a seq yet.
         checks: every check of its validation.
-        memory_mb, state_s: what its tasks have taken, see `Outcome`.
+        memory_mb, state_s: the memory and state time of its tasks, see `Outcome`.
     """
 
     attempt: Attempt

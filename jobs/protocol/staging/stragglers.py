@@ -1,7 +1,10 @@
-"""Stragglers: rows that appear in the source after the slice of their arrival was run. Counts them by
-slice, from the versions that the live runs have read.
+"""Counts stragglers by slice: rows that appear in the source after the slice of their arrival was run.
 
-Reads the source's log and the arrival column of single files; never the windows.
+    source version    7        8        9
+    run of slice A    reads 7                  a row of A that version 8 or 9 adds is a straggler of A
+    run of slice B             reads 8         a row of B that version 9 adds is one of B
+
+Reads the source's log, and the arrival column of the files that the log calls new; never the windows.
 """
 
 from collections import Counter
@@ -28,14 +31,14 @@ Int64s = npt.NDArray[np.int64]
 
 
 def input_of(row: LedgerRow | None, table: str) -> Input | None:
-    """What a run has pinned of the source `table`; None where it has read none."""
+    """The source `table` among the inputs of a run's ledger row; None where the run has read no source."""
     return None if row is None else next((item for item in row.inputs if item.table == table), None)
 
 
 def version_of(row: LedgerRow | None, table: str) -> int | None:
-    """The version of the source `table` that a run has pinned; None where it has read none."""
-    read = input_of(row, table)
-    return None if read is None else read.version
+    """The version of the source `table` that a run has read; None where it has read no source."""
+    source_input = input_of(row, table)
+    return None if source_input is None else source_input.version
 
 
 def without_erased(source: PinnedSource, table: str, ledger: LedgerReader) -> PinnedSource:
@@ -46,43 +49,43 @@ def without_erased(source: PinnedSource, table: str, ledger: LedgerReader) -> Pi
 
 
 def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str | None:
-    """The id of the table that one of `rows` has read as the source `table`, where that is not `table_id`;
-    None where all have read it, as far as it is known."""
-    read = (input_of(row, table) for row in rows)
+    """The id of a table that is not `table_id` and that one of `rows` has read as the source `table`; None
+    where all have read `table_id`, as far as they have recorded it.
+    """
+    inputs = (input_of(row, table) for row in rows)
     return next(
-        (item.table_id for item in read if item is not None and item.table_id not in (None, table_id)), None
+        (item.table_id for item in inputs if item is not None and item.table_id not in (None, table_id)), None
     )
 
 
-def restated_since(
+def newer_reads_since(
     ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, table: str
 ) -> tuple[ReadRange, ...]:
-    """What live runs of `head` have read at newer versions of the source `table` than `owner`, the run that
-    the next one continues.
+    """The slices that live runs of `head` have read at newer versions of the source `table` than `owner`, the
+    run whose snapshot the next one continues.
     """
-    pinned = version_of(owner, table)
-    if (
-        pinned is None or len(head.live) < 2
-    ):  # runs of one branch never pin an earlier version than the run before
+    owner_version = version_of(owner, table)
+    # The runs of one branch pin ascending versions: without a second live run none is newer than the owner's.
+    if owner_version is None or len(head.live) < 2:
         return ()
     return tuple(
-        stretch for stretch in stretches_of(ledger.live_runs(head), table) if stretch.version > pinned
+        item for item in read_ranges_of(ledger.live_runs(head), table) if item.version > owner_version
     )
 
 
-def stretches_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:
-    """At which version of the source `table` each of `runs` has read its slice."""
-    stretches = []
+def read_ranges_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:
+    """The slice of each of `runs` with the version of the source `table` at which the run has read it."""
+    reads = []
     for row in runs:
         version = version_of(row, table)
         if version is not None and row.slice_start is not None and row.slice_end is not None:
-            stretches.append(ReadRange(to_ms(row.slice_start), to_ms(row.slice_end), version))
-    return stretches
+            reads.append(ReadRange(to_ms(row.slice_start), to_ms(row.slice_end), version))
+    return reads
 
 
 @dataclass(frozen=True)
 class Stragglers:
-    """Rows that no live run has read, in one live slice.
+    """The stragglers of one live slice: rows that no live run has read.
 
     Attributes:
         slice: the slice of their arrival.
@@ -93,7 +96,7 @@ class Stragglers:
     rows: int
 
 
-def find(
+def find_stragglers(
     source: PinnedSource,
     live: Sequence[ReadRange],
     arrival: str,
@@ -101,23 +104,27 @@ def find(
     folds: bool | Sequence[bool],
     since: int | None = None,
 ) -> list[Stragglers] | None:
-    """Rows of `source` that arrived in one of the slices `live`, which follow each other, and that its run
-    has not read.
+    """The stragglers of `source`, by slice; None where the source's log does not say which rows are new, or
+    its files can't be read without Spark.
 
-    `folds` says whether later runs have folded in what they found, of all or of each of `live`: what they
-    have is left out. With `since` those are left out that this version had already. None where the source's
-    log does not say which rows are new, or its files can't be read without Spark.
+    Args:
+        source: the version in which they are looked for.
+        live: the slices of the live runs, one after the other, with the versions that were read.
+        arrival: the arrival column.
+        folds: whether later runs have folded stragglers in, of all or of each of `live`. A straggler that
+            such a run has read is not counted.
+        since: do not count stragglers that this version had already.
     """
     if not live:
         return []
     folding = [folds] * len(live) if isinstance(folds, bool) else folds
-    # What live runs have read of each slice: their own version, or the newest of all runs from it on that
-    # fold.
+    # The version up to which live runs have read each slice: that of its own run, or a newer one of a later
+    # run that folds.
     read_at = [
         max(
             item.version
-            for item, takes in zip(live[place:], [True, *folding[place + 1 :]], strict=True)
-            if takes
+            for item, has_read in zip(live[place:], [True, *folding[place + 1 :]], strict=True)
+            if has_read
         )
         for place in range(len(live))
     ]
@@ -140,20 +147,20 @@ def find(
 
 
 def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64s, int]:
-    """The arrivals in a file, in milliseconds, floored; and how many rows have none."""
+    """The arrivals of a file's rows in milliseconds, floored, and the number of rows without one."""
     times, is_undated = in_milliseconds(read(source.uri, file, source.schema, (arrival,)).column(arrival))
     return times[~is_undated], int(is_undated.sum())
 
 
-def told(pipeline: str, found: Sequence[Stragglers] | None) -> str:
-    """What a person is told who must restate them; None: nobody could count them."""
-    if found is None:
+def advice_on_stragglers(pipeline: str, stragglers: Sequence[Stragglers] | None) -> str:
+    """The sentence that names the restatement which takes stragglers in; None: they could not be counted."""
+    if stragglers is None:
         return (
             "rows may have appeared in slices that were run before; the source can't say which. "
             f"`slackwater backfill {pipeline}` restates"
         )
-    first, last = iso(found[0].slice.from_ms), iso(found[-1].slice.to_ms)
-    rows = sum(item.rows for item in found)
+    first, last = iso(stragglers[0].slice.from_ms), iso(stragglers[-1].slice.to_ms)
+    rows = sum(item.rows for item in stragglers)
     return (
         f"{rows:,} rows appeared after their slices were run, in [{first}, {last}); restate them with "
         f"`slackwater backfill {pipeline} "
@@ -161,19 +168,21 @@ def told(pipeline: str, found: Sequence[Stragglers] | None) -> str:
     )
 
 
-def to_be_restated(
+def check_stragglers(
     pipeline: Pipeline, ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None, scan: SliceScan
 ) -> list[validation.Check]:
-    """The check that no rows have to be restated, where the pipeline wants them to be and `scan` may have met
-    some.
+    """The failed check that a restatement has to take stragglers in; none where no row is a straggler, or the
+    pipeline folds them.
     """
     if pipeline.stragglers == "fold" or head is None or not head.live or not scan.holds_unread():
         return []
     table = pipeline.source.table
-    live = stretches_of(ledger.live_runs(head), table)
-    stragglers = find(scan.source, live, scan.arrival, folds=False, since=version_of(owner, table))
+    live = read_ranges_of(ledger.live_runs(head), table)
+    stragglers = find_stragglers(scan.source, live, scan.arrival, folds=False, since=version_of(owner, table))
     return (
         []
         if stragglers == []
-        else [validation.warning("no rows are to be restated", told(pipeline.name, stragglers))]
+        else [
+            validation.warning("no rows are to be restated", advice_on_stragglers(pipeline.name, stragglers))
+        ]
     )

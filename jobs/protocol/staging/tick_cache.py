@@ -1,8 +1,9 @@
-"""A cache of the watermark pass: its ticks are stored when a try at a slice fails, so that the next try
-needs no pass.
+"""A cache of the watermark pass: when a try at a slice fails, the ticks of its pass are stored, and the next
+try reads them instead of the source.
 
-One small file of the pipeline, outside of its tables. A file that is incomplete, or of other rows or other
-rules, counts as absent. Knows no watermark.
+The cache is one small file in the pipeline's folder, outside of its tables, and begins with a digest of all
+that its ticks depend on. A file that is incomplete, or of other rows or other rules, counts as absent. This
+module stores the maxima of ticks and computes no watermark.
 """
 
 import hashlib
@@ -33,17 +34,17 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class TickCache:
-    """Stands for the pass in one try (`slackwater.jobs.engines.rows.progress.Maxima`): makes it, unless an
-    earlier try has kept what it gives.
+    """The watermark pass of one try (`slackwater.jobs.engines.rows.progress.Maxima`): reads the ticks that an
+    earlier try has stored, or else makes the pass.
 
     Args:
-        tables: the pipeline's.
-        attempt: the try; the first one looks for nothing.
+        tables: the pipeline's tables.
+        attempt: the try. The first try at a slice does not look for a file.
     """
 
     def __init__(self, tables: Tables, attempt: Attempt) -> None:
         self._folder, self._attempt = _folder(tables), attempt
-        self._made: tuple[SliceScan, Judge, Sequence[pa.Table]] | None = None
+        self._pass: tuple[SliceScan, Judge, Sequence[pa.Table]] | None = None
 
     def __call__(self, transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
         ticks = _read(self._folder, scan, judge) if self._attempt.attempt > 1 else None
@@ -56,23 +57,23 @@ class TickCache:
             log.info("ticks are known from an earlier try", extra=facts)
             return [ticks]
         parts = tick_maxima(transport, scan, judge)
-        self._made = scan, judge, parts
+        self._pass = scan, judge, parts
         return parts
 
-    def keep(self) -> None:
-        """Write what the pass of this try has found, if it has made one. Where that can't be written, the
-        next try makes its own.
+    def keep_ticks(self) -> None:
+        """Write the ticks of the pass that this try has made, if it has made one. Where they can't be
+        written, the next try makes its own pass.
         """
-        if self._made is None:
+        if self._pass is None:
             return
-        scan, judge, parts = self._made
+        scan, judge, parts = self._pass
         table, sink = one_a_tick(parts, judge.pipeline.watermarks), pa.BufferOutputStream()
         pq.write_table(table, sink, **encoding(("max_event_ms", "last_arrival_ms"), table.schema))
         body = sink.getvalue().to_pybytes()
         content = _digest(scan, judge, body) + body
         try:
-            # In one piece, and by way of a buffer: delta-rs's file systems take bytes, and unbuffered they
-            # would be given a pyarrow.Buffer.
+            # In one piece, and through a buffer: delta-rs's file systems take bytes, and an unbuffered stream
+            # would hand them a pyarrow.Buffer.
             with self._folder.open_output_stream(FILE, buffer_size=len(content) + 1) as file:
                 file.write(content)
         except (OSError, DeltaError) as error:
@@ -82,11 +83,11 @@ class TickCache:
             )
 
 
-def drop(tables: Tables) -> None:
-    """Remove what an earlier try has kept. Called once its slice is committed."""
+def drop_ticks(tables: Tables) -> None:
+    """Remove the ticks that an earlier try has stored. Called once its slice is committed."""
     folder = _folder(tables)
-    # The commit stands, and what is left of its tries is read by none: another process may be first, or the
-    # folder not be writable now.
+    # The commit stands, and nobody reads the file any more: another process may have deleted it first, or the
+    # folder may not be writable now.
     with suppress(OSError, DeltaError):
         if _is_there(folder):
             folder.delete_file(FILE)
@@ -101,7 +102,7 @@ def _is_there(folder: pafs.FileSystem) -> bool:
 
 
 def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge) -> pa.Table | None:
-    """What was kept of exactly this pass."""
+    """The stored ticks of exactly this pass; None where there are none."""
     try:
         if not _is_there(folder):
             return None
@@ -118,14 +119,24 @@ def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge) -> pa.Table | 
 
 
 def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:
-    """SHA-256 over all that the pass's result depends on, and the result. Of the declarations only those that
-    judge panes are left out; the parent's progress does not matter, because it is put to the maxima
-    afterwards."""
+    """SHA-256 over all that the result of the pass depends on, and over the result.
+
+    Left out are the expectations, because they judge panes, and the parent's progress, because it is added to
+    the maxima afterwards.
+    """
     source, before = scan.source, scan.before
-    pinned = [
+    table_versions = [
         None if table is None else (table.uri, table.table_id, table.version) for table in (source, before)
     ]
-    rows = (pinned, scan.files, scan.newer_reads, scan.overrides, scan.from_ms, scan.to_ms, scan.start_ms)
+    rows = (
+        table_versions,
+        scan.files,
+        scan.newer_reads,
+        scan.overrides,
+        scan.from_ms,
+        scan.to_ms,
+        scan.start_ms,
+    )
     rules = {name: value for name, value in judge.pipeline.describe().items() if name != "expect"}
     key = repr((product_version(), rows, json.dumps(rules, sort_keys=True)))
     return hashlib.sha256(b"\0".join((key.encode(), body))).digest()

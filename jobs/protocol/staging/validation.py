@@ -1,7 +1,7 @@
-"""Decides whether a staged run may be published: the pipeline's expectations, and that no row was lost on the
-way.
+"""Decides whether a staged run may be published: by the pipeline's expectations, and by equations between the
+counts of a run, which hold if no row and no window was lost on the way.
 
-One aggregate pass over the staged panes gives one row of metrics; Great Expectations judges that row. It
+One aggregate pass over the staged panes gives one row of metrics, and Great Expectations judges that row. It
 never sees the panes themselves.
 """
 
@@ -32,10 +32,13 @@ class Check:
     """The outcome of one check: a row of `validations` without run_id, columns in the documented order.
 
     Attributes:
-        expectation: its title, e.g. ``1 <= flights``.
-        observed: what was seen, as text: the range of values, or the values.
+        expectation: the title of the check, e.g. ``1 <= flights``.
+        column_name: the column whose values were checked; None for checks of the protocol's own.
+        severity: "reject", "warn" or "note".
+        passed: whether no value broke the rule.
+        observed: the range of values, or another description of what the check has looked at.
         unexpected, checked: how many values broke the rule, of how many.
-        sample_json: a few values that broke it.
+        sample_json: a few values that broke the rule.
     """
 
     expectation: str
@@ -48,9 +51,30 @@ class Check:
     sample_json: str | None
 
 
-def noted(what: str, observed: str) -> Check:
-    """Something that is to be read with a run's checks and can't fail."""
-    return Check(what, None, "note", True, observed, 0, 0, None)
+def note(title: str, observed: str) -> Check:
+    """A remark that stands among a run's checks and can't fail."""
+    return _own_check(title, "note", True, observed, unexpected=0, checked=0)
+
+
+def warning(title: str, observed: str) -> Check:
+    """A check of the protocol's own that has failed, and that does not keep a run from being published."""
+    return _own_check(title, "warn", False, observed, unexpected=1, checked=1)
+
+
+def _own_check(
+    title: str, severity: str, passed: bool, observed: str, *, unexpected: int, checked: int
+) -> Check:
+    """A check of the protocol's own: of no column, without samples."""
+    return Check(
+        expectation=title,
+        column_name=None,
+        severity=severity,
+        passed=passed,
+        observed=observed,
+        unexpected=unexpected,
+        checked=checked,
+        sample_json=None,
+    )
 
 
 def verdict(checks: Sequence[Check]) -> str:
@@ -60,7 +84,7 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.DataType]) -> None:
-    """Refuse expectations whose bounds or values can't be compared with their column, of the type in `types`.
+    """Refuse expectations whose bounds or values can't be compared with their column. `types`: column → type.
 
     Raises:
         PipelineError: naming the expectation, the column's type and what it takes.
@@ -68,7 +92,7 @@ def check_types(expectations: Sequence[Expectation], types: Mapping[str, pa.Data
     for item in expectations:
         kind = types[item.column]
         type_name, fits = next(
-            (family[1:] for family in _COMPARED if family[0](kind)),
+            (family[1:] for family in _COMPARABLE_TYPES if family[0](kind)),
             ("nothing to compare with", lambda value: False),
         )
         for value in (item.minimum, item.maximum, *item.values):
@@ -83,7 +107,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-_COMPARED: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], bool]], ...] = (
+# Families of column types: (whether a type is of the family, what it is compared with in words, whether a
+# value is such a thing). The first family that a type is of counts.
+_COMPARABLE_TYPES: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], bool]], ...] = (
     (pa.types.is_boolean, "True and False", lambda value: isinstance(value, bool)),
     (pa.types.is_integer, "numbers", _is_number),
     (pa.types.is_floating, "numbers", _is_number),
@@ -103,8 +129,8 @@ _COMPARED: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Any], bool]
 
 
 def check_panes(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset) -> list[Check]:
-    """Judge the panes other than withdrawn ones. Over no panes every expectation passes; nulls are ignored
-    unless `not_null` asks.
+    """One check for each expectation, over the panes that are not withdrawn. Over no panes every expectation
+    passes; only `not_null` looks at nulls.
 
     Raises:
         PipelineError: see `check_types`.
@@ -113,8 +139,8 @@ def check_panes(expectations: Sequence[Expectation], panes: pa.Table | pads.Data
         return []
     check_types(expectations, {field.name: field.type for field in panes.schema})
     metrics = _metrics(expectations, panes)
-    outcome = _judge(metrics, len(expectations))
-    return [_check(item, number, metrics, outcome[number]) for number, item in enumerate(expectations)]
+    is_met = _judge(metrics, len(expectations))
+    return [_check_of(item, number, metrics, is_met[number]) for number, item in enumerate(expectations)]
 
 
 def check_conservation(counts: dict[str, int]) -> Check:
@@ -122,86 +148,69 @@ def check_conservation(counts: dict[str, int]) -> Check:
     parts = ("rows_filtered", "rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined")
     total = sum(counts[part] for part in parts)
     rows_read = counts["rows_read"]
-    observed = f"{rows_read} read, {total} accounted for: " + ", ".join(
-        f"{counts[part]} {part.removeprefix('rows_')}" for part in parts
-    )
-    return Check(
-        "rows are conserved",
-        None,
-        "reject",
-        rows_read == total,
-        observed,
-        abs(rows_read - total),
-        rows_read,
-        None,
+    terms = ", ".join(f"{counts[part]} {part.removeprefix('rows_')}" for part in parts)
+    return _conservation(
+        "rows are conserved", rows_read, total, f"{rows_read} read, {total} accounted for: {terms}"
     )
 
 
 def check_assignments(counts: dict[str, int], assignments: dict[str, int]) -> Check:
-    """Elements of windows open before + assignments made = missed + elements of windows open now + of windows
-    cleaned up: whatever a window has taken is parked, or was there to be fired until the window was
-    collected."""
+    """Elements of windows open before + assignments made = missed + elements of windows open now + elements
+    of windows cleaned up: an element that was assigned to a window is parked with it, or could be in a
+    firing until the window was collected.
+    """
     assignments_in = assignments["assignments_before"] + assignments["assignments_made"]
     assignments_out = (
         counts["assignments_missed"] + assignments["assignments_open"] + assignments["assignments_cleaned"]
     )
-    observed = (
+    terms = (
         f"{assignments['assignments_before']} before, {assignments['assignments_made']} made, "
         f"{counts['assignments_missed']} missed, "
         f"{assignments['assignments_open']} open, {assignments['assignments_cleaned']} cleaned up, of which "
         f"{counts['elements_never_fired']} were never in a firing"
     )
-    return Check(
-        "assignments are conserved",
-        None,
-        "reject",
-        assignments_in == assignments_out,
-        observed,
-        abs(assignments_in - assignments_out),
-        assignments_in,
-        None,
-    )
+    return _conservation("assignments are conserved", assignments_in, assignments_out, terms)
 
 
 def check_collected(mark: int, earliest: int | None) -> Check:
     """No window fires that was collected before the slice: `earliest` is the least last instant of any window
     that has fired, `mark` the collected mark, both in milliseconds."""
-    is_right = earliest is None or earliest > mark
-    observed = (
+    is_met = earliest is None or earliest > mark
+    firing = (
         "no window fires"
         if earliest is None
         else f"the earliest window that fires ends at {iso(earliest + 1)}"
     )
-    observed += f"; those up to {iso(mark + 1)} are collected"
-    return Check(
-        "collected windows stay collected", None, "reject", is_right, observed, int(not is_right), 1, None
+    return _own_check(
+        "collected windows stay collected",
+        "reject",
+        is_met,
+        f"{firing}; those up to {iso(mark + 1)} are collected",
+        unexpected=int(not is_met),
+        checked=1,
     )
 
 
 def check_life_cycles(counts: dict[str, int], open_before: int) -> Check:
-    """Windows open before + opened = absorbed by merges + cleaned up + open now: no window appears or
-    vanishes unaccounted for.
-    """
+    """Windows open before + opened = absorbed by merges + cleaned up + open now, to the window."""
     windows_in = open_before + counts["windows_opened"]
     windows_out = counts["windows_merged"] + counts["windows_cleaned"] + counts["windows_open"]
     parts = ", ".join(
         f"{counts[f'windows_{part}']} {part}" for part in ("opened", "merged", "cleaned", "open")
     )
-    return Check(
-        "windows are conserved",
-        None,
+    return _conservation("windows are conserved", windows_in, windows_out, f"{open_before} before, {parts}")
+
+
+def _conservation(title: str, count_in: int, count_out: int, observed: str) -> Check:
+    """The rejecting check that two counts are equal."""
+    return _own_check(
+        title,
         "reject",
-        windows_in == windows_out,
-        f"{open_before} before, {parts}",
-        abs(windows_in - windows_out),
-        windows_in,
-        None,
+        count_in == count_out,
+        observed,
+        unexpected=abs(count_in - count_out),
+        checked=count_in,
     )
-
-
-def warning(title: str, observed: str) -> Check:
-    """A check of the protocol's own that has failed, and that does not keep a run from being published."""
-    return Check(title, None, "warn", False, observed, 1, 1, None)
 
 
 def load_judge() -> None:
@@ -223,7 +232,7 @@ def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset
         kind = panes.schema.field(item.column).type
         column = f'"{item.column}"'
         broken, values = _broken(item, column, kind)
-        checked = "count(*)" if item.kind == "not_null" else f"count({column})"
+        count = "count(*)" if item.kind == "not_null" else f"count({column})"
         value = column if any(is_plain(kind) for is_plain in _PLAIN) else f"{column}::VARCHAR"
         sample = (
             f"min_by({value}, {column}, {_SAMPLES}) FILTER (WHERE {broken})"
@@ -231,7 +240,7 @@ def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset
             else "NULL"
         )
         terms.append(
-            f"{checked} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, "
+            f"{count} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, "
             f"{sample} AS "
             f"sample_{number}, min({column})::VARCHAR AS low_{number}, max({column})::VARCHAR AS "
             f"high_{number}"
@@ -271,7 +280,9 @@ def _comparable(value: Any, kind: pa.DataType) -> Any:
 
 
 def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
-    """Great Expectations on the row of metrics: of each expectation, no value may be unexpected."""
+    """Whether each expectation is met, which Great Expectations judges on the row of metrics: its count of
+    unexpected values must be 0.
+    """
     load_judge()
     import great_expectations as gx
     import pandas as pd
@@ -297,28 +308,27 @@ def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
         ],
     )
     outcome = batch.get_batch({"dataframe": frame}).validate(suite)
-    judged = {
+    is_met_by_column = {
         str(configuration.kwargs["column"]): bool(result.success)
         for result in outcome.results
         if (configuration := result.expectation_config)
     }
-    return [judged[f"unexpected_{number}"] for number in range(expectations)]
+    return [is_met_by_column[f"unexpected_{number}"] for number in range(expectations)]
 
 
-def _check(item: Expectation, number: int, metrics: dict[str, Any], passed: bool) -> Check:
+def _check_of(item: Expectation, number: int, metrics: dict[str, Any], is_met: bool) -> Check:
     low, high = metrics[f"low_{number}"], metrics[f"high_{number}"]
-    observed = "no values" if low is None else low if low == high else f"{low} … {high}"
     sample = [
         value if not isinstance(value, float) or math.isfinite(value) else str(value)
         for value in metrics[f"sample_{number}"] or ()
     ]
     return Check(
-        item.title,
-        item.column,
-        item.severity,
-        passed,
-        observed,
-        metrics[f"unexpected_{number}"],
-        metrics[f"checked_{number}"],
-        json.dumps(sample) if sample else None,
+        expectation=item.title,
+        column_name=item.column,
+        severity=item.severity,
+        passed=is_met,
+        observed="no values" if low is None else low if low == high else f"{low} … {high}",
+        unexpected=metrics[f"unexpected_{number}"],
+        checked=metrics[f"checked_{number}"],
+        sample_json=json.dumps(sample) if sample else None,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.protocol.staging.lease import LeaseHeld, only_upkeep, renewed
+from slackwater.jobs.protocol.staging.lease import LeaseHeld, only_upkeep, renewing_lease
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import WarehouseNotWritable
@@ -42,7 +42,7 @@ def test_a_renewal_that_fails_once_is_tried_again(
         return row
 
     monkeypatch.setattr(AttemptsWriter, "record", record)
-    with renewed(attempts, claimed, clock, every=timedelta(milliseconds=1)):
+    with renewing_lease(attempts, claimed, clock, every=timedelta(milliseconds=1)):
         assert is_renewed.wait(30)
 
 

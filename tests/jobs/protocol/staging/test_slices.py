@@ -3,6 +3,7 @@ command that is not.
 """
 
 import re
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -35,10 +36,10 @@ def chosen(end: float | None, from_: float | None, to: float, most: int | None =
     return choose(
         "flights",
         lineage,
-        None if from_ is None else START + int(from_ * DAY),
-        START + int(to * DAY),
-        DAY,
-        most,
+        from_ms=None if from_ is None else START + int(from_ * DAY),
+        to_ms=START + int(to * DAY),
+        length_ms=DAY,
+        max_slices=most,
     )
 
 
@@ -73,7 +74,14 @@ class TestCatchingUp:
     def test_a_slip_of_the_unit_is_refused_at_once(self) -> None:
         """A year in slices of a millisecond is not listed before it is refused."""
         with pytest.raises(TooManySlices, match="31,536,000,000 slices"):
-            choose("flights", Lineage(START, None), None, START + 365 * DAY, 1, 40)
+            choose(
+                "flights",
+                Lineage(START, None),
+                from_ms=None,
+                to_ms=START + 365 * DAY,
+                length_ms=1,
+                max_slices=40,
+            )
 
     @given(st.integers(-(10**6), 10**6), st.integers(0, 400), st.integers(-50, 500), st.integers(1, 60))
     def test_slices_are_contiguous_and_cut_at_whole_lengths(
@@ -87,11 +95,11 @@ class TestCatchingUp:
         assert all(0 < slice_.to_ms - slice_.from_ms <= length for slice_ in slices)
         assert bool(slices) == (to > reached)
         if slices:
-            assert (
-                choose("p", Lineage(start, start + reached), None, start + to, length, len(slices)) == slices
-            )
+            lineage = Lineage(start, start + reached)
+            catching_up = partial(choose, "p", lineage, from_ms=None, to_ms=start + to, length_ms=length)
+            assert catching_up(max_slices=len(slices)) == slices
             with pytest.raises(TooManySlices, match=f"takes {len(slices)} slices"):
-                choose("p", Lineage(start, start + reached), None, start + to, length, len(slices) - 1)
+                catching_up(max_slices=len(slices) - 1)
 
 
 class TestOneSlice:
@@ -164,10 +172,10 @@ def test_the_command_that_a_refusal_names_is_not_refused(
         choose(
             "flights",
             Lineage(start, reached),
-            told.get("--from"),
-            told["--to"],
-            DAY,
-            None if "--all" in words else 10**6,
+            from_ms=told.get("--from"),
+            to_ms=told["--to"],
+            length_ms=DAY,
+            max_slices=None if "--all" in words else 10**6,
         )
 
 

@@ -306,7 +306,7 @@ def test_a_try_that_fails_before_its_pass_keeps_nothing(
     def broken(self: StageOfSlice) -> None:
         raise Broken
 
-    monkeypatch.setattr(StageOfSlice, "_pinned", broken)
+    monkeypatch.setattr(StageOfSlice, "pin_inputs", broken)
     with pytest.raises(Broken):
         world.run(24)
     assert world.transport.passes == 0 and not world.kept.exists()
@@ -406,7 +406,7 @@ def test_what_is_kept_gives_the_timeline_and_the_progress_of_the_pass(
         timeline, after = timeline_of(InProcess(), scan, judge, before)
         first = TickCache(tables, attempt)
         assert timeline_of(InProcess(), scan, judge, before, first)[0] == timeline
-        first.keep()
+        first.keep_ticks()
         known_timeline, known_after = timeline_of(
             NoPass(), scan, judge, before, TickCache(tables, replace(attempt, attempt=2))
         )

@@ -1,0 +1,34 @@
+"""The phases of one run: how long each took, and which one is going on. Each is logged when it ends."""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+log = logging.getLogger("slackwater")
+
+
+class Phases:
+    """A stopwatch for the phases of one run.
+
+    Args:
+        pipeline, run_id, attempt, slice_: logged with each phase.
+
+    Attributes:
+        seconds: phase → how long it took, of those that have ended without an error.
+        name: the phase that is going on, or the last one.
+    """
+
+    def __init__(self, pipeline: str, run_id: str, attempt: int, slice_: str) -> None:
+        self._facts = {"pipeline": pipeline, "run_id": run_id, "attempt": attempt, "slice": slice_}
+        self.seconds: dict[str, float] = {}
+        self.name = "claim"
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time the block as the phase `name`."""
+        self.name = name
+        began_at = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - began_at, 6)
+        log.info(name, extra={**self._facts, "seconds": self.seconds[name]})

@@ -1,0 +1,116 @@
+"""The checks of one staged run: those that may reject it, those that may warn, and notes for whoever reads
+them.
+
+Reads staged rows, the ledger and the overrides. Writes nothing: the caller appends the checks to
+`validations`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from slackwater.jobs.engines.replaying.replay import Outcome
+from slackwater.jobs.engines.rows.progress import Progress
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.staging import validation
+from slackwater.jobs.protocol.staging.collected_mark import (
+    LiveMarks,
+    advice_on_rows_late_by_mark,
+    earliest_fired,
+    late_by_mark,
+)
+from slackwater.jobs.protocol.staging.evolution import Difference
+from slackwater.jobs.protocol.staging.odd_input import odd_input
+from slackwater.jobs.protocol.staging.staged_slice import Parent
+from slackwater.jobs.protocol.staging.stragglers import check_stragglers
+from slackwater.jobs.tables.ledger.overrides import OverridesReader
+from slackwater.jobs.tables.run_files.staging import staged
+from slackwater.jobs.tables.warehouse import Tables
+
+
+def checks_of_run(
+    pipeline: Pipeline,
+    tables: Tables,
+    parent: Parent,
+    *,
+    changes: Sequence[Difference],
+    overrides_honoured: int,
+    scan: SliceScan,
+    before: Progress,
+    after: Progress,
+    outcome: Outcome,
+    files: Mapping[str, tuple[str, ...]],
+) -> list[validation.Check]:
+    """All checks of a run, in the order in which `validations` has them.
+
+    Args:
+        pipeline, tables: whose run it is.
+        parent: the run that it continues.
+        changes: settings that differ from the parent's.
+        overrides_honoured: how many of the recorded overrides the run honours.
+        scan: the rows that were read.
+        before, after: the source progress.
+        outcome: what the replay gave.
+        files: table → the staged files of the run.
+    """
+    open_before = 0 if parent.owner is None else parent.owner.windows_open
+    checks = [
+        *validation.check_panes(pipeline.expect, staged(tables, "panes", files["panes"])),
+        validation.check_conservation(outcome.counts),
+        validation.check_life_cycles(outcome.counts, open_before),
+    ]
+    if pipeline.window is not None:
+        checks.append(validation.check_assignments(outcome.counts, outcome.assignments))
+    if before.collected is not None:
+        checks.append(validation.check_collected(before.collected, earliest_fired(outcome)))
+    quarantine_rows = staged(tables, "quarantine", files["quarantine"])
+    return [
+        *checks,
+        *(validation.note(f"setting changed: {change.path}", change.change) for change in changes),
+        *_note_on_waiting_overrides(tables, overrides_honoured),
+        *_note_on_rows_late_by_mark(pipeline, tables, parent, before, outcome=outcome, files=files),
+        *odd_input(outcome.counts, after, scan.to_ms, quarantine_rows),
+        *check_stragglers(pipeline, tables.ledger, parent.row, parent.owner, scan),
+    ]
+
+
+def _note_on_waiting_overrides(tables: Tables, overrides_honoured: int) -> list[validation.Check]:
+    """The note that redriven rows wait for a restatement, because they arrive before the slice of the run."""
+    waiting_overrides = OverridesReader(tables["overrides"]).rows()[overrides_honoured:]
+    if not waiting_overrides:
+        return []
+    earliest = min(row.arrival_time for row in waiting_overrides)
+    return [
+        validation.note(
+            "redriven rows wait for a restatement",
+            f"{len(waiting_overrides)} rows, from {earliest:%Y-%m-%dT%H:%M:%SZ} on",
+        )
+    ]
+
+
+def _note_on_rows_late_by_mark(
+    pipeline: Pipeline,
+    tables: Tables,
+    parent: Parent,
+    before: Progress,
+    *,
+    outcome: Outcome,
+    files: Mapping[str, tuple[str, ...]],
+) -> list[validation.Check]:
+    """The note on late rows that a restatement would take in: their windows were collected when less lateness
+    was allowed.
+    """
+    lateness_ms, mark = pipeline.allowed_lateness_ms, before.collected
+    if not outcome.counts["rows_late"] or mark is None or mark <= before.watermark - lateness_ms:
+        return []
+    late_rows = late_by_mark(staged(tables, "late_events", files["late_events"]), lateness_ms)
+    head = tables.ledger.head() if parent.row is None or not parent.row.live else parent.row
+    if late_rows is None or head is None:
+        return []
+    marks = LiveMarks.of(tables, tables.ledger.live_runs(head), pipeline)
+    advice = advice_on_rows_late_by_mark(
+        pipeline.name,
+        f"{late_rows.rows:,} rows are",
+        marks.reopened_from(late_rows.last_instant),
+        late_rows.arrival + 1,
+    )
+    return [validation.note("late rows of collected windows", advice)]

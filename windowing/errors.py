@@ -196,9 +196,11 @@ class UserCodeError(WindowingError):
     @classmethod
     def of(cls, error: Exception, during: str, key: Any, window: Any, timestamp: int | None) -> UserCodeError:
         """The error to raise from `error`."""
-        wrapped = cls(f"A user function raised {type(error).__name__} while {during}: {error}", during=during)
-        wrapped.locate(key, window, timestamp)
-        return wrapped
+        user_error = cls(
+            f"A user function raised {type(error).__name__} while {during}: {error}", during=during
+        )
+        user_error.locate(key, window, timestamp)
+        return user_error
 
 
 class WatermarkStateError(WindowingError):

@@ -54,7 +54,7 @@ class BulkAggregateFunction(AggregateFunction):
             accumulator = self.add(value, accumulator)
         return accumulator
 
-    def accumulated(self, values: Sequence[Any]) -> Any:
+    def accumulator_of(self, values: Sequence[Any]) -> Any:
         """The accumulator of these elements alone."""
         return self.add_all(values, self.create_accumulator())
 

@@ -70,8 +70,8 @@ def string_hash(text: str) -> int:
 
 def utf16_units(text: str) -> tuple[int, ...]:
     """The UTF-16 units of a string: what Java calls its chars."""
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    return struct.unpack(f">{len(encoded) // 2}H", encoded)
+    utf16_bytes = text.encode("utf-16-be", "surrogatepass")
+    return struct.unpack(f">{len(utf16_bytes) // 2}H", utf16_bytes)
 
 
 @lru_cache(maxsize=1 << 16)  # the hash codes of sessions are asked for again with every element
@@ -88,11 +88,11 @@ def table_size_for(capacity: int) -> int:
     return 1 << max(capacity - 1, 0).bit_length()
 
 
-def expected_size_capacity(expected: int) -> int:
-    """Table size of a hash map or set made for `expected` entries (Flink:
+def expected_size_capacity(entries: int) -> int:
+    """Table size of a hash map or set made for `entries` entries (Flink:
     CollectionUtil.newHashMapWithExpectedSize).
     """
-    return table_size_for(expected + 1 if expected <= 2 else -(-expected * 4 // 3))
+    return table_size_for(entries + 1 if entries <= 2 else -(-entries * 4 // 3))
 
 
 def grown_table(table: int, entries: int) -> int:

@@ -29,10 +29,10 @@ def murmur_hash(code: int) -> int:
     bits ^= 4
     bits = ((bits ^ (bits >> 16)) * 0x85EBCA6B) & _MASK_32
     bits = ((bits ^ (bits >> 13)) * 0xC2B2AE35) & _MASK_32
-    scrambled = wrap_int(bits ^ (bits >> 16))
-    if scrambled >= 0:
-        return scrambled
-    return -scrambled if scrambled != INT_MIN else 0
+    mixed_code = wrap_int(bits ^ (bits >> 16))
+    if mixed_code >= 0:
+        return mixed_code
+    return -mixed_code if mixed_code != INT_MIN else 0
 
 
 def key_group_of(key: Key, key_type: KeyType, max_parallelism: int) -> int:
@@ -50,8 +50,8 @@ def default_max_parallelism(parallelism: int) -> int:
     KeyGroupError.
     """
     check_parallelism(parallelism)
-    rounded = 1 << (parallelism + parallelism // 2 - 1).bit_length()
-    return min(max(rounded, DEFAULT_LOWER_BOUND), MAX_KEY_GROUPS)
+    power_of_two = 1 << (parallelism + parallelism // 2 - 1).bit_length()
+    return min(max(power_of_two, DEFAULT_LOWER_BOUND), MAX_KEY_GROUPS)
 
 
 def check_parallelism(parallelism: int) -> None:

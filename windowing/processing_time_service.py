@@ -258,8 +258,8 @@ class ReplayProcessingTimeService(_ManualClock):
     """
 
     def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
-        passed = max(timestamp, self.current_processing_time)
-        return self._timers.add(passed + 1, ScheduledTimer(passed, callback))
+        last_passed_time = max(timestamp, self.current_processing_time)
+        return self._timers.add(last_passed_time + 1, ScheduledTimer(last_passed_time, callback))
 
     def schedule_with_fixed_delay(
         self, callback: TimerCallback, initial_delay_ms: int, period_ms: int

@@ -50,7 +50,7 @@ class WallClock:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._request: tuple[int, Callable[[], None]] | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -59,17 +59,17 @@ class WallClock:
         return time.time_ns() // 1_000_000
 
     def wake_at(self, moment: int, wake: Callable[[], None]) -> None:
-        with self._changed:
+        with self._condition:
             self._request = (moment, wake)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="processing time", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            self._condition.notify()
 
     def close(self) -> None:
-        with self._changed:
+        with self._condition:
             self._is_closed = True
-            self._changed.notify()
+            self._condition.notify()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -79,10 +79,10 @@ class WallClock:
 
     def _await_request(self) -> Callable[[], None] | None:
         """Blocks until the request's moment; None when closed."""
-        with self._changed:
+        with self._condition:
             while not self._is_closed:
                 if self._request is None:
-                    self._changed.wait()
+                    self._condition.wait()
                     continue
                 moment, wake = self._request
                 left_ms = moment - self.now_ms()
@@ -90,7 +90,7 @@ class WallClock:
                     self._request = None
                     return wake
                 # Bounded, for a wall clock that is set meanwhile; and no platform waits until Long.MAX.
-                self._changed.wait(min(left_ms / 1000, _LONGEST_WAIT_S))
+                self._condition.wait(min(left_ms / 1000, _LONGEST_WAIT_S))
         return None
 
 

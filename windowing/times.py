@@ -24,7 +24,7 @@ def to_ms(moment: datetime) -> int:
     return (moment - EPOCH) // MILLISECOND
 
 
-def floored(time: int, unit: str) -> int:
+def floor_to_ms(time: int, unit: str) -> int:
     """A time in one of Arrow's units as whole milliseconds."""
     return time * 1000 // PER_SECOND[unit]
 

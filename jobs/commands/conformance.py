@@ -47,7 +47,7 @@ def command(files: tuple[Path, ...], engine: str, back_end: "BackEnd | None", sn
             raise click.UsageError(
                 "--back-end and --snapshots are for the windowing core; leave them out with --engine columnar"
             )
-        if play_rows(files, engine).failed:
+        if play_rows(files, engine).failed_cases:
             raise click.exceptions.Exit(1)
         return
     from slackwater.windowing.conformance import play

@@ -95,13 +95,13 @@ def play(files: Iterable[Path], engine: str) -> PlayReport:
             try:
                 mismatch = play_case(case, engine)
             except TraceError as error:
-                report.unplayable += 1
+                report.unplayable_cases += 1
                 reasons[str(error)] += 1
                 continue
             if mismatch is None:
-                report.passed += 1
+                report.passed_cases += 1
             else:
-                report.failed += 1
+                report.failed_cases += 1
                 print(mismatch)
     for reason, cases in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
         print(f"{cases} unplayable: {reason}")

@@ -51,7 +51,7 @@ def test_recorded_cases_pass_as_rows(name: str, engine: str) -> None:
 @pytest.mark.parametrize("name", PLAYED)
 def test_the_columnar_engine_plays_what_it_is_exact_for(name: str) -> None:
     report = play([trace(name)], "columnar")
-    assert (report.passed, report.failed) == (PLAYED[name], 0)
+    assert (report.passed_cases, report.failed_cases) == (PLAYED[name], 0)
 
 
 def last_result(case: Case) -> tuple[int, dict[str, Any]]:

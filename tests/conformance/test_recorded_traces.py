@@ -82,7 +82,7 @@ def test_the_player_notices_a_changed_value() -> None:
     )
     assert mismatch is not None
     assert (mismatch.case_id, mismatch.step) == ("window_edge_cases-0000", 3)
-    assert mismatch.got["out"][0]["value"] == [1, 2]
+    assert mismatch.our_result["out"][0]["value"] == [1, 2]
     assert "FAILED window_edge_cases-0000 at step 3" in str(mismatch)
     assert "[1, 3]" in str(mismatch)
 

@@ -6,7 +6,7 @@ What engines do between two runs, so that the codec is held by the recorded trac
 
 from __future__ import annotations
 
-from slackwater.windowing.conformance.harness import CarrySnapshots, Subject, in_memory
+from slackwater.windowing.conformance.operator_player import CarrySnapshots, Subject, in_memory
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot

@@ -20,7 +20,7 @@ class MergingWindowSetPlayer:
 
     def __init__(self, config: Json) -> None:
         self._assigner = EventTimeSessionWindows(gap_ms=1)
-        self._persisted: list[tuple[Window, Window]] = []
+        self._persisted_pairs: list[tuple[Window, Window]] = []
         self._set = self._load()
 
     def play(self, step: Json) -> Json:
@@ -39,12 +39,12 @@ class MergingWindowSetPlayer:
             merges: list[Json] = []
 
             def on_merge(
-                result: Window, absorbed: list[Window], target: Window, sources: list[Window]
+                result: Window, absorbed_windows: list[Window], target: Window, sources: list[Window]
             ) -> None:
                 merges.append(
                     {
                         "result": list(result),
-                        "merged": [list(window) for window in absorbed],
+                        "merged": [list(window) for window in absorbed_windows],
                         "state_window": list(target),
                         "merged_state_windows": [list(window) for window in sources],
                     }
@@ -63,10 +63,10 @@ class MergingWindowSetPlayer:
             # MergingWindowSet.persist: `if (!mapping.equals(initialMapping)) { state.update(...) }`.
             # A mapping that is equal may iterate in another order than the list, which stays as it was.
             if self._set.has_changed:
-                self._persisted = self._set.pairs()
+                self._persisted_pairs = self._set.pairs()
             self._set = self._load()
             return {}
         raise TraceError(f"no step {kind!r} in family merging_window_set")
 
     def _load(self) -> MergingWindowSet:
-        return MergingWindowSet(self._assigner, self._persisted, is_flink_exact=True)
+        return MergingWindowSet(self._assigner, self._persisted_pairs, is_flink_exact=True)

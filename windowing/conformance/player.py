@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from slackwater.windowing.conformance.harness import CarrySnapshots, in_memory
 from slackwater.windowing.conformance.merging_window_set import MergingWindowSetPlayer
+from slackwater.windowing.conformance.operator_player import CarrySnapshots, in_memory
 from slackwater.windowing.conformance.storages import BackEnd, Storages, default_back_end
 from slackwater.windowing.conformance.timers import TimersPlayer
 from slackwater.windowing.conformance.trace import Case, Json, read_cases
@@ -53,18 +53,20 @@ class Mismatch:
 
     Attributes:
         case_id, step: where.
-        expected, got: the results.
+        flink_result: what the trace recorded.
+        our_result: what this package did.
     """
 
     case_id: str
     step: int
-    expected: Json
-    got: Json
+    flink_result: Json
+    our_result: Json
 
     def __str__(self) -> str:
         return (
-            f"FAILED {self.case_id} at step {self.step}\n  expected {json.dumps(self.expected)}\n  got      "
-            f"{json.dumps(self.got)}"
+            f"FAILED {self.case_id} at step {self.step}\n"
+            f"  expected {json.dumps(self.flink_result)}\n"
+            f"  got      {json.dumps(self.our_result)}"
         )
 
 
@@ -72,12 +74,12 @@ class Mismatch:
 class PlayReport:
     """Counts over all cases played."""
 
-    passed: int = 0
-    failed: int = 0
-    unplayable: int = 0
+    passed_cases: int = 0
+    failed_cases: int = 0
+    unplayable_cases: int = 0
 
     def __str__(self) -> str:
-        return f"{self.passed} passed, {self.failed} failed, {self.unplayable} unplayable"
+        return f"{self.passed_cases} passed, {self.failed_cases} failed, {self.unplayable_cases} unplayable"
 
 
 def play_case(
@@ -109,10 +111,10 @@ def _player(case: Case, storages: Storages, carry: CarrySnapshots) -> FamilyPlay
 
 
 def _play(case: Case, player: FamilyPlayer) -> Mismatch | None:
-    for number, (step, expected) in enumerate(zip(case.steps, case.expected, strict=True)):
-        got = player.play(step)
-        if not _agree(expected, got):
-            return Mismatch(case.id, number, expected, got)
+    for number, (step, flink_result) in enumerate(zip(case.steps, case.expected, strict=True)):
+        our_result = player.play(step)
+        if not _agree(flink_result, our_result):
+            return Mismatch(case.id, number, flink_result, our_result)
     return None
 
 
@@ -138,46 +140,46 @@ def play(
             try:
                 mismatch = play_case(case, back_end, carry)
             except TraceError as error:
-                report.unplayable += 1
+                report.unplayable_cases += 1
                 print(f"UNPLAYABLE {case.id}: {error}", file=out)
                 continue
             if mismatch is None:
-                report.passed += 1
+                report.passed_cases += 1
             else:
-                report.failed += 1
+                report.failed_cases += 1
                 print(mismatch, file=out)
     print(report, file=out)
-    return report.failed + report.unplayable
+    return report.failed_cases + report.unplayable_cases
 
 
-# What a user function raises in Java has no counterpart in Python, and Flink's back ends wrap it differently:
-# that it failed is compared.
+# An exception of a user function in Java has no counterpart in Python, and Flink's back ends wrap it
+# differently. So this class agrees with any recorded error.
 USER_CODE = UserCodeError.__name__
 
 
-def _agree(expected: Json, got: Json) -> bool:
-    """Equal, but for message texts of errors and for the order of an inspection, which has none."""
-    if "error" in expected:
-        return _agree_entry(expected, got)
-    if expected.keys() != got.keys():
+def _agree(flink: Json, ours: Json) -> bool:
+    """Whether the results are equal, apart from the messages of errors and the order inside an inspection."""
+    if "error" in flink:
+        return _agree_entry(flink, ours)
+    if flink.keys() != ours.keys():
         return False
-    return all(_agree_field(name, expected[name], got[name]) for name in expected)
+    return all(_agree_field(name, flink[name], ours[name]) for name in flink)
 
 
-def _agree_field(name: str, expected: object, got: object) -> bool:
-    if name == "out" and isinstance(expected, list) and isinstance(got, list):
-        return len(expected) == len(got) and all(map(_agree_entry, expected, got))
-    if name == "inspect" and isinstance(expected, dict) and isinstance(got, dict):
-        return expected.keys() == got.keys() and all(
-            _as_set(expected[part]) == _as_set(got[part]) for part in expected
+def _agree_field(name: str, flink: object, ours: object) -> bool:
+    if name == "out" and isinstance(flink, list) and isinstance(ours, list):
+        return len(flink) == len(ours) and all(map(_agree_entry, flink, ours))
+    if name == "inspect" and isinstance(flink, dict) and isinstance(ours, dict):
+        return flink.keys() == ours.keys() and all(
+            _as_set(flink[part]) == _as_set(ours[part]) for part in flink
         )
-    return canonical(expected) == canonical(got)
+    return canonical(flink) == canonical(ours)
 
 
-def _agree_entry(expected: Json, got: Json) -> bool:
-    if "error" in expected:
-        return "error" in got and _error_class(got) in (_error_class(expected), USER_CODE)
-    return canonical(expected) == canonical(got)
+def _agree_entry(flink: Json, ours: Json) -> bool:
+    if "error" in flink:
+        return "error" in ours and _error_class(ours) in (_error_class(flink), USER_CODE)
+    return canonical(flink) == canonical(ours)
 
 
 def _error_class(entry: Json) -> str:
@@ -189,5 +191,5 @@ def _as_set(entries: list[object]) -> list[str]:
 
 
 def canonical(value: object) -> str:
-    """JSON that tells 1 from true and 1.0, which Python's equality does not."""
+    """JSON, in which 1, 1.0 and true differ; by Python's equality they are equal."""
     return json.dumps(value, sort_keys=True)

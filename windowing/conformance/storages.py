@@ -52,7 +52,7 @@ class Storages:
     def __init__(self, back_end: BackEnd) -> None:
         self._places = _PLACES[back_end]
         self._folder: Path | None = None
-        self._opened: list[OperatorStorage] = []
+        self._storages: list[OperatorStorage] = []
 
     def open(self, case_back_end: str) -> OperatorStorage:
         """The storage of one operator of a case or, after a restore, part of a case with that back end."""
@@ -64,7 +64,7 @@ class Storages:
                 )
             )
         storage = OperatorStorage(state=state, timers=timers, parent=self._folder, memory_mb=_MEMORY_MB)
-        self._opened.append(storage)
+        self._storages.append(storage)
         return storage
 
     def __enter__(self) -> Self:
@@ -73,7 +73,7 @@ class Storages:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for storage in self._opened:
+        for storage in self._storages:
             storage.close()
         if self._folder is not None:
             shutil.rmtree(self._folder)

@@ -1,6 +1,6 @@
 """The family `timers`: a keyed process function that runs the commands in its elements.
 
-Steps and results are harness.py's; here is the function.
+operator_player.py plays the steps; here is the function.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slackwater.windowing.conformance.harness import (
+from slackwater.windowing.conformance.keys import key_type_from_json
+from slackwater.windowing.conformance.operator_player import (
     CarrySnapshots,
     MakeOperator,
-    OperatorHarness,
+    OperatorPlayer,
     PlayedOperator,
     RecordingOutput,
     StepFailed,
 )
-from slackwater.windowing.conformance.keys import key_type_from_json
 from slackwater.windowing.conformance.storages import Storages
 from slackwater.windowing.conformance.trace import Json
 from slackwater.windowing.errors import TraceError
@@ -105,20 +105,21 @@ class RunCommands(KeyedProcessFunction):
 
 
 class TimersPlayer:
-    """Family `timers`."""
+    """Plays a case of `timers`."""
 
     def __init__(self, config: Json, storages: Storages, carry: CarrySnapshots) -> None:
-        subject = key_type_from_json(config["key_type"])
-        self._harness = OperatorHarness(config, _maker(RunCommands({}), config), subject, storages, carry)
+        key_type = key_type_from_json(config["key_type"])
+        make = _maker(RunCommands({}), config)
+        self._operator_player = OperatorPlayer(config, make, key_type, storages, carry)
 
     def play(self, step: Json) -> Json:
-        harness = self._harness
+        operator_player = self._operator_player
         try:
-            inspected = harness.play(step)
+            inspection = operator_player.play(step)
         except StepFailed:
-            return {"out": harness.out}
-        shown = {} if inspected is None else {"inspect": inspected}
-        return {"out": harness.out, **shown, **harness.counts()}
+            return {"out": operator_player.out}
+        inspect_entry = {} if inspection is None else {"inspect": inspection}
+        return {"out": operator_player.out, **inspect_entry, **operator_player.counts()}
 
 
 def _maker(function: KeyedProcessFunction, config: Json) -> MakeOperator:

@@ -1,6 +1,6 @@
-"""Reading recorded traces: one case a line, JSON, plain or gzipped.
+"""Reads recorded traces: files with one case of JSON on each line, plain or gzipped.
 
-Knows the outer shape of a case and nothing of any family.
+Knows the fields that all cases have, and none of a family's.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One recorded run.
+    """One recorded run of a class of Flink.
 
     Attributes:
-        id: unique name.
-        family: which real class ran.
-        about: one sentence.
-        config: by family.
-        steps: inputs in order; an object whose first field names its kind.
-        expected: `expected[i]` is what `steps[i]` caused.
+        id: its unique name.
+        family: which class of Flink ran, and so which player plays the case.
+        about: one sentence about the case.
+        config: how the class was set up; each family has its own fields.
+        steps: inputs in order, each an object whose first field names its kind.
+        expected: the recorded results: `expected[i]` is what `steps[i]` caused.
     """
 
     id: str
@@ -54,9 +54,14 @@ def read_cases(path: Path) -> Iterator[Case]:
 
 def _case(line: str, where: str) -> Case:
     try:
-        read = json.loads(line)
+        fields = json.loads(line)
         case = Case(
-            read["id"], read["family"], read.get("about", ""), read["config"], read["steps"], read["expected"]
+            id=fields["id"],
+            family=fields["family"],
+            about=fields.get("about", ""),
+            config=fields["config"],
+            steps=fields["steps"],
+            expected=fields["expected"],
         )
     except (ValueError, KeyError, TypeError) as error:
         raise TraceError(

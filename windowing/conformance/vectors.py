@@ -48,7 +48,7 @@ class KeyGroupsPlayer:
                 }
             if kind == "ranges":
                 ranges = KeyGroupRange.ranges(question["parallelism"], question["max_parallelism"])
-                return {"ranges": [[owned.first, owned.last] for owned in ranges]}
+                return {"ranges": [[key_groups.first, key_groups.last] for key_groups in ranges]}
             if kind == "default_max_parallelism":
                 return {"default_max_parallelism": default_max_parallelism(question)}
         except WindowingError as error:

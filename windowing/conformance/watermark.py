@@ -46,7 +46,7 @@ class WatermarkGeneratorPlayer:
 
     def _play(self, step: Step) -> None:
         if self._operator is None:
-            self._operator = self._opened()
+            self._operator = self._open_operator()
         kind, value = next(iter(step.items()))
         if kind == "element":
             self._operator.process_element(value["value"], value.get("timestamp"))
@@ -61,7 +61,7 @@ class WatermarkGeneratorPlayer:
         elif kind != "open":
             raise TraceError(f"A watermark_generator case has no step {kind!r}.")
 
-    def _opened(self) -> TimestampsAndWatermarksOperator:
+    def _open_operator(self) -> TimestampsAndWatermarksOperator:
         config = self._config
         operator = TimestampsAndWatermarksOperator(
             _strategy(config),

@@ -1,6 +1,7 @@
 """The family `window`: a window operator, built as Flink's WindowedStream builds it.
 
-Steps and results are harness.py's; here is what a window operator needs besides.
+operator_player.py plays the steps; here are the declarations of a window operator, and the count of late
+elements that it dropped.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from slackwater.windowing.conformance.declarations import (
     trigger_from_json,
 )
 from slackwater.windowing.conformance.functions import with_function
-from slackwater.windowing.conformance.harness import (
+from slackwater.windowing.conformance.keys import error_to_json, key_type_from_json
+from slackwater.windowing.conformance.operator_player import (
     CarrySnapshots,
     MakeOperator,
-    OperatorHarness,
+    OperatorPlayer,
     PlayedOperator,
     RecordingOutput,
     StepFailed,
 )
-from slackwater.windowing.conformance.keys import error_to_json, key_type_from_json
 from slackwater.windowing.conformance.storages import Storages
 from slackwater.windowing.conformance.trace import Json
 from slackwater.windowing.errors import WindowingError
@@ -36,35 +37,43 @@ from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class WindowPlayer:
-    """Family `window`. Declarations that are refused are refused at the first step."""
+    """Plays a case of `window`. Declarations that an operator refuses are reported as the result of the first
+    step.
+    """
 
     def __init__(self, config: Json, storages: Storages, carry: CarrySnapshots) -> None:
         self._config, self._storages, self._carry = config, storages, carry
-        self._harness: OperatorHarness | None = None
-        self._dropped = 0
+        self._operator_player: OperatorPlayer | None = None
+        self._late_dropped = 0
 
     def play(self, step: Json) -> Json:
-        if self._harness is None:
+        if self._operator_player is None:
             try:
                 subject = _operator_config(self._config)
-                self._harness = OperatorHarness(
+                self._operator_player = OperatorPlayer(
                     self._config, _maker(subject, self._config), subject, self._storages, self._carry
                 )
             except WindowingError as error:
                 return {"out": [error_to_json(error)]}
-        harness = self._harness
+        operator_player = self._operator_player
         if "snapshot_restore" in step:
-            self._dropped = 0
+            self._late_dropped = 0
         try:
-            inspected = harness.play(step)
+            inspection = operator_player.play(step)
         except StepFailed:
-            return {"out": harness.out}
-        before, self._dropped = (
-            self._dropped,
-            sum(cast(WindowOperator, operator).late_records_dropped for operator in harness.operators),
+            return {"out": operator_player.out}
+        late_dropped = sum(
+            cast(WindowOperator, operator).late_records_dropped for operator in operator_player.operators
         )
-        shown = {} if inspected is None else {"inspect": inspected}
-        return {"out": harness.out, **shown, **harness.counts(), "late_dropped": self._dropped - before}
+        late_dropped_in_step = late_dropped - self._late_dropped
+        self._late_dropped = late_dropped
+        inspect_entry = {} if inspection is None else {"inspect": inspection}
+        return {
+            "out": operator_player.out,
+            **inspect_entry,
+            **operator_player.counts(),
+            "late_dropped": late_dropped_in_step,
+        }
 
 
 def _operator_config(config: Json) -> WindowOperatorConfig:

@@ -286,7 +286,7 @@ class HeapAggregatingState(_HeapMergingState):
         accumulator = None if rows is None else rows.get(key)
         is_new = accumulator is None
         accumulator = (
-            aggregate.accumulated(values)
+            aggregate.accumulator_of(values)
             if is_new
             else aggregate.add_all(values, self._changeable(accumulator))
         )

@@ -66,12 +66,12 @@ class OperatorHarness(ReadableOutput):
         self._clocks = [runtime.clock(clock_ms) for _ in self._ranges]
         self._storages = [runtime.storage() for _ in self._ranges]
         self._operators = [
-            runtime.operator(subject, self._recorder, clock, storage, owned)
-            for clock, storage, owned in zip(self._clocks, self._storages, self._ranges, strict=True)
+            runtime.operator(subject, self._recorder, clock, storage, key_groups)
+            for clock, storage, key_groups in zip(self._clocks, self._storages, self._ranges, strict=True)
         ]
         parts = [] if restore is None else restore.parts()
-        for operator, owned in zip(self._operators, self._ranges, strict=True):
-            restore_snapshots(operator, parts, owned)
+        for operator, key_groups in zip(self._operators, self._ranges, strict=True):
+            restore_snapshots(operator, parts, key_groups)
             operator.open()
             if restore is not None and restores_watermark:
                 operator.initialize_watermark(restore.watermark)
@@ -163,8 +163,8 @@ class OperatorHarness(ReadableOutput):
         """What the operators remember. Nothing is flushed, and the harness can go on."""
         self._check_open()
         parts = [
-            take_snapshot(operator, owned)
-            for operator, owned in zip(self._operators, self._ranges, strict=True)
+            take_snapshot(operator, key_groups)
+            for operator, key_groups in zip(self._operators, self._ranges, strict=True)
         ]
         return HarnessSnapshot.of(parts, self.current_processing_time, self._max_parallelism)
 

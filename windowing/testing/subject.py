@@ -95,16 +95,16 @@ class Runtime:
         output: OperatorOutput,
         clock: ManualClock,
         storage: OperatorStorage,
-        owned: KeyGroupRange,
+        key_groups: KeyGroupRange,
     ) -> DrivenOperator:
-        """An operator of the key groups `owned`, new and unopened."""
+        """An operator of the key groups `key_groups`, new and unopened."""
         match subject:
             case WindowOperatorConfig():
                 return window_operator(
                     subject,
                     output,
                     clock,
-                    key_groups=owned,
+                    key_groups=key_groups,
                     max_parallelism=self.max_parallelism,
                     order_mode=self.order_mode,
                     make_backend=storage.make_backend,
@@ -117,7 +117,7 @@ class Runtime:
                     key_type,
                     output,
                     clock,
-                    key_groups=owned,
+                    key_groups=key_groups,
                     max_parallelism=self.max_parallelism,
                     order_mode=self.order_mode,
                     make_backend=storage.make_backend,

@@ -92,7 +92,7 @@ class WatermarksWithIdleness:
         self._idle_timeout_ms = idle_timeout_ms
         self._relative_time_ms = relative_time_ms
         self._saw_element = False
-        self._quiet_since_ms = _STOPPED
+        self._quiet_since_ms = _NOT_STARTED
         self._is_idle = False
 
     def on_event(self, element: Any, timestamp: int, output: WatermarkOutput) -> None:
@@ -110,16 +110,16 @@ class WatermarksWithIdleness:
     def _check_idle(self) -> bool:
         if self._saw_element:
             self._saw_element = False
-            self._quiet_since_ms = _STOPPED
+            self._quiet_since_ms = _NOT_STARTED
             return False
-        if self._quiet_since_ms == _STOPPED:
+        if self._quiet_since_ms == _NOT_STARTED:
             self._quiet_since_ms = self._relative_time_ms()
             return False
         return self._relative_time_ms() - self._quiet_since_ms > self._idle_timeout_ms
 
 
 # Flink's own marker: a stopwatch started at time 0 counts as not started.
-_STOPPED = 0
+_NOT_STARTED = 0
 
 
 class PausableRelativeClock:
@@ -131,23 +131,23 @@ class PausableRelativeClock:
 
     def __init__(self, base_ms: Callable[[], int]) -> None:
         self._base_ms = base_ms
-        self._paused = 0
+        self._pause_count = 0
         self._paused_since_ms = 0
         self._blocked_ms = 0
 
     def __call__(self) -> int:
         now = self._base_ms()
-        return now - self._blocked_ms - (now - self._paused_since_ms if self._paused else 0)
+        return now - self._blocked_ms - (now - self._paused_since_ms if self._pause_count else 0)
 
     def pause(self) -> None:
-        if self._paused == 0:
+        if self._pause_count == 0:
             self._paused_since_ms = self._base_ms()
-        self._paused += 1
+        self._pause_count += 1
 
     def unpause(self) -> None:
         """Raises WatermarkStateError when the clock runs."""
-        if self._paused == 0:
+        if self._pause_count == 0:
             raise WatermarkStateError("The clock is not paused: each unpause belongs to a pause.")
-        self._paused -= 1
-        if self._paused == 0:
+        self._pause_count -= 1
+        if self._pause_count == 0:
             self._blocked_ms += self._base_ms() - self._paused_since_ms

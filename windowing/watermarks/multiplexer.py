@@ -52,10 +52,10 @@ class CombinedWatermarkStatus:
             return False
         active = [partial.watermark for partial in self._partials if not partial.is_idle]
         self.is_idle = not active
-        combined = min(active) if active else max(partial.watermark for partial in self._partials)
-        if combined <= self.watermark:
+        watermark = min(active) if active else max(partial.watermark for partial in self._partials)
+        if watermark <= self.watermark:
             return False
-        self.watermark = combined
+        self.watermark = watermark
         return True
 
 
@@ -68,7 +68,7 @@ class WatermarkOutputMultiplexer:
     def __init__(self, output: WatermarkOutput) -> None:
         self._output = output
         self._partials: dict[str, PartialWatermark] = {}
-        self._combined = CombinedWatermarkStatus()
+        self._combined_status = CombinedWatermarkStatus()
 
     def register(self, split: str) -> None:
         """Raises WatermarkStateError when the split is registered already."""
@@ -77,14 +77,14 @@ class WatermarkOutputMultiplexer:
                 f"Split {split!r} has an output already; unregister it first.", split=split
             )
         self._partials[split] = PartialWatermark()
-        self._combined.add(self._partials[split])
+        self._combined_status.add(self._partials[split])
 
     def unregister(self, split: str) -> bool:
         """Says whether the split was registered."""
         partial = self._partials.pop(split, None)
         if partial is None:
             return False
-        self._combined.remove(partial)
+        self._combined_status.remove(partial)
         return True
 
     def immediate_output(self, split: str) -> WatermarkOutput:
@@ -97,20 +97,20 @@ class WatermarkOutputMultiplexer:
 
     def on_periodic_emit(self) -> None:
         """Combine what the splits have said and forward the result."""
-        if self._combined.update():
-            self._output.emit_watermark(self._combined.watermark)
-        if self._combined.is_idle:
+        if self._combined_status.update():
+            self._output.emit_watermark(self._combined_status.watermark)
+        if self._combined_status.is_idle:
             self._output.mark_idle()
 
     @property
     def watermark(self) -> int:
-        return self._combined.watermark
+        return self._combined_status.watermark
 
     def _partial(self, split: str) -> PartialWatermark:
         if split not in self._partials:
-            known = ", ".join(sorted(self._partials)) or "none"
+            split_names = ", ".join(sorted(self._partials)) or "none"
             raise WatermarkStateError(
-                f"Split {split!r} has no output; registered are: {known}.",
+                f"Split {split!r} has no output; registered are: {split_names}.",
                 split=split,
                 flink="IllegalArgumentException",
             )
@@ -156,25 +156,25 @@ class CombinedInputs:
     def __init__(self, inputs: int, output: StatusOutput) -> None:
         self._output = output
         self._partials = [PartialWatermark() for _ in range(inputs)]
-        self._combined = CombinedWatermarkStatus()
+        self._combined_status = CombinedWatermarkStatus()
         for partial in self._partials:
-            self._combined.add(partial)
+            self._combined_status.add(partial)
 
     def process_watermark(self, timestamp: int, index: int) -> None:
         """A watermark on input `index`. It ends that input's idleness in silence: no status goes out, as in
         Flink.
         """
         self._partials[index].advance(timestamp)
-        if self._combined.update():
-            self._output.emit_watermark(self._combined.watermark)
+        if self._combined_status.update():
+            self._output.emit_watermark(self._combined_status.watermark)
 
     def process_watermark_status(self, status: WatermarkStatus, index: int) -> None:
         """A status on input `index`: first the watermark that it frees, then the status if it changed the
         whole.
         """
-        was_idle = self._combined.is_idle
+        was_idle = self._combined_status.is_idle
         self._partials[index].is_idle = status.is_idle
-        if self._combined.update():
-            self._output.emit_watermark(self._combined.watermark)
-        if was_idle != self._combined.is_idle:
+        if self._combined_status.update():
+            self._output.emit_watermark(self._combined_status.watermark)
+        if was_idle != self._combined_status.is_idle:
             self._output.emit_watermark_status(status)

@@ -69,9 +69,9 @@ class StatusWatermarkValve:
             self._output.emit_watermark_status(WatermarkStatus.ACTIVE)
 
     def _output_minimum_over_aligned(self) -> None:
-        aligned = [channel.watermark for channel in self._channels if channel.is_aligned]
-        if aligned:
-            self._output_if_higher(min(aligned))
+        aligned_watermarks = [channel.watermark for channel in self._channels if channel.is_aligned]
+        if aligned_watermarks:
+            self._output_if_higher(min(aligned_watermarks))
 
     def _output_if_higher(self, timestamp: int) -> None:
         if timestamp > self._last_output:

@@ -57,11 +57,11 @@ class WatermarkStrategy:
                 f"WatermarkStrategy: kind {self.kind!r} is none of {', '.join(get_args(Kind))}."
             )
         if self.out_of_orderness_ms < 0:
-            raise _refused("out_of_orderness", self.out_of_orderness_ms, "must not be negative")
+            raise _refusal("out_of_orderness", self.out_of_orderness_ms, "must not be negative")
         if self.idle_timeout_ms is not None and self.idle_timeout_ms <= 0:
-            raise _refused("idle timeout", self.idle_timeout_ms, "must be greater than zero")
+            raise _refusal("idle timeout", self.idle_timeout_ms, "must be greater than zero")
         if self.interval_ms < 0:
-            raise _refused(
+            raise _refusal(
                 "interval", self.interval_ms, "must not be negative; zero means no periodic watermarks"
             )
         if (self.kind == "punctuated") != callable(self.watermark_of):
@@ -70,7 +70,7 @@ class WatermarkStrategy:
                 f"{self.watermark_of!r}."
             )
         if self.kind != "bounded_out_of_orderness" and self.out_of_orderness_ms:
-            raise _refused(
+            raise _refusal(
                 "out_of_orderness", self.out_of_orderness_ms, f"must be 0 for a {self.kind} strategy"
             )
 
@@ -150,9 +150,9 @@ class WatermarkStrategy:
 
 def _name_of(function: WatermarkFunction) -> str:
     """Never repr(function): that holds an address, which differs from process to process."""
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__.removeprefix('slackwater.')}.{named.__qualname__}"
+    named_object = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named_object.__module__.removeprefix('slackwater.')}.{named_object.__qualname__}"
 
 
-def _refused(what: str, duration_ms: int, rule: str) -> ConfigurationError:
+def _refusal(what: str, duration_ms: int, rule: str) -> ConfigurationError:
     return ConfigurationError(f"WatermarkStrategy: {what} {rule}, got {duration_ms} ms.")

@@ -94,9 +94,9 @@ class TimestampsAndWatermarksOperator:
         self._register_periodic_emit()
 
     def process_element(self, element: Any, timestamp: int | None) -> None:
-        assigned = self._assign(element, LONG_MIN if timestamp is None else timestamp)
-        self._output.collect(element, assigned)
-        self._generator.on_event(element, assigned, self._emitter)
+        assigned_timestamp = self._assign(element, LONG_MIN if timestamp is None else timestamp)
+        self._output.collect(element, assigned_timestamp)
+        self._generator.on_event(element, assigned_timestamp, self._emitter)
 
     def process_watermark(self, timestamp: int) -> None:
         """A watermark from upstream: swallowed, unless it is the final one."""

@@ -82,5 +82,5 @@ class StretchFunction(SelectFunction):
     def add_all(self, values: Any, accumulator: list[Any]) -> list[Any]:
         return self.add(values, accumulator)
 
-    def accumulated(self, values: Any) -> list[Any]:
+    def accumulator_of(self, values: Any) -> list[Any]:
         return self.add(values, self.create_accumulator()) if None in values.totals else list(values.totals)

@@ -16,7 +16,7 @@ from slackwater.jobs.engines.source.overrides import Overrides
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables import schemas
-from slackwater.windowing.times import PER_SECOND, floored
+from slackwater.windowing.times import PER_SECOND, floor_to_ms
 
 Int64s = npt.NDArray[np.int64]
 # The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
@@ -208,7 +208,7 @@ def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
     """As the batch's bounds of a column of times, floored."""
     least, greatest = batch.bounds(name)
     unit = batch.rows.column(name).type.unit
-    return floored(least, unit), floored(greatest, unit)
+    return floor_to_ms(least, unit), floor_to_ms(greatest, unit)
 
 
 def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:

@@ -18,7 +18,7 @@ from slackwater.jobs.engines.source.batches import SourceBatch, read
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
 from slackwater.jobs.tables.delta.parquet import open_verified
 from slackwater.jobs.tables.delta.written_files import filesystem
-from slackwater.windowing.times import floored
+from slackwater.windowing.times import floor_to_ms
 
 ROWS_AT_ONCE = (
     1_000_000  # a larger batch takes longer for each row: its columns do not stay near the processor
@@ -41,7 +41,7 @@ class Arrivals:
         """
         if statistics.bounds is None or (earlier and not statistics.is_complete):
             return True
-        least, greatest = (floored(bound, unit) for bound in statistics.bounds)
+        least, greatest = (floor_to_ms(bound, unit) for bound in statistics.bounds)
         in_slice = least < self.to_ms and (earlier or greatest >= self.from_ms)
         return in_slice or any(least <= ms <= greatest for ms in self.also)
 

@@ -12,7 +12,7 @@ import pytest
 
 from slackwater.windowing.conformance import BACK_ENDS, BackEnd, Case, play_case, read_cases
 from slackwater.windowing.conformance.carrying import CARRIERS, as_files, as_rows
-from slackwater.windowing.conformance.harness import Subject
+from slackwater.windowing.conformance.operator_player import Subject
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 

@@ -190,7 +190,7 @@ def test_stretches_of_rows_come_to_what_their_rows_do(data: st.DataObject) -> No
             order[start:stop].tolist(),
             one_by_one.create_accumulator(),
         )
-        wholes = (expected, state, function.accumulated(stretch))
+        wholes = (expected, state, function.accumulator_of(stretch))
         parts = [[a.encode(part) for a, part in zip(accumulators, whole, strict=True)] for whole in wholes]
         assert repr(parts[0]) == repr(parts[1]) == repr(parts[2])
 

@@ -1,13 +1,13 @@
-"""Several parallel operators driven by the steps of a trace: elements by key group, watermarks and clock to
-each in turn.
+"""Plays the steps that all families of operators share on the parallel subtasks of one operator: elements go
+to the subtask of their key group, watermarks and clock to each in turn.
 
-What the operators run is the family's business; here is what all operator families share.
+What the operators run is decided by the player of the family (`window`, `timers`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from slackwater.windowing.conformance.keys import (
     error_to_json,
@@ -40,7 +40,7 @@ ORDER_MODES = {
 
 
 class PlayedOperator(SnapshotOperator, Protocol):
-    """An operator that a trace can drive."""
+    """The part of an operator that a trace drives."""
 
     def open(self) -> None: ...
 
@@ -52,7 +52,9 @@ class PlayedOperator(SnapshotOperator, Protocol):
 
 
 class RecordingOutput:
-    """Collects rows as a trace's `out` has them."""
+    """An operator output that writes each row down as the traces do in `out`, with the number of the subtask
+    if there are several.
+    """
 
     def __init__(self, out: list[Json], has_windows: bool, subtask: int | None) -> None:
         self._out, self._has_windows, self._subtask = out, has_windows, subtask
@@ -64,8 +66,8 @@ class RecordingOutput:
         self.add({"late": {"key": key_to_json(key), "value": value, "timestamp": timestamp}})
 
     def side(self, tag: str, value: Any, timestamp: int | None, window: Any, key: Any) -> None:
-        keyed = {} if tag == "cleared" else {"key": key_to_json(key)}
-        self.add({"side": tag, **keyed, "value": value, **self._window(window), "timestamp": timestamp})
+        key_entry = {} if tag == "cleared" else {"key": key_to_json(key)}
+        self.add({"side": tag, **key_entry, "value": value, **self._window(window), "timestamp": timestamp})
 
     def add(self, entry: Json) -> None:
         self._out.append(entry if self._subtask is None else {**entry, "subtask": self._subtask})
@@ -74,9 +76,8 @@ class RecordingOutput:
         return {"window": window_to_json(window)} if self._has_windows else {}
 
 
-Subject = (
-    WindowOperatorConfig | KeyType
-)  # what the operators of a case run: windows, or a process function on keys of a type
+# What the operators of a case run: windows, or a process function on keys of a type.
+Subject = WindowOperatorConfig | KeyType
 CarrySnapshots = Callable[[Subject, OrderMode, list[OperatorSnapshot]], list[OperatorSnapshot]]
 
 
@@ -92,19 +93,27 @@ MakeOperator = Callable[
 ]
 
 
-class OperatorHarness:
-    """The subtasks of one operator, replaced at each restore.
+class _Subtask(NamedTuple):
+    """One parallel instance of the operator, and what it is driven by."""
+
+    operator: PlayedOperator
+    key_groups: KeyGroupRange
+    clock: HarnessProcessingTimeService
+    output: RecordingOutput
+
+
+class OperatorPlayer:
+    """Plays steps on the subtasks of one operator, which each restore replaces.
 
     Args:
-        config: key_type, backend, max_parallelism and parallelism are read here.
+        config: of the case; key_type, backend, max_parallelism and parallelism are read here.
         make: makes one subtask's operator.
         subject: what the operators run.
         storages: opens each operator's storage.
         carry: takes snapshots from the old operators to the new ones.
 
     Attributes:
-        out: rows of the step; the family's player empties it.
-        operators: one a subtask.
+        out: what the operators put out in the step played last.
     """
 
     def __init__(
@@ -114,46 +123,46 @@ class OperatorHarness:
         self._has_windows = isinstance(subject, WindowOperatorConfig)
         self._key_type = key_type_from_json(config["key_type"])
         self._max_parallelism: int = config["max_parallelism"]
-        self._backend = self._known(config["backend"])
+        self._backend = self._checked_back_end(config["backend"])
         self.out: list[Json] = []
-        self.operators: list[PlayedOperator] = []
-        self._start(config["parallelism"], 0, [])
+        self._subtasks = self._start(config["parallelism"], 0, [])
+
+    @property
+    def operators(self) -> list[PlayedOperator]:
+        """One for each subtask."""
+        return [subtask.operator for subtask in self._subtasks]
 
     def process_element(self, element: Json) -> None:
         key = key_from_json(element["key"])
         group = key_group_of(key, self._key_type, self._max_parallelism)
-        operator = self.operators[operator_index(group, len(self.operators), self._max_parallelism)]
-        operator.process_element(key, element["value"], element.get("timestamp"))
+        index = operator_index(group, len(self._subtasks), self._max_parallelism)
+        self._subtasks[index].operator.process_element(key, element["value"], element.get("timestamp"))
 
     def process_watermark(self, timestamp: int) -> None:
-        for operator, output in zip(self.operators, self._outputs, strict=True):
-            operator.process_watermark(timestamp)
-            output.add({"watermark": timestamp})
+        for subtask in self._subtasks:
+            subtask.operator.process_watermark(timestamp)
+            subtask.output.add({"watermark": timestamp})
 
     def advance_clock(self, timestamp: int) -> None:
-        for clock in self._clocks:
-            clock.advance_to(timestamp)
+        for subtask in self._subtasks:
+            subtask.clock.advance_to(timestamp)
 
     def snapshot_restore(self, request: Json) -> None:
-        """Replace all subtasks by new ones that know what the old ones knew, but for the watermark and the
-        clock.
+        """Replace all subtasks by new ones, restored from snapshots of the old ones. The watermark is not
+        restored, and the clock is where the request sets it.
         """
         is_canonical = request.get("format", "checkpoint") == "canonical"
         is_legacy = self._backend == "rocksdb_heap_timers" and not is_canonical
         snapshots = [
-            take_snapshot(operator, owned, is_legacy)
-            for operator, owned in zip(self.operators, self._ranges, strict=True)
+            take_snapshot(subtask.operator, subtask.key_groups, is_legacy) for subtask in self._subtasks
         ]
         snapshots = self._carry(self._subject, ORDER_MODES[self._backend], snapshots)
         for operator in self.operators:
             operator.close()
         if request.get("backend") is not None:
-            self._backend = self._known(request["backend"])
-        self._start(
-            request["parallelism"],
-            request.get("processing_time", self._clocks[0].current_processing_time),
-            snapshots,
-        )
+            self._backend = self._checked_back_end(request["backend"])
+        now = request.get("processing_time", self._subtasks[0].clock.current_processing_time)
+        self._subtasks = self._start(request["parallelism"], now, snapshots)
 
     def inspect(self) -> Json:
         """Timers and state of all subtasks."""
@@ -219,22 +228,24 @@ class OperatorHarness:
             raise StepFailed from error
         return None
 
-    def _start(self, parallelism: int, processing_time: int, snapshots: list[OperatorSnapshot]) -> None:
-        self._ranges = KeyGroupRange.ranges(parallelism, self._max_parallelism)
-        self._clocks = [HarnessProcessingTimeService(processing_time) for _ in self._ranges]
-        self._outputs = [
-            RecordingOutput(self.out, self._has_windows, subtask if parallelism > 1 else None)
-            for subtask in range(parallelism)
-        ]
-        self.operators = [
-            self._make(output, clock, owned, ORDER_MODES[self._backend], self._storages.open(self._backend))
-            for output, clock, owned in zip(self._outputs, self._clocks, self._ranges, strict=True)
-        ]
-        for operator, owned in zip(self.operators, self._ranges, strict=True):
-            restore_snapshots(operator, snapshots, owned)
-            operator.open()
+    def _start(
+        self, parallelism: int, processing_time: int, snapshots: list[OperatorSnapshot]
+    ) -> list[_Subtask]:
+        """All subtasks, made first and then restored from `snapshots` and opened."""
+        order_mode = ORDER_MODES[self._backend]
+        subtasks = []
+        for index, key_groups in enumerate(KeyGroupRange.ranges(parallelism, self._max_parallelism)):
+            clock = HarnessProcessingTimeService(processing_time)
+            output = RecordingOutput(self.out, self._has_windows, index if parallelism > 1 else None)
+            storage = self._storages.open(self._backend)
+            operator = self._make(output, clock, key_groups, order_mode, storage)
+            subtasks.append(_Subtask(operator, key_groups, clock, output))
+        for subtask in subtasks:
+            restore_snapshots(subtask.operator, snapshots, subtask.key_groups)
+            subtask.operator.open()
+        return subtasks
 
-    def _known(self, backend: str) -> str:
+    def _checked_back_end(self, backend: str) -> str:
         if backend not in ORDER_MODES:
             raise TraceError(f"no state back end {backend!r}")
         return backend

@@ -32,7 +32,6 @@ STILL = {
     "tests/jobs/tables/ledger/test_owners.py",
     "tests/jobs/tables/delta/test_upkeep.py",
     "tests/properties/test_window_pipelines.py",
-    "tests/windowing/columnar/test_shared_windows.py",
     "tests/windowing/runtime/test_timer_queues.py",
     "tests/windowing/runtime/test_window_operator.py",
     "tests/windowing/state/rocksdb/test_database.py",

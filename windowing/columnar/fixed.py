@@ -29,11 +29,11 @@ from slackwater.windowing.columnar.arrays.groups import (
     greatest_of_groups,
     group_pairs,
     least_of_groups,
-    order_of_pairs,
     run_numbers,
     run_starts,
     sum_of_groups,
 )
+from slackwater.windowing.columnar.arrays.orders import order_of_pairs, positions_of_pairs
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import timers_at_last_instants
@@ -311,7 +311,9 @@ class _Slice:
         """
         begins = run_starts(late.keys, late.numbers)
         runs = run_numbers(begins, len(late.keys))
-        bases = positions_among(existing.keys, existing.starts, late.keys[begins], late.numbers[begins])
+        bases = positions_of_pairs(
+            (late.keys[begins], late.numbers[begins]), among=(existing.keys, existing.starts)
+        )
         with_base = np.flatnonzero(bases >= 0)
         base = rows_of(existing, bases[with_base])
         elements_before, firings_before = np.zeros((2, len(begins)), np.int64)
@@ -397,28 +399,3 @@ def _by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
     if last - first >= len(windows):
         return function(windows)
     return function(np.arange(first, last + 1))[windows - first]
-
-
-def positions_among(of_keys: Longs, of_windows: Longs, keys: Longs, windows: Longs) -> Longs:
-    """Where each (key, window), which are sorted and distinct, stands among windows of some keys; -1 for
-    nowhere.
-    """
-    positions = np.full(len(keys), -1)
-    if not len(keys) or not len(of_keys):
-        return positions
-    is_asked = np.zeros(max(int(keys[-1]), int(of_keys.max())) + 1, np.bool_)
-    is_asked[keys] = True
-    candidates = np.flatnonzero(is_asked[of_keys])
-    candidate_windows = of_windows[candidates]
-    low, high = (int(bound(np.append(candidate_windows, windows))) for bound in (np.min, np.max))
-    width = high - low + 1
-    if (int(keys[-1]) + 1) * width >= 1 << 62:  # windows so far apart are numbered in their order
-        ranks = np.unique(np.append(candidate_windows, windows), return_inverse=True)[1]
-        candidate_windows, windows = ranks[: len(candidates)], ranks[len(candidates) :]
-        low, width = 0, len(ranks)
-    wanted_codes = keys * width + (windows - low)
-    stored = of_keys[candidates] * width + (candidate_windows - low)
-    at = np.minimum(np.searchsorted(wanted_codes, stored), len(wanted_codes) - 1)
-    rows = np.flatnonzero(wanted_codes[at] == stored)
-    positions[at[rows]] = candidates[rows]
-    return positions

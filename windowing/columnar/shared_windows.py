@@ -13,6 +13,7 @@ import numpy as np
 
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import group_pairs, group_values
+from slackwater.windowing.columnar.arrays.orders import stable_order
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
 
 
@@ -55,7 +56,7 @@ def steps_of(
         groups, _ = group_values(keys)
     else:
         groups, _, _ = group_pairs(keys, slices)
-    order = _stable_order(groups.codes, groups.size)
+    order = stable_order(groups.codes, groups.size)
     ahead, sliced = are_ahead[order], slices[order]
     is_start = np.ones(len(order), np.bool_)
     is_start[1:] = (
@@ -77,11 +78,3 @@ def _in_order(order: Longs, starts: Longs, ahead: Booleans) -> Steps:
     ends = np.cumsum(lengths)
     places = np.repeat(starts[steps] - (ends - lengths), lengths) + np.arange(rows)
     return Steps(order[places], np.concatenate([np.zeros(1, np.int64), ends]), ahead[starts[steps]])
-
-
-def _stable_order(codes: Longs, size: int) -> Longs:
-    """The stable order of numbers below `size`, 16 bits at a time: short integers sort by radix."""
-    order = np.argsort(codes.astype(np.uint16), kind="stable")
-    for shift in range(16, size.bit_length(), 16):
-        order = order[np.argsort((codes[order] >> shift).astype(np.uint16), kind="stable")]
-    return order

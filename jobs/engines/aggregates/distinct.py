@@ -76,8 +76,8 @@ class ColumnarCountDistinct:
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         rows, values = flattened(accumulators[0])
         numbers, _, values_of = as_ordinals(values)
-        entries = maps.folded(rows, numbers, np.zeros(len(rows), np.int64), maps.Fold.MAX)
-        entries = maps.running(entries, starts, len(accumulators[0]), maps.Fold.MAX)
+        entries = maps.fold_entries(rows, numbers, np.zeros(len(rows), np.int64), maps.Fold.MAX)
+        entries = maps.fold_runs(entries, starts, len(accumulators[0]), maps.Fold.MAX)
         return [
             listed(
                 entries.rows,
@@ -89,7 +89,7 @@ class ColumnarCountDistinct:
     def _listed(self, codes: Longs, values: pa.Array, size: int) -> Columns:
         numbers, is_valid, values_of = as_ordinals(values)
         valid_rows = np.flatnonzero(is_valid)
-        entries = maps.folded(
+        entries = maps.fold_entries(
             codes[valid_rows], numbers[valid_rows], np.zeros(len(valid_rows), np.int64), maps.Fold.MAX
         )
         return [listed(entries.rows, values_of(entries.keys, np.ones(len(entries.keys), np.bool_)), size)]

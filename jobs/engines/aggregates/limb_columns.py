@@ -46,7 +46,7 @@ def encode_exact(numbers: Longs, exponent: int, specials: Longs) -> pa.Array:
     zeros = limb_bytes.trailing_zeros(numbers)
     places = np.where((numbers != 0).any(axis=1), zeros + exponent, 0)
     heads = np.stack([specials, places >> 8, places & 255], axis=1).astype(np.uint8)
-    return _binary(*limb_bytes.to_bytes(limb_bytes.shifted_down(numbers, zeros), heads))
+    return _binary(*limb_bytes.to_bytes(limb_bytes.shift_down(numbers, zeros), heads))
 
 
 def decode_exact(column: pa.Array, exponent: int) -> tuple[Longs, int, Longs]:
@@ -54,7 +54,7 @@ def decode_exact(column: pa.Array, exponent: int) -> tuple[Longs, int, Longs]:
     numbers, heads = limb_bytes.of_bytes(*_bytes_of(column), 3)
     specials, high, low = heads.T.astype(np.int64)
     below = max(0, -(exponent // limbs.BITS))
-    shifted, base = limb_bytes.shifted_up(numbers, (high << 8) + low + exponent + limbs.BITS * below)
+    shifted, base = limb_bytes.shift_up(numbers, (high << 8) + low + exponent + limbs.BITS * below)
     return shifted, base - below, specials
 
 

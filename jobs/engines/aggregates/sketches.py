@@ -36,17 +36,18 @@ class SparseMaps(ABC):
         column = rows.column(self._column).combine_chunks()
         valid_rows = np.flatnonzero(np.asarray(column.is_valid()))
         keys, values = self._entries_of(column.drop_null())
-        return columns_of(maps.folded(groups.codes[valid_rows], keys, values, self.fold), groups.size)
+        return columns_of(maps.fold_entries(groups.codes[valid_rows], keys, values, self.fold), groups.size)
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         entries = entries_of(accumulators[0])
         return columns_of(
-            maps.folded(groups.codes[entries.rows], entries.keys, entries.values, self.fold), groups.size
+            maps.fold_entries(groups.codes[entries.rows], entries.keys, entries.values, self.fold),
+            groups.size,
         )
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         rows = len(accumulators[0])
-        return columns_of(maps.running(entries_of(accumulators[0]), starts, rows, self.fold), rows)
+        return columns_of(maps.fold_runs(entries_of(accumulators[0]), starts, rows, self.fold), rows)
 
 
 def entries_of(column: pa.Array) -> Entries:

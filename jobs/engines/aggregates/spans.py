@@ -24,6 +24,6 @@ def combine_spans(aggregate: ColumnarAggregate, accumulators: Columns, spans: Sp
     """The accumulator of all elements in the accumulators of each span."""
     if isinstance(aggregate, AdditiveAggregate) and aggregate.adds_up(accumulators):
         return [pa.array(spans.sum(column.to_numpy())) for column in accumulators]
-    rows, owners = spans.exploded()
+    rows, owners = spans.explode()
     indices = pa.array(rows)
     return aggregate.combine([column.take(indices) for column in accumulators], owners)

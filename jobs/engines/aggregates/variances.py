@@ -209,7 +209,7 @@ class ColumnarVariance:
             at = np.arange(len(values))
             numbers = self._integers(values)
             bits = np.full(len(at), limbs.UNIT_BITS + limbs.BITS * _BELOW)
-        squares, base = limb_bytes.shifted_up(limbs.squared(numbers), bits)
+        squares, base = limb_bytes.shift_up(limbs.square(numbers), bits)
         return squares, base - _BELOW, at
 
     def _integers(self, values: pa.ChunkedArray) -> Longs:
@@ -244,7 +244,7 @@ class ColumnarVariance:
         divided, exponent = limb_bytes.difference(
             squares * counts[:, None],
             limbs.BITS * base - limbs.UNIT_BITS,
-            limbs.squared(totals),
+            limbs.square(totals),
             2 * exponent,
         )
         divisors = [np.maximum(counts, 1), np.maximum(counts - 1, 1), *self._divisors]

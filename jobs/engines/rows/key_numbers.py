@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import (
-    Coded,
     Groups,
+    ValueCodes,
     code_values,
     group_pairs,
-    in_order,
     run_numbers,
     run_starts,
 )
+from slackwater.windowing.columnar.arrays.orders import sort_with_places
 from slackwater.windowing.columnar.arrays.texts import are_short, text_numbers
 from slackwater.windowing.key_groups import KeyGroupRange
 
@@ -68,11 +68,11 @@ class KeyNumbers:
         return cls._ordered(coded, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
 
     @classmethod
-    def _ordered(cls, coded: Coded, distinct: pa.Table, order: Longs) -> "KeyNumbers":
+    def _ordered(cls, coded: ValueCodes, distinct: pa.Table, order: Longs) -> "KeyNumbers":
         """The key that stands at order[i] among those that are there has the number i."""
         numbers = np.empty(len(order), np.int64)
         numbers[order] = np.arange(len(order))
-        return cls(coded.numbered(numbers), distinct.take(pa.array(order)))
+        return cls(coded.numbers_by_code(numbers), distinct.take(pa.array(order)))
 
     @property
     def groups(self) -> Longs:
@@ -94,7 +94,7 @@ def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
     packed = groups * np.int64(width)
     packed += numbers
     packed -= least
-    order, ascending = in_order(packed)
+    order, ascending = sort_with_places(packed)
     starts = run_starts(ascending)
     numbers[order] = run_numbers(starts, len(order))
     distinct = columns.select([KEY_GROUP, *keys.names]).take(pa.array(order[starts]))
@@ -106,7 +106,7 @@ def _by_group(groups: npt.NDArray[Any]) -> Longs:
     return np.argsort(groups.astype(np.int16 if groups.max(initial=0) >= 1 << 8 else np.uint8), kind="stable")
 
 
-def _coded(columns: pa.Table) -> tuple[Coded, pa.Table]:
+def _coded(columns: pa.Table) -> tuple[ValueCodes, pa.Table]:
     """(each row's key as a code, the key columns at each code that is there), without dictionaries."""
     coded, values = _coded_column(columns.column(0))
     if columns.num_columns == 1:
@@ -120,10 +120,10 @@ def _coded(columns: pa.Table) -> tuple[Coded, pa.Table]:
     distinct = pa.table(
         {name: plain(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
     )
-    return Coded(groups.codes, groups.size, np.arange(groups.size)), distinct
+    return ValueCodes(groups.codes, groups.size, np.arange(groups.size)), distinct
 
 
-def _coded_column(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:
+def _coded_column(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_date32(kind):
         number = pa.int32() if pa.types.is_date32(kind) else kind
@@ -138,13 +138,13 @@ def _coded_column(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:
         chunk.indices.to_numpy() + np.int64(first)
         for chunk, first in zip(column.chunks, firsts, strict=False)
     ]
-    used = Coded.of(coded.codes[np.concatenate([np.zeros(0, np.int64), *places])], coded.size)
+    used = ValueCodes.of(coded.codes[np.concatenate([np.zeros(0, np.int64), *places])], coded.size)
     if len(used.present) < len(coded.present):
         values = values.take(pa.array(np.searchsorted(coded.present, used.present)))
     return used, values
 
 
-def _coded_texts(texts: pa.ChunkedArray) -> tuple[Coded, pa.Array] | None:
+def _coded_texts(texts: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array] | None:
     """Of texts so short that numbers may stand for them; else None."""
     if not pa.types.is_string(texts.type) or not are_short(texts.chunks):
         return None
@@ -157,11 +157,11 @@ def _coded_texts(texts: pa.ChunkedArray) -> tuple[Coded, pa.Array] | None:
     return coded, every.take(pa.array(examples[coded.present]))
 
 
-def _hashed(column: pa.ChunkedArray) -> tuple[Coded, pa.Array]:
+def _hashed(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
     encoded = column.dictionary_encode().unify_dictionaries()
     codes = np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in encoded.chunks)])
     dictionary = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
-    return Coded(codes, len(dictionary), np.arange(len(dictionary))), dictionary
+    return ValueCodes(codes, len(dictionary), np.arange(len(dictionary))), dictionary
 
 
 def _ascending(keys: pa.Table) -> Longs:

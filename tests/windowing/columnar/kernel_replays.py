@@ -60,7 +60,7 @@ class ElementSets:
         return ElementSets(tuple(whole))
 
     def combine_spans(self, spans: Spans) -> ElementSets:
-        return self.take(spans.exploded()[0]).combine(spans.exploded()[1])
+        return self.take(spans.explode()[0]).combine(spans.explode()[1])
 
     def running(self, starts: Longs) -> ElementSets:
         begins, so_far, totals = set(starts.tolist()), frozenset[int](), []

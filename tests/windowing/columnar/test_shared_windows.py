@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.windowing import SlidingEventTimeWindows
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.shared_windows import _stable_order, steps_of
+from slackwater.windowing.columnar.shared_windows import steps_of
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-40, 40), st.integers(0, 9)), max_size=40)
 
@@ -46,9 +46,3 @@ def test_steps_are_those_of_the_definition(rows, keeps_order, size_and_slide, of
         expected.append((False, [position]))
     taken = [steps.order[start:end].tolist() for start, end in pairwise(steps.starts.tolist())]
     assert list(zip(steps.are_together.tolist(), taken, strict=True)) == expected
-
-
-@given(st.lists(st.sampled_from([0, 1, 5, 65535, 65536, 70001, 2**33]), max_size=30))
-def test_numbers_of_any_size_are_sorted_stably(numbers):
-    codes = np.array(numbers, np.int64)
-    assert _stable_order(codes, 2**33 + 1).tolist() == np.argsort(codes, kind="stable").tolist()

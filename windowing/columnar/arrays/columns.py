@@ -1,6 +1,7 @@
-"""Columns of 64-bit integers as they enter and leave the kernels: checked once, then read-only.
+"""Columns of 64-bit integers: checks at the entrance of the kernels, read-only views, and row selections that
+need no copy.
 
-No times and no windows here: only arrays and what makes them columns of one table.
+Arrays only; what the integers stand for is not known here.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def freeze_columns(owner: Any, *names: str) -> None:
 
 
 def rows_where(chosen: Booleans) -> Longs | slice:
-    """The rows that are chosen: where the first or the last ones are, as a slice, by which nothing needs to
-    be copied.
+    """The positions where `chosen` is set; a slice, which selects rows without a copy, where these are the
+    first or the last rows.
     """
     count = int(np.count_nonzero(chosen))
     for run in (slice(0, count), slice(len(chosen) - count, len(chosen))):

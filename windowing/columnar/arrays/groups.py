@@ -1,4 +1,5 @@
-"""Which rows belong together: dense group numbers for rows that have equal integers, and runs of equal rows.
+"""Grouping of rows: dense group numbers for rows with equal integers, runs of equal rows, and the sum, the
+least and the greatest value of each group.
 
 Arrays of 64-bit integers in, the same out. No key, no window and no aggregate is known here.
 """
@@ -13,28 +14,31 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.orders import sort_with_places
 
-# A table of group numbers by value may have so many entries, beside so many for each row; beyond that values
-# are sorted, and hashed where they lie so far apart that there may be few of them.
+# Group numbers come from a table with an entry for each possible value, where these are at most
+# _ENTRIES_PER_ROW for each row and _FREE_ENTRIES more. Values that span more are sorted, and those that span
+# more than _SORTED_PER_ROW for each row are hashed, as there may be few distinct ones.
 _FREE_ENTRIES: Final = 1 << 16
 _ENTRIES_PER_ROW: Final = 4
 _SORTED_PER_ROW: Final = 16
-_TOLD_APART: Final = 1 << 10
+_ROWS_COMPARED_FIRST: Final = 1 << 10  # columns that differ mostly do so in these rows
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Each row's group.
+    """The group of each row.
 
     Attributes:
-        codes: int64[n] from 0 to size - 1.
+        codes: int64[n] from 0 to size - 1, the group's number.
         size: number of groups.
-        summed: the first values that were summed, and their sums: most counts are the same ones.
+        known_sums: (values, sums) of the first column that was summed: several aggregates often sum equal
+            counts.
     """
 
     codes: Longs
     size: int
-    summed: list[tuple[Longs, Longs]] = field(default_factory=list, compare=False, repr=False)
+    known_sums: list[tuple[Longs, Longs]] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
     def of_each(cls, rows: int) -> Groups:
@@ -43,17 +47,17 @@ class Groups:
 
     @cached_property
     def counts(self) -> Longs:
-        """int64[size]: the rows of each group."""
+        """int64[size]: how many rows each group has."""
         return np.bincount(self.codes, minlength=self.size)
 
 
-class Coded(NamedTuple):
-    """Each row's value as a small number, which need not have been given to any row.
+class ValueCodes(NamedTuple):
+    """A small number, the code, for the value of each row. Not every number below `size` is some row's code.
 
     Attributes:
         codes: int64[n] from 0 to size - 1.
-        size: how many numbers there may be.
-        present: those that some row has, ascending.
+        size: a bound of the codes.
+        present: the codes that some row has, ascending.
     """
 
     codes: Longs
@@ -61,90 +65,61 @@ class Coded(NamedTuple):
     present: Longs
 
     @classmethod
-    def of(cls, codes: Longs, size: int) -> Coded:
+    def of(cls, codes: Longs, size: int) -> ValueCodes:
         """Codes from 0 to size - 1."""
-        is_there = np.zeros(size, np.bool_)
-        is_there[codes] = True
-        return cls(codes, size, np.flatnonzero(is_there))
+        is_present = np.zeros(size, np.bool_)
+        is_present[codes] = True
+        return cls(codes, size, np.flatnonzero(is_present))
 
-    def numbered(self, numbers: Longs) -> Longs:
-        """int64[n]: what stands in `numbers` at the place that each row's code has in `present`."""
-        table = np.empty(
-            self.size, np.int32 if self.size < 1 << 31 else np.int64
-        )  # half of a table is nearer to the processor
+    def numbers_by_code(self, numbers: Longs) -> Longs:
+        """int64[n]: numbers[i] for each row whose code is present[i]."""
+        # A table of 32 bits fits the processor's cache more often.
+        table = np.empty(self.size, np.int32 if self.size < 1 << 31 else np.int64)
         table[self.present] = numbers
-        return table.take(self.codes, mode="clip").astype(
-            np.int64
-        )  # all of them are there: no bound is checked
+        # No code is out of bounds; "clip" is the mode that does not check.
+        return table.take(self.codes, mode="clip").astype(np.int64)
 
 
-def code_values(values: Longs) -> tuple[Coded, Longs]:
-    """Codes of values, and the value of each that is there: ascending where the values lie close together,
-    else in order of appearance.
+def code_values(values: Longs) -> tuple[ValueCodes, Longs]:
+    """(codes of the values, the distinct values in the order of `present`): ascending, but in order of
+    appearance for values that lie far apart.
     """
     if not len(values):
-        return Coded(values, 0, values), values
+        return ValueCodes(values, 0, values), values
     least = int(values.min())
     span = int(values.max()) - least + 1
     if span > _SORTED_PER_ROW * len(values) + _FREE_ENTRIES:
-        encoded = pa.array(values).dictionary_encode()
-        distinct: Longs = encoded.dictionary.to_numpy()
-        return Coded(
-            encoded.indices.to_numpy().astype(np.int64), len(distinct), np.arange(len(distinct))
+        dictionary_array = pa.array(values).dictionary_encode()
+        distinct: Longs = dictionary_array.dictionary.to_numpy()
+        return ValueCodes(
+            dictionary_array.indices.to_numpy().astype(np.int64), len(distinct), np.arange(len(distinct))
         ), distinct
     if span > _ENTRIES_PER_ROW * len(values) + _FREE_ENTRIES:
-        order, ascending = in_order(values)
+        order, ascending = sort_with_places(values)
         starts = run_starts(ascending)
         codes = np.empty(len(values), np.int64)
         codes[order] = run_numbers(starts, len(values))
-        return Coded(codes, len(starts), np.arange(len(starts))), ascending[starts]
-    coded = Coded.of(values - least, span)
-    return coded, coded.present + least
-
-
-def in_order(values: Longs) -> tuple[Longs, Longs]:
-    """(the places of the values in ascending order, equal ones as they come; the values in that order)."""
-    bits = len(values).bit_length()
-    least = int(values.min()) if len(values) else 0
-    if len(values) and int(values.max()) - least >= 1 << (63 - bits):
-        order = np.argsort(values, kind="stable")
-        return order, values[order]
-    packed = (
-        values - least
-    )  # each with its place behind it: numbers are sorted in a third of the time that their places take
-    packed <<= bits
-    packed |= np.arange(len(values))
-    packed.sort()
-    return packed & ((1 << bits) - 1), (packed >> bits) + least
-
-
-def order_of_pairs(first: Longs, second: Longs) -> Longs:
-    """The places of pairs in ascending order, equal ones as they come. Runs of pairs that ascend already are
-    only merged.
-    """
-    if not len(first):
-        return first
-    least, low = int(first.min()), int(second.min())
-    width = int(second.max()) - low + 1
-    if (int(first.max()) - least + 1) * width >= 1 << 62:
-        return np.lexsort((second, first))
-    packed = (first - least) * width
-    packed += second - low
-    return np.argsort(packed, kind="stable")
+        return ValueCodes(codes, len(starts), np.arange(len(starts))), ascending[starts]
+    value_codes = ValueCodes.of(values - least, span)
+    return value_codes, value_codes.present + least
 
 
 def group_values(values: Longs) -> tuple[Groups, Longs]:
-    """Groups of equal values, and each group's value: ascending where the values lie close together, else in
-    order of appearance.
+    """(groups of equal values, the value of each group): ascending, but in order of appearance for values
+    that lie far apart.
     """
-    coded, distinct = code_values(values)
-    size = len(coded.present)
-    return Groups(coded.codes if size == coded.size else coded.numbered(np.arange(size)), size), distinct
+    value_codes, distinct = code_values(values)
+    size = len(value_codes.present)
+    return Groups(
+        value_codes.codes if size == value_codes.size else value_codes.numbers_by_code(np.arange(size)), size
+    ), distinct
 
 
 def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tuple[Groups, Longs, Longs]:
-    """Groups of rows equal in both columns, and each group's two values. Rows at `outside`, if there are any,
-    make one more group together, the last; it has no values."""
+    """(groups of rows that are equal in both columns, the first value of each group, the second).
+
+    Rows at `outside`, if there are any, make one more group together, the last, which has no values.
+    """
     if outside is not None and len(outside):
         return _group_inside(first, second, outside)
     if not len(first):
@@ -155,11 +130,12 @@ def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tu
         (one, ones), (other, others) = group_values(first), group_values(second)
         groups, at, beside = group_pairs(one.codes, other.codes)
         return groups, ones[at], others[beside]
-    packed = (first - least) * width
-    packed += second - low
-    groups, packed = group_values(packed)
-    ones = packed // width
-    return groups, ones + least, packed - ones * width + low  # numpy takes long to find remainders
+    pair_codes = (first - least) * width
+    pair_codes += second - low
+    groups, pair_codes = group_values(pair_codes)
+    ones = pair_codes // width
+    # The remainder by a product and a difference: numpy takes many times as long for `%`.
+    return groups, ones + least, pair_codes - ones * width + low
 
 
 def _group_inside(first: Longs, second: Longs, outside: Longs) -> tuple[Groups, Longs, Longs]:
@@ -168,16 +144,16 @@ def _group_inside(first: Longs, second: Longs, outside: Longs) -> tuple[Groups, 
     inner_row = int(np.argmax(is_inside))
     if not is_inside[inner_row]:
         return Groups(np.zeros(len(first), np.int64), 1), first[:0], second[:0]
-    # As copies of one that is inside they widen no range and make no group, and nothing is moved.
+    # Rows outside become copies of a row inside: they widen no range and make no group, and no row moves.
     first, second = first.copy(), second.copy()
     first[outside], second[outside] = first[inner_row], second[inner_row]
     groups, ones, others = group_pairs(first, second)
-    groups.codes[outside] = groups.size  # nobody else has these codes
+    groups.codes[outside] = groups.size  # changed in place: `groups` was made here
     return Groups(groups.codes, groups.size + 1), ones, others
 
 
 def run_starts(*columns: Longs) -> Longs:
-    """Where each run of rows that are equal in all (sorted) columns begins."""
+    """int64[r]: where each run of consecutive rows that are equal in all columns begins."""
     rows = len(columns[0])
     if not rows:
         return np.zeros(0, np.int64)
@@ -189,7 +165,7 @@ def run_starts(*columns: Longs) -> Longs:
 
 
 def run_numbers(starts: Longs, rows: int) -> Longs:
-    """The run of each of `rows` rows, from the runs' starts."""
+    """int64[rows]: the number of each row's run; run i begins at row starts[i]."""
     return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, rows)))
 
 
@@ -197,7 +173,7 @@ def least_of_groups(values: Longs, groups: Groups) -> Longs:
     """The least value of each group."""
     least = np.full(groups.size, np.iinfo(np.int64).max)
     if len(values) and bool(np.all(values[1:] >= values[:-1])):
-        least[groups.codes[::-1]] = values[::-1]  # of equal indices the last one counts
+        least[groups.codes[::-1]] = values[::-1]  # of equal indices the last assignment counts
     else:
         np.minimum.at(least, groups.codes, values)
     return least
@@ -217,14 +193,14 @@ def sum_of_groups(values: Longs, groups: Groups) -> Longs:
     """The sum of each group, exact as long as it fits 64 bits."""
     if not len(values):
         return np.zeros(groups.size, np.int64)
-    for summed_values, sums in groups.summed:
-        if np.array_equal(summed_values[:_TOLD_APART], values[:_TOLD_APART]) and np.array_equal(
-            summed_values, values
-        ):
+    for summed_values, sums in groups.known_sums:
+        if np.array_equal(
+            summed_values[:_ROWS_COMPARED_FIRST], values[:_ROWS_COMPARED_FIRST]
+        ) and np.array_equal(summed_values, values):
             return sums
     sums = _sums(values, groups)
-    if not groups.summed:
-        groups.summed.append((values, sums))
+    if not groups.known_sums:
+        groups.known_sums.append((values, sums))
     return sums
 
 

@@ -23,10 +23,9 @@ Codes = NDArray[np.uint32]
 _TUPLE: Final = np.uint32(31)
 _TRUE, _FALSE = np.uint32(1231), np.uint32(1237)
 _FEW_UNITS: Final = 64
-_HASHED_AT_ONCE: Final = 1 << 14  # integers, likewise
-_CHUNK_BYTES: Final = (
-    1 << 18
-)  # texts are hashed piece by piece, so that what is computed of a piece stays in the processor's cache
+# Rows are hashed piece by piece, so that the intermediate columns of a piece stay in the processor's cache.
+_CHUNK_BYTES: Final = 1 << 18
+_HASHED_AT_ONCE: Final = 1 << 14
 
 
 def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: int) -> NDArray[np.int32]:
@@ -43,7 +42,7 @@ def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
     groups = np.empty(len(codes), np.int32)
     for start in range(0, len(codes), _HASHED_AT_ONCE):
         chunk = slice(start, start + _HASHED_AT_ONCE)
-        groups[chunk] = _scrambled(codes[chunk]) % np.uint32(max_parallelism)
+        groups[chunk] = _scramble(codes[chunk]) % np.uint32(max_parallelism)
     return groups
 
 
@@ -138,9 +137,8 @@ def _polynomials(units: NDArray[Any], offsets: NDArray[np.int64]) -> Codes:
     """
     lengths = np.diff(offsets)
     length = int(lengths[0]) if len(lengths) else 0
-    if 0 < length <= _FEW_UNITS and bool(
-        np.all(lengths == length)
-    ):  # as most identifiers: unit by unit for all texts at once
+    if 0 < length <= _FEW_UNITS and bool(np.all(lengths == length)):
+        # Identifiers mostly have one length: one column of units at a time, for all texts.
         codes = np.zeros(len(lengths), np.uint32)
         for column in units.reshape(-1, length).T:
             codes *= _TUPLE
@@ -169,8 +167,8 @@ _KINDS: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Codes]], ...]] 
 )
 
 
-def _scrambled(codes: Codes) -> Codes:
-    """MathUtils.murmurHash: 0 to 2^31 - 1."""
+def _scramble(codes: Codes) -> Codes:
+    """Flink's MathUtils.murmurHash of each code: 0 to 2^31 - 1."""
     bits = codes * np.uint32(0xCC9E2D51)
     bits = bits << np.uint32(15) | bits >> np.uint32(17)
     bits *= np.uint32(0x1B873593)

@@ -1,7 +1,7 @@
-"""Integers of many limbs as bytes of least length, and what that takes: bit lengths, and shifts by another
-number of bits in each row.
+"""Integers of many limbs as byte strings of least length; bit lengths, and shifts by a different number of
+bits in each row.
 
-Limbs are those of `limbs`, normalised. What the bytes stand for is not known here.
+Limbs are those of `limbs`, normalised. The meaning of the bytes is not known here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def bit_lengths(limbs: Longs) -> Longs:
 
 
 def trailing_zeros(limbs: Longs) -> Longs:
-    """int64[n]: how many bits below the lowest one that is set; 0 for 0."""
+    """int64[n]: how many zero bits follow the lowest set bit; 0 for the integer 0."""
     lowest = np.argmax(limbs != 0, axis=1)
     limb = limbs[np.arange(len(limbs)), lowest]
     return np.where(
@@ -37,32 +37,32 @@ def trailing_zeros(limbs: Longs) -> Longs:
     )
 
 
-def shifted_down(limbs: Longs, bits: Longs) -> Longs:
+def shift_down(limbs: Longs, bits: Longs) -> Longs:
     """Each integer divided by 2^bits, rounded down."""
     width, rows = limbs.shape[1], np.arange(len(limbs))
-    extended = _extended(limbs, 1)
+    extended_limbs = _extend_sign(limbs, 1)
     words, inside = bits // BITS, bits % BITS
-    shifted = np.empty_like(limbs)
+    shifted_limbs = np.empty_like(limbs)
     for column in range(width):
-        low, high = (extended[rows, np.minimum(words + column + more, width)] for more in (0, 1))
-        shifted[:, column] = (low >> inside | high << (BITS - inside)) & _MASK
-    return _signed(shifted)
+        low, high = (extended_limbs[rows, np.minimum(words + column + more, width)] for more in (0, 1))
+        shifted_limbs[:, column] = (low >> inside | high << (BITS - inside)) & _MASK
+    return _sign_last_limb(shifted_limbs)
 
 
-def shifted_up(limbs: Longs, bits: Longs) -> tuple[Longs, int]:
+def shift_up(limbs: Longs, bits: Longs) -> tuple[Longs, int]:
     """(limbs, base): each integer times 2^bits, in units of 2^(32 base)."""
     words, inside = bits // BITS, bits % BITS
-    used = words[(limbs != 0).any(axis=1)]
-    base = int(used.min()) if len(used) else 0
+    used_words = words[(limbs != 0).any(axis=1)]
+    base = int(used_words.min()) if len(used_words) else 0
     places = np.maximum(words - base, 0)
     places[(limbs == 0).all(axis=1)] = 0
-    shifted = np.zeros((len(limbs), int(places.max(initial=0)) + limbs.shape[1] + 1), np.int64)
+    shifted_limbs = np.zeros((len(limbs), int(places.max(initial=0)) + limbs.shape[1] + 1), np.int64)
     rows = np.arange(len(limbs))
     for column in range(limbs.shape[1]):
-        moved = limbs[:, column] << inside
-        shifted[rows, places + column] += moved & _MASK
-        shifted[rows, places + column + 1] += moved >> BITS
-    return normalise(shifted), base
+        moved_bits = limbs[:, column] << inside
+        shifted_limbs[rows, places + column] += moved_bits & _MASK
+        shifted_limbs[rows, places + column + 1] += moved_bits >> BITS
+    return normalise(shifted_limbs), base
 
 
 def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) -> tuple[Longs, int]:
@@ -70,7 +70,7 @@ def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) 
     of 63 bits in `limbs`.
     """
     words, inside = divmod(other_exponent - exponent, BITS)
-    others, _ = shifted_up(others, np.full(len(others), inside))
+    others, _ = shift_up(others, np.full(len(others), inside))
     lead, lag = max(0, -words), max(0, words)
     differences = np.zeros((len(limbs), max(lead + limbs.shape[1], lag + others.shape[1]) + 1), np.int64)
     differences[:, lead : lead + limbs.shape[1]] = limbs
@@ -84,7 +84,7 @@ def to_bytes(limbs: Longs, heads: Bytes) -> tuple[Bytes, NDArray[np.int32]]:
 
     `heads` is uint8[n, h].
     """
-    numbers = np.ascontiguousarray(_extended(limbs, 1).astype("<u4")).view(np.uint8)[:, ::-1]
+    numbers = np.ascontiguousarray(_extend_sign(limbs, 1).astype("<u4")).view(np.uint8)[:, ::-1]
     lengths = bit_lengths(limbs) // 8 + 1
     wide = np.concatenate([heads, numbers], axis=1)
     offsets = np.zeros(len(limbs) + 1, np.int32)
@@ -102,22 +102,22 @@ def of_bytes(data: Bytes, offsets: NDArray[np.int32], head: int) -> tuple[Longs,
     first = wide[np.arange(len(lengths)), head + width - lengths]
     wide = np.where(is_used, wide, np.where(first > 127, 255, 0).astype(np.uint8)[:, None])
     limbs = np.ascontiguousarray(wide[:, : head - 1 if head else None : -1]).view("<u4").astype(np.int64)
-    return _signed(limbs), wide[:, :head]
+    return _sign_last_limb(limbs), wide[:, :head]
 
 
 def _is_used(lengths: Longs, width: int, head: int) -> NDArray[np.bool_]:
-    """Which bytes of a row are its head, or its number, which stands at the end."""
+    """bool[n, width]: the bytes of each row that are its head, or its number, which stands at the end."""
     columns = np.arange(width)
     return (columns < head) | (columns >= (width - lengths)[:, None])
 
 
-def _extended(limbs: Longs, more: int) -> Longs:
-    """Non-negative limbs of the two's complement, more of them than there were."""
+def _extend_sign(limbs: Longs, more: int) -> Longs:
+    """Non-negative limbs of the two's complement, with `more` limbs of the sign at the end."""
     signs = np.where(limbs[:, -1:] < 0, _MASK, 0)
     return np.concatenate([limbs & _MASK, np.repeat(signs, more, axis=1)], axis=1)
 
 
-def _signed(limbs: Longs) -> Longs:
-    """The last limb with its sign. Changes its argument."""
+def _sign_last_limb(limbs: Longs) -> Longs:
+    """The same limbs, the last one with its sign. Changes its argument."""
     limbs[:, -1] = limbs[:, -1].astype(np.uint32).view(np.int32)
     return limbs

@@ -40,9 +40,9 @@ def of_doubles(values: Doubles) -> tuple[Longs, int]:
     shifts = np.where(mantissas == 0, 0, np.maximum(shifts, 0))
     places = shifts // BITS
     inside = shifts % BITS
-    used = places[mantissas != 0]
-    base = int(used.min()) if len(used) else 0
-    width = (int(used.max()) if len(used) else 0) - base + 3
+    used_places = places[mantissas != 0]
+    base = int(used_places.min()) if len(used_places) else 0
+    width = (int(used_places.max()) if len(used_places) else 0) - base + 3
     low = (mantissas & _MASK) << inside
     high = ((mantissas >> BITS) << inside) + (low >> BITS)
     limbs = np.zeros((len(values), width), np.int64)
@@ -65,7 +65,7 @@ def running_limbs(limbs: Longs, starts: Longs) -> Longs:
     """Normalised running sums inside each run of rows; run i begins at row starts[i], the first at row 0."""
     if not len(limbs):
         return limbs
-    totals = np.cumsum(limbs, axis=0)  # may wrap, and so may what is taken away: the difference is right
+    totals = np.cumsum(limbs, axis=0)  # totals may wrap; their differences are right all the same
     before = np.zeros((len(starts), limbs.shape[1]), np.int64)
     before[1:] = totals[starts[1:] - 1]
     return normalise(totals - np.repeat(before, np.diff(np.append(starts, len(limbs))), axis=0))
@@ -85,15 +85,15 @@ def normalise(limbs: Longs) -> Longs:
     return limbs
 
 
-def squared(limbs: Longs) -> Longs:
+def square(limbs: Longs) -> Longs:
     """The square of each integer, normalised."""
-    magnitudes, dropped = _magnitudes(limbs)
+    magnitudes, dropped_columns = _magnitudes(limbs)
     digits = magnitudes.astype(np.uint64)
-    squares = np.zeros((len(limbs), 2 * (dropped + digits.shape[1]) + 1), np.int64)
+    squares = np.zeros((len(limbs), 2 * (dropped_columns + digits.shape[1]) + 1), np.int64)
     for one in range(digits.shape[1]):
         for other in range(digits.shape[1]):
             product = digits[:, one] * digits[:, other]
-            place = 2 * dropped + one + other
+            place = 2 * dropped_columns + one + other
             squares[:, place] += (product & np.uint64(_MASK)).astype(np.int64)
             squares[:, place + 1] += (product >> np.uint64(BITS)).astype(np.int64)
     return normalise(squares)
@@ -108,30 +108,30 @@ def to_integers(limbs: Longs) -> list[int]:
 
 
 def to_doubles(limbs: Longs, exponent: int, divisors: Sequence[Longs | int] = ()) -> Doubles:
-    """limbs · 2^exponent / divisors, each the nearest double (ties to even), infinite beyond the greatest; no
-    zero is negative.
+    """The double nearest to limbs · 2^exponent / divisors (ties to even): infinite beyond the greatest
+    double, and never a negative zero.
 
     Args:
         limbs: normalised.
         exponent: any.
-        divisors: 1 to 2^31 - 1 each, all to be divided by.
+        divisors: from 1 to 2^31 - 1; each limb integer is divided by all of them.
     """
     signs = np.where(limbs[:, -1] < 0, -1, 1)
-    digits, dropped = _magnitudes(limbs)
-    exponent_of_digits = exponent + BITS * dropped
+    digits, dropped_columns = _magnitudes(limbs)
+    exponent_of_digits = exponent + BITS * dropped_columns
     lead = 2 + len(divisors)  # digits behind the point, so that the quotient has 64 significant bits
     is_inexact = np.zeros(len(limbs), np.bool_)
     digits = np.concatenate([np.zeros((len(limbs), lead), np.int64), digits], axis=1)
     for divisor in divisors:
-        digits, has_rest = _divide(digits, divisor)
-        is_inexact |= has_rest
-    rounded: Doubles = signs * _nearest(digits, exponent_of_digits - BITS * lead, is_inexact) + 0.0
+        digits, has_remainder = _divide(digits, divisor)
+        is_inexact |= has_remainder
+    doubles: Doubles = signs * _nearest(digits, exponent_of_digits - BITS * lead, is_inexact) + 0.0
     if divisors or exponent < -UNIT_BITS:
-        for row in np.flatnonzero((np.abs(rounded) < _TINY) & (limbs != 0).any(axis=1)).tolist():
-            divided = to_integers(limbs[row : row + 1])[0] << max(exponent, 0)
+        for row in np.flatnonzero((np.abs(doubles) < _TINY) & (limbs != 0).any(axis=1)).tolist():
+            dividend = to_integers(limbs[row : row + 1])[0] << max(exponent, 0)
             divisor = prod(int(np.broadcast_to(each, len(limbs))[row]) for each in divisors)
-            rounded[row] = divided / (divisor << max(-exponent, 0)) + 0.0
-    return rounded
+            doubles[row] = dividend / (divisor << max(-exponent, 0)) + 0.0
+    return doubles
 
 
 def _divide(digits: Longs, divisors: Longs | int) -> tuple[Longs, Booleans]:
@@ -169,8 +169,8 @@ def _magnitudes(limbs: Longs) -> tuple[Longs, int]:
     dropped; one is left.
     """
     digits = normalise(limbs * np.where(limbs[:, -1] < 0, -1, 1)[:, None])
-    used = np.flatnonzero(digits.any(axis=0))
-    first, last = (int(used[0]), int(used[-1])) if len(used) else (0, 0)
+    used_columns = np.flatnonzero(digits.any(axis=0))
+    first, last = (int(used_columns[0]), int(used_columns[-1])) if len(used_columns) else (0, 0)
     return digits[:, first : last + 1], first
 
 

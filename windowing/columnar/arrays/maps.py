@@ -1,7 +1,7 @@
-"""Maps from integers to integers, one for each of many rows: all their entries in three columns, and what
-summing and running make of them.
+"""Maps from integers to integers, one for each of many rows, as the columns of all their entries; and folds
+of such maps, of equal rows and along runs of rows.
 
-Arrays of 64-bit integers in, the same out; what keys and values mean is not known here.
+Arrays of 64-bit integers in, the same out; the meaning of keys and values is not known here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slackwater.windowing.columnar.arrays.groups import run_numbers, run_starts
 
 
 class Fold(Enum):
-    """What becomes of the values of one key."""
+    """How two values of one key become one."""
 
     SUM = np.add
     MAX = np.maximum
@@ -35,8 +35,8 @@ class Entries(NamedTuple):
     values: Longs
 
 
-def folded(rows: Longs, keys: Longs, values: Longs, fold: Fold) -> Entries:
-    """Entries in any order, perhaps several of a pair, as maps: the values of a pair are folded."""
+def fold_entries(rows: Longs, keys: Longs, values: Longs, fold: Fold) -> Entries:
+    """Maps from entries in any order; several values of one (row, key) are folded."""
     order = np.lexsort((keys, rows))
     rows, keys = rows[order], keys[order]
     starts = run_starts(rows, keys)
@@ -45,7 +45,7 @@ def folded(rows: Longs, keys: Longs, values: Longs, fold: Fold) -> Entries:
     return Entries(rows[starts], keys[starts], fold.value.reduceat(values[order], starts))
 
 
-def running(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries:
+def fold_runs(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries:
     """Each row's map folded with those of the rows before it in its run; run i of the `rows` rows begins at
     row starts[i].
     """
@@ -55,26 +55,26 @@ def running(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries:
     order = np.lexsort((entries.rows, entries.keys, run[entries.rows]))
     at, keys, values = (column[order] for column in entries)
     firsts = run_starts(run[at], keys)
-    so_far = _accumulated(values, firsts, fold)
-    # What a key has come to holds until the key's next entry, or the run's end.
+    so_far = _running_folds(values, firsts, fold)
+    # The running value of a key holds for every row until the key's next entry, or the run's end.
     ends = np.append(starts[1:], rows)[run[at]]
     is_last = np.append(np.diff(run_numbers(firsts, len(at))) > 0, True)
     until = np.where(is_last, ends, np.append(at[1:], rows))
     lengths = until - at
     offsets = np.cumsum(lengths) - lengths
     places = np.repeat(at, lengths) + np.arange(int(lengths.sum())) - np.repeat(offsets, lengths)
-    return folded(places, np.repeat(keys, lengths), np.repeat(so_far, lengths), fold)
+    return fold_entries(places, np.repeat(keys, lengths), np.repeat(so_far, lengths), fold)
 
 
-def _accumulated(values: Longs, firsts: Longs, fold: Fold) -> Longs:
+def _running_folds(values: Longs, firsts: Longs, fold: Fold) -> Longs:
     """Running folds inside each run of values; run i begins at firsts[i]. Values are not negative."""
     number = run_numbers(firsts, len(values))
     if fold is Fold.SUM:
         totals = np.cumsum(values)
         before = np.zeros(len(firsts), np.int64)
         before[1:] = totals[firsts[1:] - 1]
-        summed: Longs = totals - before[number]
-        return summed
+        running_sums: Longs = totals - before[number]
+        return running_sums
     height = int(values.max()) + 1
-    greatest: Longs = np.maximum.accumulate(values + number * height) - number * height
-    return greatest
+    running_maxima: Longs = np.maximum.accumulate(values + number * height) - number * height
+    return running_maxima

@@ -1,4 +1,4 @@
-"""Spans of consecutive rows, which may overlap: what the rows of each make together.
+"""Spans of consecutive rows, which may overlap, and the sum, the least and the greatest value of each.
 
 Arrays of 64-bit integers in, the same out. No key, no window and no aggregate is known here.
 """
@@ -14,16 +14,16 @@ from slackwater.windowing.columnar.arrays.groups import Groups
 
 
 class Spans(NamedTuple):
-    """Each span's rows: firsts[i] to beyonds[i] - 1, at least one."""
+    """Span i holds the rows from firsts[i] to before beyonds[i], at least one."""
 
     firsts: Longs
     beyonds: Longs
 
     def where(self, chosen: Booleans) -> Spans:
-        """Some of the spans."""
+        """The chosen spans."""
         return Spans(self.firsts[chosen], self.beyonds[chosen])
 
-    def exploded(self) -> tuple[Longs, Groups]:
+    def explode(self) -> tuple[Longs, Groups]:
         """The rows of all spans, one span after the other, and the span of each."""
         counts = self.beyonds - self.firsts
         owners = np.repeat(np.arange(len(counts)), counts)
@@ -40,16 +40,15 @@ class Spans(NamedTuple):
 
     def least(self, values: Longs) -> Longs:
         """The least value of each span."""
-        return self._reduced(np.minimum, values)
+        return self._reduce_spans(np.minimum, values)
 
     def greatest(self, values: Longs) -> Longs:
         """The greatest value of each span."""
-        return self._reduced(np.maximum, values)
+        return self._reduce_spans(np.maximum, values)
 
-    def _reduced(self, function: np.ufunc, values: Longs) -> Longs:
+    def _reduce_spans(self, function: np.ufunc, values: Longs) -> Longs:
         bounds = np.empty(2 * len(self.firsts), np.int64)
         bounds[::2], bounds[1::2] = self.firsts, self.beyonds
-        reduced: Longs = function.reduceat(np.append(values, 0), bounds)[
-            ::2
-        ]  # what lies between two spans is reduced, too
-        return reduced
+        # reduceat also gives a value for the rows between two spans, at every odd place.
+        values_of_spans: Longs = function.reduceat(np.append(values, 0), bounds)[::2]
+        return values_of_spans

@@ -1,8 +1,13 @@
-"""Short texts as numbers that say the same: equal where they are equal, ascending as they do.
+"""An order-preserving map from short texts to integers, which are grouped and sorted much faster than texts.
 
-A text of n bytes is a number of n digits, of which each place counts from its least byte to its greatest one,
-so that identifiers such as `user-00042`, `N14228` or `EWR` become small integers, which are grouped and
-sorted much sooner than texts are.
+A text of n bytes becomes a number of n digits. A digit counts from the least byte that any text has at its
+place to the greatest one, so identifiers such as `user-00042`, `N14228` or `EWR` become small integers:
+
+    place        1        2        3
+    bytes        E … L    F … W    A … R
+    EWR          0        17       17        (0 · 18 + 17) · 18 + 17 =  323
+    JFK          5        0        10        (5 · 18 +  0) · 18 + 10 = 1630
+    LGA          7        1        0         (7 · 18 +  1) · 18 +  0 = 2286
 """
 
 from collections.abc import Sequence
@@ -89,9 +94,9 @@ def _places(octets: Octets, offsets: Longs, longest: int, is_even: bool) -> Octe
     rows = len(offsets) - 1
     if is_even:
         return np.ascontiguousarray(octets.reshape(rows, longest).T)
-    padded = np.zeros((rows, longest), np.uint8)
-    padded[np.arange(longest) < np.diff(offsets)[:, None]] = octets
-    return np.ascontiguousarray(padded.T)
+    padded_octets = np.zeros((rows, longest), np.uint8)
+    padded_octets[np.arange(longest) < np.diff(offsets)[:, None]] = octets
+    return np.ascontiguousarray(padded_octets.T)
 
 
 def _numbers(piece: Octets, least: Octets, spans: list[int]) -> NDArray[Any]:

@@ -14,7 +14,8 @@ import numpy as np
 
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import run_starts
-from slackwater.windowing.columnar.sessions.intervals import Chains, chain_intervals, sort_with_order
+from slackwater.windowing.columnar.arrays.orders import sort_non_negative
+from slackwater.windowing.columnar.sessions.intervals import Chains, chain_intervals
 from slackwater.windowing.columnar.sessions.paths import Running
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.columnar.window_columns import (
@@ -164,7 +165,7 @@ def concerned_chains(
     is_late = rules.are_late(tardy.times + (rules.gap_ms - 1), tardy.watermarks)
     is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
     accepted = np.flatnonzero(~is_dropped)
-    of_left, in_chains = sort_with_order(of_tardy[accepted])
+    in_chains, of_left = sort_non_negative(of_tardy[accepted])
     positions, starts = accepted[in_chains], run_starts(of_left)
     chains, counts = of_left[starts], np.diff(np.append(starts, len(of_left)))
     order = np.argsort(-counts, kind="stable")

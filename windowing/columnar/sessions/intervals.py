@@ -11,6 +11,7 @@ import numpy as np
 
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import run_numbers
+from slackwater.windowing.columnar.arrays.orders import sort_non_negative
 from slackwater.windowing.columnar.timeline.source_progress import running_maximum
 
 
@@ -35,20 +36,6 @@ class Chains(NamedTuple):
         return chains
 
 
-def sort_with_order(values: Longs) -> tuple[Longs, Longs]:
-    """(values ascending, the rows in this order) of values none of which is negative.
-
-    Rows of equal values keep their order. Where there is room for the row's number beside the value, both are
-    sorted as one integer, in a third of the time.
-    """
-    room = len(values).bit_length()
-    if int(values.max(initial=0)).bit_length() + room > 63:
-        order = np.argsort(values, kind="stable")
-        return values[order], order
-    both = np.sort((values << room) | np.arange(len(values)))
-    return both >> room, both & ((1 << room) - 1)
-
-
 def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
     """The chains of spans [first, last + gap], both ends included, as Flink merges windows that touch. O(n
     log n).
@@ -63,10 +50,12 @@ def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Ch
     if (int(keys.max()) - least).bit_length() + bits > 62:
         return _chain_apart(keys, firsts, lasts, gap_ms)
     # Key and time as one number; keys lie further apart than any chain reaches.
-    packed = ((keys - least) << bits) | (firsts - earliest)
-    packed, order = sort_with_order(packed)
-    reach = packed if lasts is firsts else np.maximum.accumulate(packed + (lasts - firsts)[order])
-    starts = _starts(packed[1:] - reach[:-1] > gap_ms)
+    packed_starts = ((keys - least) << bits) | (firsts - earliest)
+    order, packed_starts = sort_non_negative(packed_starts)
+    reach = (
+        packed_starts if lasts is firsts else np.maximum.accumulate(packed_starts + (lasts - firsts)[order])
+    )
+    starts = _starts(packed_starts[1:] - reach[:-1] > gap_ms)
     return Chains(order, starts, _at_ends(reach & ((1 << bits) - 1), starts) + earliest)
 
 

@@ -13,9 +13,7 @@ from slackwater.windowing.columnar.arrays.groups import (
     code_values,
     greatest_of_groups,
     group_pairs,
-    in_order,
     least_of_groups,
-    order_of_pairs,
     sum_of_groups,
 )
 
@@ -48,22 +46,6 @@ def test_values_get_codes_however_they_are_found(entries: tuple[int, int], value
     assert [known[code] for code in coded.codes.tolist()] == values
     if entries[1]:
         assert distinct.tolist() == sorted(set(values))
-
-
-@given(st.lists(LONG, max_size=30))
-def test_equal_values_keep_their_order(values: list[int]) -> None:
-    order, ascending = in_order(np.array(values, np.int64))
-    assert list(zip(ascending.tolist(), order.tolist(), strict=True)) == sorted(
-        (value, place) for place, value in enumerate(values)
-    )
-
-
-@given(st.lists(st.tuples(LONG, LONG), max_size=30))
-def test_pairs_stand_in_order_equal_ones_as_they_come(pairs: list[tuple[int, int]]) -> None:
-    first, second = np.array(pairs, np.int64).reshape(-1, 2).T
-    assert order_of_pairs(first, second).tolist() == sorted(
-        range(len(pairs)), key=lambda place: (pairs[place], place)
-    )
 
 
 @given(

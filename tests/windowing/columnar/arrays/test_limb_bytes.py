@@ -36,9 +36,9 @@ def test_integers_are_their_shortest_bytes_behind_their_heads(values: list[int],
 def test_shifts_differ_from_row_to_row(values: list[int], data: st.DataObject) -> None:
     bits = data.draw(st.lists(st.integers(0, 130), min_size=len(values), max_size=len(values)))
     numbers = of_integers(values)
-    down = limb_bytes.shifted_down(numbers, np.array(bits, np.int64))
+    down = limb_bytes.shift_down(numbers, np.array(bits, np.int64))
     assert limbs.to_integers(down) == [value >> bit for value, bit in zip(values, bits, strict=True)]
-    up, base = limb_bytes.shifted_up(numbers, np.array(bits, np.int64))
+    up, base = limb_bytes.shift_up(numbers, np.array(bits, np.int64))
     assert [value << limbs.BITS * base for value in limbs.to_integers(up)] == [
         value << bit for value, bit in zip(values, bits, strict=True)
     ]
@@ -60,4 +60,4 @@ def test_differences_are_of_numbers_of_any_exponent(
 
 @pytest.mark.parametrize("values", [[0], [3, -5], [2**40, 0], [2**96 - 1, 2**64], [-(2**31)]])
 def test_squares_are_exact(values: list[int]) -> None:
-    assert limbs.to_integers(limbs.squared(of_integers(values))) == [value * value for value in values]
+    assert limbs.to_integers(limbs.square(of_integers(values))) == [value * value for value in values]

@@ -39,7 +39,7 @@ def read(found: Entries) -> list[dict[int, int]]:
 @pytest.mark.parametrize("fold", Fold)
 @given(found=entries)
 def test_entries_of_one_row_and_key_are_folded(fold: Fold, found: list[tuple[int, int, int]]) -> None:
-    assert read(maps.folded(*columns(found), fold)) == as_dictionaries(found, fold)
+    assert read(maps.fold_entries(*columns(found), fold)) == as_dictionaries(found, fold)
 
 
 @pytest.mark.parametrize("fold", Fold)
@@ -52,5 +52,5 @@ def test_each_row_holds_what_the_rows_before_it_in_its_run_held(
     for row in range(ROWS):
         begin = max(start for start in begins if start <= row)
         whole += [(row, key, value) for other, key, value in found if begin <= other <= row]
-    ours = maps.running(maps.folded(*columns(found), fold), np.array(begins, np.int64), ROWS, fold)
+    ours = maps.fold_runs(maps.fold_entries(*columns(found), fold), np.array(begins, np.int64), ROWS, fold)
     assert read(ours) == as_dictionaries(whole, fold)

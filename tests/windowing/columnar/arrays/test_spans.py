@@ -29,7 +29,7 @@ def test_spans_are_reduced_as_the_rows_of_each_alone(drawn):
     assert spans.sum(column).tolist() == [wrapped(sum(part)) for part in parts]
     assert spans.least(column).tolist() == [min(part) for part in parts]
     assert spans.greatest(column).tolist() == [max(part) for part in parts]
-    rows, owners = spans.exploded()
+    rows, owners = spans.explode()
     assert [column[rows[owners.codes == number]].tolist() for number in range(owners.size)] == parts
     assert (
         spans.where(np.arange(owners.size) % 2 == 0).sum(column).tolist() == spans.sum(column)[::2].tolist()

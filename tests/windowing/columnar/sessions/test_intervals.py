@@ -5,11 +5,10 @@ lie.
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.windowing.columnar.sessions.intervals import chain_intervals, sort_with_order
+from slackwater.windowing.columnar.sessions.intervals import chain_intervals
 
 FAR = [1, 1 << 20, 1 << 29]
 
@@ -48,10 +47,3 @@ def test_chains_are_rows_that_touch(
     assert {frozenset(chain) for chain in members} == set(touching(spans, gap * unit))
     assert found.lasts.tolist() == [max(spans[row][2] for row in chain) for chain in members]
     assert [spans[row][:2] for row in found.order.tolist()] == sorted(span[:2] for span in spans)
-
-
-@pytest.mark.parametrize("unit", [1, 1 << 61])
-def test_equal_values_keep_their_order(unit: int) -> None:
-    values, order = sort_with_order(np.array([3, 1, 3, 0, 1], np.int64) * unit)
-    assert values.tolist() == [0, unit, unit, 3 * unit, 3 * unit]
-    assert order.tolist() == [3, 1, 4, 0, 2]

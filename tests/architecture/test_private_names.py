@@ -33,7 +33,6 @@ STILL = {
     "tests/jobs/tables/delta/test_upkeep.py",
     "tests/properties/test_window_pipelines.py",
     "tests/windowing/runtime/test_timer_queues.py",
-    "tests/windowing/runtime/test_window_operator.py",
     "tests/windowing/state/rocksdb/test_database.py",
 }
 

@@ -29,12 +29,12 @@ AT_LEAST = {
 def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How many elements went which way."""
     counted: Counter[str] = Counter()
-    alone, made = WindowOperator.process_element, WindowOperator.__init__
+    alone, initialize = WindowOperator.process_element, WindowOperator.__init__
 
     def note_order_mode(
-        self: Any, config: Any, output: Any, clock: Any, key_groups: Any, order_mode: OrderMode, *rest: Any
+        self: Any, config: Any, output: Any, clock: Any, *, order_mode: OrderMode, **others: Any
     ) -> None:
-        made(self, config, output, clock, key_groups, order_mode, *rest)
+        initialize(self, config, output, clock, order_mode=order_mode, **others)
         self.may = takes_together(config.assigner, config.trigger, order_mode)
 
     def process_element(self: Any, key: Any, value: Any, timestamp: int | None) -> None:

@@ -34,6 +34,8 @@ class ElementTransaction:
 
     Attributes:
         journal: for the state back end and the timer services.
+        is_undoable: whether a failure now is to be undone. The operator sets it False during a firing or
+            merge: these change what other elements have left.
         output, listener: what the operator calls instead.
     """
 
@@ -43,6 +45,7 @@ class ElementTransaction:
         self.listener: Any = None if listener is None else _StandIn(listener, self)
         self._pending_calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._is_open = False
+        self.is_undoable = True
 
     def pass_on(self, method: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         """Call now, or when the element has succeeded."""
@@ -53,7 +56,7 @@ class ElementTransaction:
 
     def begin(self) -> None:
         self.journal.begin()
-        self._is_open = True
+        self._is_open = self.is_undoable = True
 
     def commit(self) -> None:
         """The element has succeeded: let its rows out, in order."""

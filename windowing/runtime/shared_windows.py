@@ -20,11 +20,10 @@ from slackwater.windowing.runtime.internal_timer_service import InternalTimerSer
 from slackwater.windowing.runtime.operator_output import FiredBy, WindowListener
 from slackwater.windowing.runtime.timer_queue import Owner
 from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext
+from slackwater.windowing.runtime.window_ends import WindowEnds
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.triggers import Trigger
 from slackwater.windowing.windows import Window
-
-_REMEMBERED_WINDOWS = 4096
 
 
 def takes_together(assigner: WindowAssigner, trigger: Trigger, order_mode: OrderMode) -> bool:
@@ -52,7 +51,7 @@ class SharedWindows:
 
     Args:
         owner: the operator.
-        config, contents, timers, context, listener, assign: its own.
+        config, contents, timers, context, ends, listener, assign: its own.
 
     Attributes:
         elements_taken: of the elements that `process_elements` was given, those before the one that it is at.
@@ -62,28 +61,23 @@ class SharedWindows:
         self,
         owner: WindowsOwner,
         config: WindowOperatorConfig,
+        *,
         contents: Any,
         timers: InternalTimerService,
         context: OperatorTriggerContext,
+        ends: WindowEnds,
         listener: WindowListener | None,
         assign: Assign,
     ) -> None:
         self.elements_taken = 0
-        self._owner, self._contents, self._timers, self._context, self._listener = (
-            owner,
-            contents,
-            timers,
-            context,
-            listener,
-        )
+        self._owner, self._contents, self._timers = owner, contents, timers
+        self._context, self._ends, self._listener = context, ends, listener
         self._assign: Callable[[Any, int], Sequence[Window]] = assign
         self._adds_all = config.contents.kind == "list" or isinstance(
             getattr(config.contents, "aggregate", None), BulkAggregateFunction
         )
         self._keeps_timestamps = config.evictor is not None
         self._purges = config.trigger.purges
-        self._lateness_ms = config.allowed_lateness_ms
-        self._ends: dict[Window, tuple[int, int]] = {}
 
     def process_elements(
         self, key: Any, values: Sequence[Any], timestamps: Sequence[int], until: int
@@ -121,7 +115,7 @@ class SharedWindows:
                 if listener is not None:
                     listener.elements_added(key, window, len(values), until)
                 if is_new or timers.has_gone_back:
-                    last_instant, cleanup = self._ends.get(window) or self._remember_ends(window)
+                    last_instant, cleanup = self._ends[window]
                     timers.register_event_time_timer(last_instant, key, window)
                     if cleanup != LONG_MAX:
                         timers.register_event_time_timer(cleanup, key, window)
@@ -142,7 +136,7 @@ class SharedWindows:
         try:
             for owner.current_key, context.window in owners:
                 key, window = owner.current_key, context.window
-                last_instant, cleanup = self._ends.get(window) or self._remember_ends(window)
+                last_instant, cleanup = self._ends[window]
                 if timestamp == last_instant:
                     window_contents = contents.get(key, window)
                     if listener is not None:
@@ -169,11 +163,3 @@ class SharedWindows:
             raise UserCodeError.of(
                 error, "handling a timer of event time", owner.current_key, context.window, timestamp
             ) from error
-
-    def _remember_ends(self, window: Window) -> tuple[int, int]:
-        """Last instant and cleanup time of a window, kept for the next key."""
-        if len(self._ends) >= _REMEMBERED_WINDOWS:
-            self._ends.clear()
-        last_instant = window.max_timestamp()
-        ends = self._ends[window] = (last_instant, min(last_instant + self._lateness_ms, LONG_MAX))
-        return ends

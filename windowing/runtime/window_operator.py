@@ -15,7 +15,6 @@ from slackwater.windowing.assigners import MergingWindowAssigner
 from slackwater.windowing.errors import (
     PROCESSING_ELEMENT,
     ConfigurationError,
-    MergeIntoPastError,
     UnknownWindowError,
     UserCodeError,
     WindowingError,
@@ -29,12 +28,13 @@ from slackwater.windowing.runtime.internal_time_service_manager import InternalT
 from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore
 from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
+from slackwater.windowing.runtime.merging_windows import MergingWindows
 from slackwater.windowing.runtime.operator_output import FiredBy, OperatorOutput, SkipReason, WindowListener
 from slackwater.windowing.runtime.operator_storage import MakeBackend, MakeTimerQueue
 from slackwater.windowing.runtime.shared_windows import SharedWindows, takes_together
 from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext, OperatorWindowContext
+from slackwater.windowing.runtime.window_ends import WindowEnds, delete_cleanup_timer
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
-from slackwater.windowing.state.descriptors import ListStateDescriptor
 from slackwater.windowing.triggers import TriggerResult
 from slackwater.windowing.windows import Window
 
@@ -42,12 +42,6 @@ CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = TriggerResult
 
 
 TIMER_SERVICE = "window-timers"
-
-
-MERGING_WINDOW_SET = ListStateDescriptor("merging-window-set")
-
-
-_REMEMBERED_WINDOWS = 4096
 
 
 class WindowOperator:
@@ -73,6 +67,7 @@ class WindowOperator:
         config: WindowOperatorConfig,
         output: OperatorOutput,
         clock: ProcessingTimeService,
+        *,
         key_groups: KeyGroupIndex,
         order_mode: OrderMode,
         make_backend: MakeBackend,
@@ -105,20 +100,39 @@ class WindowOperator:
         self._collected_mark = (
             LONG_MIN - 1 if collected_mark is None or not self._is_event_time else collected_mark
         )
-        self._merging = config.assigner if isinstance(config.assigner, MergingWindowAssigner) else None
-        self._sessions = self.backend.state(MERGING_WINDOW_SET) if self._merging is not None else None
+        self._ends = WindowEnds(
+            is_event_time=self._is_event_time, allowed_lateness_ms=config.allowed_lateness_ms
+        )
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
+        self._merging: MergingWindows | None = None
+        if isinstance(config.assigner, MergingWindowAssigner):
+            self._merging = MergingWindows(
+                config.assigner,
+                config,
+                self,
+                backend=self.backend,
+                timers=self._timers,
+                context=self._context,
+                ends=self._ends,
+                listener=self._listener,
+                transaction=transaction,
+            )
         self._window_context = OperatorWindowContext(
             self, self._timers, self.backend, self._emit_side, self._merging is None
         )
         self._assign = config.assigner.bind(self._context)
-        self._ends: dict[Window, tuple[int, int]] = {}
-        self._is_emitting = False
         self._fired_by = FiredBy("event", LONG_MIN)  # the last one: many timers in a row have the same time
         self.shared_windows: SharedWindows | None = None
         if takes_together(config.assigner, config.trigger, order_mode):
             self.shared_windows = SharedWindows(
-                self, config, self._contents, self._timers, self._context, self._listener, self._assign
+                self,
+                config,
+                contents=self._contents,
+                timers=self._timers,
+                context=self._context,
+                ends=self._ends,
+                listener=self._listener,
+                assign=self._assign,
             )
             self._timers.deliver_together(self.shared_windows.on_event_times)
 
@@ -175,7 +189,6 @@ class WindowOperator:
         time = LONG_MIN if timestamp is None else timestamp
         transaction = self._transaction
         if transaction is not None:
-            self._is_emitting = False
             transaction.begin()
         windows: Sequence[Window] | None = None
         try:
@@ -183,9 +196,9 @@ class WindowOperator:
             if self._merging is None:
                 missed_windows = self._add_to_windows(key, value, timestamp, time, windows)
             else:
-                missed_windows = self._add_to_sessions(key, value, timestamp, time, windows, self._merging)
+                missed_windows = self._add_to_sessions(value, timestamp, time, windows, self._merging)
             if missed_windows is not None:
-                self._on_missed(key, value, timestamp, time, windows, missed_windows)
+                self._on_missed(value, timestamp, time, windows, missed_windows)
         except WindowingError as error:
             error.locate(key, None if windows is None else self._context.window, timestamp)
             self._take_back(error)
@@ -220,7 +233,7 @@ class WindowOperator:
         collected_mark = self._collected_mark
         element = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         for window in windows:
-            last_instant, cleanup = ends.get(window) or self._remember_ends(window)
+            last_instant, cleanup = ends[window]
             if (cleanup <= watermark and is_event_time) or last_instant <= collected_mark:
                 missed_windows = [window] if missed_windows is None else [*missed_windows, window]
                 continue
@@ -229,26 +242,29 @@ class WindowOperator:
             if listener is not None:
                 listener.element_added(key, window, value, timestamp)
             if is_new or last_instant <= watermark or must_ask:
-                self._ask_trigger(key, window, window, cleanup, value, time)
+                self._ask_trigger(window, window, cleanup, value, time)
         return missed_windows
 
     def _add_to_sessions(
         self,
-        key: Any,
         value: Any,
         timestamp: int | None,
         time: int,
         windows: Sequence[Window],
-        assigner: MergingWindowAssigner,
+        merging: MergingWindows,
     ) -> list[Window] | None:
+        """`_add_to_windows` where windows merge: the element goes to the window that its own becomes part
+        of.
+        """
+        key = self.current_key
         missed_windows: list[Window] | None = None if windows else []
         element = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         watermark = self._timers.current_watermark
-        sessions = self._load_sessions(key, assigner)
+        sessions = merging.load(key)
         for window in windows:
             self._context.window = window
-            actual = sessions.add_window(window, self._on_merge)
-            last_instant, cleanup = actual.max_timestamp(), self._cleanup_time(actual)
+            actual = sessions.add_window(window, merging.on_merge)
+            last_instant, cleanup = actual.max_timestamp(), self._ends.cleanup_time(actual)
             if (self._is_event_time and cleanup <= watermark) or last_instant <= self._collected_mark:
                 sessions.retire_window(actual)
                 missed_windows = [window] if missed_windows is None else [*missed_windows, window]
@@ -261,16 +277,15 @@ class WindowOperator:
             if self._listener is not None:
                 self._listener.element_added(key, actual, value, timestamp)
             if is_new or sessions.is_touched or last_instant <= watermark or self._must_ask:
-                self._ask_trigger(key, actual, state_window, cleanup, value, time)
-        self._persist(key, sessions)
+                self._ask_trigger(actual, state_window, cleanup, value, time)
+        merging.persist(key, sessions)
         return missed_windows
 
-    def _ask_trigger(
-        self, key: Any, window: Window, state_window: Window, cleanup: int, value: Any, time: int
-    ) -> None:
+    def _ask_trigger(self, window: Window, state_window: Window, cleanup: int, value: Any, time: int) -> None:
         """An element was added: fire or purge if the trigger says so, and see to it that the window is
         collected one day.
         """
+        key = self.current_key
         result = self._trigger.on_element(value, time, window, self._context)
         if result is not CONTINUE:
             self._obey(result, key, window, state_window, None)
@@ -282,7 +297,6 @@ class WindowOperator:
 
     def _on_missed(
         self,
-        key: Any,
         value: Any,
         timestamp: int | None,
         time: int,
@@ -290,6 +304,7 @@ class WindowOperator:
         missed_windows: Sequence[Window],
     ) -> None:
         """Account for an element that was late for some of its windows or for all of them, or has none."""
+        key = self.current_key
         if len(missed_windows) < len(windows):
             if self._listener is not None:
                 self._listener.windows_missed(key, value, timestamp, missed_windows)
@@ -312,51 +327,13 @@ class WindowOperator:
             )
             self._listener.element_skipped(key, value, timestamp, reason, missed_windows)
 
-    def _on_merge(
-        self, result: Window, absorbed_windows: list[Window], target: Window, sources: list[Window]
-    ) -> None:
-        """Windows have become one: move the trigger's state and the contents, and drop the absorbed windows'
-        timers.
-        """
-        self._is_emitting = True  # what fails in a merge is not undone
-        context, key = self._context, self.current_key
-        context.window = result
-        self._check_merge(result)
-        if self._listener is not None:
-            self._listener.windows_merged(key, result, absorbed_windows)
-        context.merged_windows = absorbed_windows
-        self._trigger.on_merge(result, context)
-        for window in absorbed_windows:
-            context.window = window
-            self._trigger.clear(window, context)
-            self._delete_cleanup_timer(key, window)
-        context.window = result
-        if sources:
-            self._contents.merge_namespaces(key, target, sources)
-        self._is_emitting = False
-
-    def _check_merge(self, result: Window) -> None:
-        last_instant = result.max_timestamp()
-        if self._is_event_time:
-            name, now, until = (
-                "watermark",
-                self._timers.current_watermark,
-                wrap_long(last_instant + self._lateness_ms),
-            )
-        else:
-            name, now, until = "processing time", self._timers.current_processing_time, last_instant
-        if until <= now:
-            raise MergeIntoPastError(
-                f"Windows merged into {result!r}, which ends at {until}, but the {name} is at {now} already."
-            )
-
     def _on_timer(
         self, domain: Literal["event", "processing"], timestamp: int, key: Any, window: Window
     ) -> None:
-        context = self._context
+        context, merging = self._context, self._merging
         context.window = window
         try:
-            sessions = None if self._merging is None else self._load_sessions(key, self._merging)
+            sessions = None if merging is None else merging.load(key)
             state_window = window if sessions is None else sessions.state_window(window)
             if state_window is None:
                 return  # a timer of a session that has been absorbed or collected
@@ -369,10 +346,10 @@ class WindowOperator:
                 if timestamp != by.timestamp or domain != by.domain:
                     by = self._fired_by = FiredBy(domain, timestamp)
                 self._obey(result, key, window, state_window, by)
-            if self._is_event_time == (domain == "event") and timestamp == self._cleanup_time(window):
+            if self._is_event_time == (domain == "event") and timestamp == self._ends.cleanup_time(window):
                 self._clear_all_state(key, window, state_window, sessions)
-            if sessions is not None:
-                self._persist(key, sessions)
+            if merging is not None and sessions is not None:
+                merging.persist(key, sessions)
         except WindowingError as error:
             error.locate(key, window, timestamp)
             raise
@@ -392,8 +369,10 @@ class WindowOperator:
                 f"{self._trigger!r} answered FIRE_AND_PURGE, but its class does not say `purges = True`; add "
                 "that."
             )
+        transaction = self._transaction
         if result is not PURGE:
-            self._is_emitting = True  # what fails in a firing is not undone
+            if transaction is not None:
+                transaction.is_undoable = False  # a firing emits what other elements have left
             contents = self._contents.get(key, state_window)
             if self._listener is not None:
                 self._listener.window_fired(
@@ -403,7 +382,8 @@ class WindowOperator:
                 self.emit_contents(key, window, state_window, contents)
             if self._listener is not None:
                 self._listener.firing_ended(key, window)
-            self._is_emitting = False
+            if transaction is not None:
+                transaction.is_undoable = True
         if result is not FIRE:
             self._contents.clear(key, state_window)
             if self._listener is not None:
@@ -431,15 +411,16 @@ class WindowOperator:
         """
         self.current_key = key
         self._context.window = window
+        merging = self._merging
         try:
-            sessions = None if self._merging is None else self._load_sessions(key, self._merging)
+            sessions = None if merging is None else merging.load(key)
             state_window = window if sessions is None else sessions.state_window(window)
             if state_window is None:
                 raise UnknownWindowError(f"{window!r} has no state window; the snapshot is not whole.")
-            self._delete_cleanup_timer(key, window)
+            delete_cleanup_timer(self._timers, self._ends, key, window)
             self._clear_all_state(key, window, state_window, sessions)
-            if sessions is not None:
-                self._persist(key, sessions)
+            if merging is not None and sessions is not None:
+                merging.persist(key, sessions)
         except WindowingError as error:
             error.locate(key, window, None)
             raise
@@ -462,35 +443,9 @@ class WindowOperator:
         self._window_context.window = window
         self._function.clear(self._window_context)
 
-    def _remember_ends(self, window: Window) -> tuple[int, int]:
-        """Last instant and cleanup time of a window, kept for the next element."""
-        if len(self._ends) >= _REMEMBERED_WINDOWS:
-            self._ends.clear()
-        ends = self._ends[window] = (window.max_timestamp(), self._cleanup_time(window))
-        return ends
-
-    def _cleanup_time(self, window: Window) -> int:
-        """When the window is collected; Long.MAX is never."""
-        if not self._is_event_time:
-            return int(window.max_timestamp())
-        cleanup = window.max_timestamp() + self._lateness_ms
-        return cleanup if cleanup < LONG_MAX else LONG_MAX
-
-    def _delete_cleanup_timer(self, key: Any, window: Window) -> None:
-        cleanup = self._cleanup_time(window)
-        if cleanup != LONG_MAX:
-            if self._is_event_time:
-                self._timers.delete_event_time_timer(cleanup, key, window)
-            else:
-                self._timers.delete_processing_time_timer(cleanup, key, window)
-
-    def _load_sessions(self, key: Any, assigner: MergingWindowAssigner) -> MergingWindowSet:
-        assert self._sessions is not None
-        return MergingWindowSet(assigner, self._sessions.get(key, None) or (), self.config.is_flink_exact)
-
     def _take_back(self, failure: WindowingError) -> WindowingError:
         """Undo the element, unless it failed in a firing or merge, whose effects are not ours alone."""
-        if self._transaction is not None and not self._is_emitting:
+        if self._transaction is not None and self._transaction.is_undoable:
             self._transaction.undo()
             failure.undone = True
         return failure
@@ -499,8 +454,3 @@ class WindowOperator:
     def _must_ask(self) -> bool:
         """Whether the trigger must hear of every element, also where it has promised not to care."""
         return not self._trigger.arms_once or self._timers.has_gone_back
-
-    def _persist(self, key: Any, sessions: MergingWindowSet) -> None:
-        if sessions.has_changed:
-            assert self._sessions is not None
-            self._sessions.update(key, None, sessions.pairs())

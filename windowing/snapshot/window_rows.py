@@ -15,9 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from slackwater.windowing.java import hash_order
+from slackwater.windowing.runtime.merging_windows import MERGING_WINDOW_SET
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
 from slackwater.windowing.runtime.window_log import WindowLife
-from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET
 from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
 from slackwater.windowing.snapshot.named_values import (
     dump_states,

@@ -34,8 +34,8 @@ from slackwater.windowing.key_types import key_type
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
+from slackwater.windowing.runtime.merging_windows import MERGING_WINDOW_SET
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, TimerSnapshot, take_snapshot
-from slackwater.windowing.runtime.window_operator import MERGING_WINDOW_SET
 from slackwater.windowing.snapshot import (
     SnapshotCodec,
     SnapshotLayout,

@@ -273,7 +273,7 @@ class _Replaying:
             )
             pipeline, before = self._declared(number), self._declared(max(number - 1, 0))
             if self.settings is not None:
-                progress = replace(progress, collected=progress.mark(before.allowed_lateness_ms))
+                progress = replace(progress, collected_mark=progress.mark(before.allowed_lateness_ms))
             judge = Judge.of(pipeline, scan)
             if is_close:
                 timeline, progress = final_timeline(to_ms, progress)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from slackwater.jobs.engines.rows.columns_read import SOURCE_FILE, source_columns
-from slackwater.jobs.engines.rows.quarantined_json import as_json
+from slackwater.jobs.engines.rows.rows_as_json import as_json
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.schemas import TIME

@@ -1,3 +1,3 @@
-"""Rows of the source on whole columns: which are used, in which order, under which keys, and the watermarks
-that they make.
+"""Rows of the source as whole columns: which of them a replay uses, in which order, under which keys, and
+which watermarks they make.
 """

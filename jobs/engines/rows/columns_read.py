@@ -16,16 +16,15 @@ ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE = "__arrival_ms", "__event_ms", "__key_gr
 
 
 def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
-    """Of the source's columns those that an element has for the pipeline's code; none where none looks at
-    elements.
-    """
+    """The source columns that an element has for the pipeline's code; none where no code looks at
+    elements."""
     if not sees_elements(pipeline):
         return ()
     return tuple(dict.fromkeys(source_columns(source) if pipeline.columns is None else pipeline.columns))
 
 
 def source_columns(names: Sequence[str]) -> list[str]:
-    """Of the columns of a table of elements those that the source has, too."""
+    """The columns of a table of elements without those that a replay adds."""
     return [name for name in names if name not in (ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE)]
 
 
@@ -41,7 +40,7 @@ def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
 
 
 def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns that the pipeline's condition looks at."""
+    """The columns that the pipeline's condition reads."""
     return () if pipeline.condition is None else columns_of(pipeline.condition)
 
 

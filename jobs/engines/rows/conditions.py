@@ -58,7 +58,7 @@ class Condition:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What it reads."""
+        """The columns that it reads."""
         return columns_of(self.term)
 
     def holds(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
@@ -111,7 +111,7 @@ def _check(subject: str, term: Term, types: Mapping[str, pa.DataType]) -> None:
                 raise PipelineError(subject, f"where compares {name!r}, which is {kind}, with {value!r}")
 
 
-# What `_literal` makes for a column of a family.
+# The types of the literals that a column of each family may be compared with.
 _LITERALS: Mapping[str, tuple[type, ...]] = {
     "number": (int, Decimal),
     "text": (str,),
@@ -126,8 +126,8 @@ def _family(kind: pa.DataType) -> str | None:
 
 
 def _comparable(kind: pa.DataType) -> Any:
-    """What two columns must share to be compared: numbers only with numbers that are held alike, so that no
-    side is rounded.
+    """Two columns can be compared if this is equal for both: numbers only with numbers of the same
+    representation, so that neither side is rounded.
     """
     if _family(kind) == "number":
         return (
@@ -141,7 +141,7 @@ def _comparable(kind: pa.DataType) -> Any:
 
 
 def _literal(value: Literal, kind: pa.DataType) -> Any:
-    """`value` as something to compare a column of that type with. Raises ValueError: text that is no time."""
+    """`value` as it is compared with a column of that type. Raises ValueError for text that is no time."""
     if isinstance(value, str) and _family(kind) == "time":
         moment = datetime.fromisoformat(value)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -171,27 +171,28 @@ def _evaluate(term: Term, rows: pa.Table) -> pa.ChunkedArray:
             return _COMPARE[operator](column, pa.scalar(literal, column.type))
 
 
-def _compare_columns(left: pa.ChunkedArray, operator: str, right: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_floating(left.type):
-        return _COMPARE[operator](left, right)
-    left_nan, right_nan = pc.is_nan(left).cast(pa.int8()), pc.is_nan(right).cast(pa.int8())
-    is_number = pc.equal(pc.add(left_nan, right_nan), 0)
-    return pc.if_else(is_number, _COMPARE[operator](left, right), _COMPARE[operator](left_nan, right_nan))
+def _compare_columns(column: pa.ChunkedArray, operator: str, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_floating(column.type):
+        return _COMPARE[operator](column, other)
+    column_nan, other_nan = pc.is_nan(column).cast(pa.int8()), pc.is_nan(other).cast(pa.int8())
+    is_number = pc.equal(pc.add(column_nan, other_nan), 0)
+    return pc.if_else(is_number, _COMPARE[operator](column, other), _COMPARE[operator](column_nan, other_nan))
 
 
 def _compare_number(column: pa.ChunkedArray, operator: str, value: int | Decimal) -> pa.ChunkedArray:
     if pa.types.is_floating(column.type):
         outcome = _COMPARE[operator](column.cast(pa.float64()), float(value))
         return pc.or_(outcome, pc.is_nan(column)) if operator in (">", ">=") else outcome
-    # Between two neighbours of the column's own values, so that the literal is never rounded.
-    scaled = Fraction(value) * 10 ** (column.type.scale if pa.types.is_decimal(column.type) else 0)
-    below, above = math.floor(scaled), math.ceil(scaled)
+    # The literal lies between two neighbouring values that the column can have; the comparison is with one of
+    # these, so that the literal is never rounded.
+    exact_value = Fraction(value) * 10 ** (column.type.scale if pa.types.is_decimal(column.type) else 0)
+    floor, ceiling = math.floor(exact_value), math.ceil(exact_value)
     least, greatest = _range(column.type)
     if operator in ("=", "!="):
-        if below != above or not least <= below <= greatest:
+        if floor != ceiling or not least <= floor <= greatest:
             return _constant(column, operator == "!=")
-        return _COMPARE[operator](column, _scalar(below, column.type))
-    bound = above if operator in ("<", ">=") else below
+        return _COMPARE[operator](column, _scalar(floor, column.type))
+    bound = ceiling if operator in ("<", ">=") else floor
     if not least <= bound <= greatest:
         return _constant(column, (bound > greatest) == (operator in ("<", "<=")))
     return _COMPARE[operator](column, _scalar(bound, column.type))

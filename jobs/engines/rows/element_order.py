@@ -1,4 +1,4 @@
-"""The order in which elements come to their windows: by arrival, the order column, and a hash of the row."""
+"""The order in which windows take elements: by arrival, then the order column, then a hash of the row."""
 
 import numpy as np
 import numpy.typing as npt
@@ -24,22 +24,22 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
     alike = _equal_to_previous(elements.column(ARRIVAL))
     if order is not None:
         alike &= _equal_to_previous(elements.column(order))
-    tied = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
-    if not len(tied):
+    tied_rows = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
+    if not len(tied_rows):
         return elements
-    # Ties are rare, so hashes are taken only of them: rows of a tie change places among themselves.
-    group = np.cumsum(np.insert(~alike, 0, False))[tied]
+    # Ties are rare, so only their rows are hashed; the rows of a tie change places among themselves.
+    group = np.cumsum(np.insert(~alike, 0, False))[tied_rows]
     names = columns_read(pipeline, elements.column_names)
-    digests = list(row_digests(elements.select(names).take(pa.array(tied)), names))
-    ranked = sorted(range(len(tied)), key=lambda i: (group[i], digests[i]))
+    digests = list(row_digests(elements.select(names).take(pa.array(tied_rows)), names))
+    order_in_ties = sorted(range(len(tied_rows)), key=lambda i: (group[i], digests[i]))
     positions = np.arange(elements.num_rows)
-    positions[tied] = tied[ranked]
+    positions[tied_rows] = tied_rows[order_in_ties]
     return elements.take(pa.array(positions))
 
 
 def _rises(elements: pa.Table, names: list[str]) -> bool:
-    """Whether each row is greater in these columns than the one before, as the rows of a log are: then they
-    are in order.
+    """Whether each row is greater in these columns than the row before it, as in a log: then nothing has to
+    be sorted.
     """
     rises = np.zeros(elements.num_rows - 1, np.bool_)
     are_equal = ~rises

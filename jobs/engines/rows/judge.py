@@ -1,5 +1,6 @@
-"""Which rows of the source a replay uses, and for what reason it refuses the others; times in
-milliseconds.
+"""The judge of source rows: which of them become elements, and for which reason others go to `quarantine`.
+
+Times are milliseconds; intervals of arrivals are half-open.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.conditions import Condition
-from slackwater.jobs.engines.rows.quarantined_json import as_json
+from slackwater.jobs.engines.rows.rows_as_json import as_json
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.overrides import Overrides
 from slackwater.jobs.engines.source.scan import SliceScan
@@ -25,7 +26,7 @@ _EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 @dataclass(frozen=True)
 class JudgedBatch:
-    """One batch of the source, judged.
+    """The elements and the unusable rows of one batch of the source.
 
     Attributes:
         elements: the usable rows of the slice and those folded into it: the batch's columns and, as int64,
@@ -49,12 +50,12 @@ class JudgedBatch:
 
 @dataclass(frozen=True)
 class Judge:
-    """Decides on rows for one pipeline and one slice [from_ms, to_ms) of arrival time.
+    """Judges the rows of one pipeline and one slice [from_ms, to_ms) of arrival time.
 
-    Rows that arrived since the lineage's start (`start_ms`; None: the slice's own) and before the slice are
-    folded into it, where they stand in a file that no earlier run has read, unless the pipeline would rather
-    have them restated. A row whose arrival `overrides` change is this run's if the new one lies in the slice,
-    and else is not; whether it is usable is judged by the true one.
+    A row that arrived before the slice is folded into it, if it arrived since the lineage's start
+    (`start_ms`; None: the slice's own start) and stands in a file that no earlier run has read; a pipeline
+    with stragglers="restate" folds none. A row whose arrival `overrides` change is this run's if its new
+    arrival lies in the slice; whether it is usable depends on its true arrival.
     """
 
     pipeline: Pipeline
@@ -69,10 +70,10 @@ class Judge:
         return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms, scan.overrides)
 
     def judge_batch(self, batch: SourceBatch, quarantine: bool = True) -> JudgedBatch:
-        """Judge every row of `batch`. One that does not meet the pipeline's condition is none of its rows,
-        whatever else is wrong with it. A row that breaks several rules is quarantined for the first of:
-        arrival, key, event time, range, ahead. Without `quarantine` unusable rows are left out, for a pass
-        that only wants elements.
+        """Judge every row of `batch`. A row that does not meet the pipeline's condition is left out, whatever
+        else is wrong with it. A row that breaks several rules is quarantined for the first of: arrival, key,
+        event time, range, ahead. Without `quarantine` unusable rows are dropped, for a pass that needs only
+        elements.
         """
         source = self.pipeline.source
         rows = batch.rows
@@ -86,32 +87,38 @@ class Judge:
         )
         in_slice = (
             ~no_arrival
-            & (moved_to >= np.where(is_moved, self.from_ms, self._first(batch)))
+            & (moved_to >= np.where(is_moved, self.from_ms, self._first_arrival_ms(batch)))
             & (moved_to < self.to_ms)
         )
         reason = np.zeros(rows.num_rows, np.int8)
-        for number, broken in reversed(list(enumerate(self._broken(batch, arrival, event, no_event), 1))):
-            reason[broken] = number
+        for number, breaks_rule in reversed(
+            list(enumerate(self._rules_broken(batch, arrival, event, no_event), 1))
+        ):
+            reason[breaks_rule] = number
         reason[no_arrival] = len(_REASONS)
-        concerned = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
-        passes_filter = self._wanted(rows)
+        is_of_run = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
+        passes_filter = self._meets_condition(rows)
         usable = in_slice & (reason == 0) & passes_filter
         elements = rows.filter(pa.array(usable))
         elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(
             EVENT, pa.array(event[usable])
         )
         unusable = (
-            np.flatnonzero(concerned & (reason != 0) & passes_filter) if quarantine else np.zeros(0, np.int64)
+            np.flatnonzero(is_of_run & (reason != 0) & passes_filter) if quarantine else np.zeros(0, np.int64)
         )
-        filtered = concerned & ~passes_filter
-        folded = np.count_nonzero(filtered & ~no_arrival & (moved_to < self.from_ms))
-        quarantined = self._quarantine(batch, unusable, reason)
+        is_filtered = is_of_run & ~passes_filter
+        filtered_folded_count = np.count_nonzero(is_filtered & ~no_arrival & (moved_to < self.from_ms))
+        quarantine_rows = self._quarantine(batch, unusable, reason)
         return JudgedBatch(
-            elements, quarantined, int(np.count_nonzero(filtered)), int(folded), np.flatnonzero(usable)
+            elements,
+            quarantine_rows,
+            int(np.count_nonzero(is_filtered)),
+            int(filtered_folded_count),
+            np.flatnonzero(usable),
         )
 
     def takes_all(self, batch: SourceBatch) -> bool:
-        """Whether the greatest and least times show that every row is an element, as in most batches."""
+        """Whether the least and greatest times show that every row is an element, as in most batches."""
         arrival, event = self.pipeline.source.arrival_time, self.pipeline.source.event_time
         if not batch.rows.num_rows or self.overrides.moved_arrivals or self.pipeline.condition is not None:
             return False
@@ -121,34 +128,35 @@ class Judge:
             _bounds_in_milliseconds(batch, name) for name in (arrival, event)
         )
         back, forth = _reach(self.pipeline)
-        is_in_slice = self._first(batch) <= first and last < self.to_ms
+        is_in_slice = self._first_arrival_ms(batch) <= first and last < self.to_ms
         is_in_range = _EARLIEST_MS + back <= earliest and latest <= _LATEST_MS - forth
         if not (is_in_slice and is_in_range):
             return False
         return latest - first <= self.pipeline.max_ahead_ms or self._none_is_ahead(batch)
 
     def _none_is_ahead(self, batch: SourceBatch) -> bool:
-        """Whether no event time is too far after its row's arrival, row by row."""
+        """Whether no event time is more than `max_ahead` after the arrival of its row."""
         source = self.pipeline.source
         (arrival, _), (event, _) = (
             in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
         )
         return int((event - arrival).max()) <= self.pipeline.max_ahead_ms
 
-    def _wanted(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    def _meets_condition(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
         """Where the pipeline's condition is true; everywhere without one."""
         condition = self.pipeline.condition
         return np.ones(rows.num_rows, np.bool_) if condition is None else Condition(condition).holds(rows)
 
-    def _first(self, batch: SourceBatch) -> int:
+    def _first_arrival_ms(self, batch: SourceBatch) -> int:
         """The earliest arrival that is this run's."""
         if self.start_ms is None or not batch.may_hold_unread or self.pipeline.stragglers == "restate":
             return self.from_ms
         return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
 
-    def _broken(
+    def _rules_broken(
         self, batch: SourceBatch, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]
     ) -> list[npt.NDArray[np.bool_]]:
+        """For each rule of _REASONS but the last, whether each row breaks it."""
         no_key = np.zeros(batch.rows.num_rows, np.bool_)
         for name in self.pipeline.keys:
             if not batch.is_complete(name):
@@ -159,6 +167,7 @@ class Judge:
         return [no_key, no_event, beyond, ahead]
 
     def _quarantine(self, batch: SourceBatch, positions: Int64s, reason: npt.NDArray[np.int8]) -> pa.Table:
+        """Rows of `quarantine`: those of the batch at `positions`; `reason` numbers _REASONS from 1."""
         source = self.pipeline.source
         rows = batch.full_rows(positions) if len(positions) else batch.rows.slice(0, 0)
         codes = [_REASONS[number - 1][0] for number in reason[positions].tolist()]
@@ -166,9 +175,9 @@ class Judge:
             _REASONS[number - 1][1].format(ahead=self.pipeline.max_ahead)
             for number in reason[positions].tolist()
         ]
-        concerned = {"null_arrival": source.arrival_time, "null_key": ""}
+        columns_by_code = {"null_arrival": source.arrival_time, "null_key": ""}
         columns = [
-            concerned.get(code, source.event_time) or self._null_key(rows, number)
+            columns_by_code.get(code, source.event_time) or self._null_key(rows, number)
             for number, code in enumerate(codes)
         ]
         return pa.table(
@@ -196,7 +205,7 @@ _REASONS = (
 
 
 def _reach(pipeline: Pipeline) -> tuple[int, int]:
-    """How far back and forth of an element's time a window of it, its cleanup time and the watermark may lie,
+    """How far before and after an element's time its windows, their cleanup times and the watermark may lie,
     in milliseconds.
     """
     return max(
@@ -205,16 +214,16 @@ def _reach(pipeline: Pipeline) -> tuple[int, int]:
 
 
 def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
-    """As the batch's bounds of a column of times, floored."""
+    """The batch's bounds of a column of times, floored to milliseconds."""
     least, greatest = batch.bounds(name)
     unit = batch.rows.column(name).type.unit
     return floor_to_ms(least, unit), floor_to_ms(greatest, unit)
 
 
 def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """A timestamp column as milliseconds, floored, and where it is null (there the number means nothing)."""
+    """(a timestamp column as floored milliseconds, whether each is null); a null's number means nothing."""
     per_second = PER_SECOND[column.type.unit]
     missing = np.asarray(column.is_null()) if column.null_count else np.zeros(len(column), np.bool_)
     numbers = column.cast(pa.int64())
-    numbers_known = np.asarray(numbers.fill_null(0) if column.null_count else numbers)
-    return numbers_known * 1000 if per_second == 1 else numbers_known // (per_second // 1000), missing
+    numbers_or_zero = np.asarray(numbers.fill_null(0) if column.null_count else numbers)
+    return numbers_or_zero * 1000 if per_second == 1 else numbers_or_zero // (per_second // 1000), missing

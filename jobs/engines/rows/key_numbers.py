@@ -1,6 +1,13 @@
-"""Keys as dense numbers: of one batch on the map side, of all that a range has received on the other.
+"""Keys as dense numbers 0 … n-1: those of one batch on the map side, and those of everything that a range has
+received or parked on the range side.
 
-Hashing and key groups are the business of `slackwater.jobs.engines.rows.keys`.
+    key column    b  a  b  c  a        distinct   number  key group  key
+    numbers       1  0  1  2  0                   0       4          a
+                                                  1       4          b
+                                                  2       9          c
+
+Numbers ascend with key groups, so rows sorted by them are sorted for the ranges. `keys` hashes keys and knows
+their groups.
 """
 
 from dataclasses import dataclass
@@ -28,7 +35,7 @@ from slackwater.windowing.key_groups import KeyGroupRange
 KEY_GROUP = "key_group"
 _PREFIX = "__key."
 SENT_GROUP = _PREFIX + KEY_GROUP
-_SPARSE = 4  # values that there might be, for each row
+_SPARSE = 4  # possible key values for each row, from which on sorting rows beats a table of all values
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,11 @@ class KeyNumbers:
     @classmethod
     def of_batch(cls, rows: pa.Table, keys: Keys) -> "KeyNumbers":
         """Number the keys of source rows, ascending by key group."""
-        coded, distinct = _coded(rows.select(keys.names))
+        key_codes, distinct = _code_keys(rows.select(keys.names))
         groups = np.asarray(keys.groups(distinct), np.int32)
-        return cls._ordered(coded, distinct.add_column(0, KEY_GROUP, pa.array(groups)), _by_group(groups))
+        return cls._numbered_by(
+            key_codes, distinct.add_column(0, KEY_GROUP, pa.array(groups)), _by_group(groups)
+        )
 
     @classmethod
     def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
@@ -57,22 +66,21 @@ class KeyNumbers:
         """
         if (sorted_out := _sorted_out(columns, keys)) is not None:
             return sorted_out
-        coded, distinct = _coded(columns.select(keys.names))
-        groups = np.empty(
-            coded.size, np.int16
-        )  # as small as it can be: there is an entry for every key that there might be
-        groups[coded.codes] = columns.column(KEY_GROUP).to_numpy()
-        groups = groups[coded.present].astype(np.int64)
+        key_codes, distinct = _code_keys(columns.select(keys.names))
+        # int16, because there is an entry for every code, also for codes that no key has.
+        groups = np.empty(key_codes.size, np.int16)
+        groups[key_codes.codes] = columns.column(KEY_GROUP).to_numpy()
+        groups = groups[key_codes.present].astype(np.int64)
         order = _ascending(distinct)
         order = order[_by_group(groups[order])]
-        return cls._ordered(coded, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
+        return cls._numbered_by(key_codes, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
 
     @classmethod
-    def _ordered(cls, coded: ValueCodes, distinct: pa.Table, order: Longs) -> "KeyNumbers":
-        """The key that stands at order[i] among those that are there has the number i."""
+    def _numbered_by(cls, key_codes: ValueCodes, distinct: pa.Table, order: Longs) -> "KeyNumbers":
+        """The keys numbered anew: the key at order[i] of `distinct` gets the number i."""
         numbers = np.empty(len(order), np.int64)
         numbers[order] = np.arange(len(order))
-        return cls(coded.numbers_by_code(numbers), distinct.take(pa.array(order)))
+        return cls(key_codes.numbers_by_code(numbers), distinct.take(pa.array(order)))
 
     @property
     def groups(self) -> Longs:
@@ -81,8 +89,8 @@ class KeyNumbers:
 
 
 def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
-    """As `of_range`, of integers that lie far apart: where most of a table by value would be empty, it takes
-    less time to sort rows. None where that does not hold."""
+    """As `of_range`, by sorting the rows: faster for integer keys that lie far apart, of which a table by
+    value would be mostly empty. None for other keys."""
     groups, values = columns.column(KEY_GROUP).to_numpy(), columns.column(keys.names[0])
     if len(keys.names) > 1 or not pa.types.is_signed_integer(values.type) or not len(values):
         return None
@@ -91,10 +99,10 @@ def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
     width = int(numbers.max()) - least + 1
     if not _SPARSE * len(numbers) < width < 1 << 47:  # a group has 15 bits
         return None
-    packed = groups * np.int64(width)
-    packed += numbers
-    packed -= least
-    order, ascending = sort_with_places(packed)
+    group_and_value = groups * np.int64(width)
+    group_and_value += numbers
+    group_and_value -= least
+    order, ascending = sort_with_places(group_and_value)
     starts = run_starts(ascending)
     numbers[order] = run_numbers(starts, len(order))
     distinct = columns.select([KEY_GROUP, *keys.names]).take(pa.array(order[starts]))
@@ -102,18 +110,18 @@ def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
 
 
 def _by_group(groups: npt.NDArray[Any]) -> Longs:
-    """Stable. There are at most 2^15 groups, and short integers sort by radix."""
+    """The stable order of key groups. They are at most 2^15, and short integers are sorted by radix."""
     return np.argsort(groups.astype(np.int16 if groups.max(initial=0) >= 1 << 8 else np.uint8), kind="stable")
 
 
-def _coded(columns: pa.Table) -> tuple[ValueCodes, pa.Table]:
-    """(each row's key as a code, the key columns at each code that is there), without dictionaries."""
-    coded, values = _coded_column(columns.column(0))
+def _code_keys(columns: pa.Table) -> tuple[ValueCodes, pa.Table]:
+    """(each row's key as a code, the key columns of each code that some row has), without dictionaries."""
+    key_codes, values = _code_column(columns.column(0))
     if columns.num_columns == 1:
-        return coded, pa.table({columns.column_names[0]: values})
-    groups = Groups(coded.codes, coded.size)
+        return key_codes, pa.table({columns.column_names[0]: values})
+    groups = Groups(key_codes.codes, key_codes.size)
     for column in columns.columns[1:]:
-        groups, _, _ = group_pairs(groups.codes, _coded_column(column)[0].codes)
+        groups, _, _ = group_pairs(groups.codes, _code_column(column)[0].codes)
     example = np.zeros(groups.size, np.int64)
     example[groups.codes] = np.arange(len(groups.codes))
     rows = columns.take(pa.array(example))
@@ -123,49 +131,57 @@ def _coded(columns: pa.Table) -> tuple[ValueCodes, pa.Table]:
     return ValueCodes(groups.codes, groups.size, np.arange(groups.size)), distinct
 
 
-def _coded_column(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
+def _code_column(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
+    """(each row's value as a code, the value of each code that some row has)."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_date32(kind):
         number = pa.int32() if pa.types.is_date32(kind) else kind
-        coded, values = code_values(column.cast(number).cast(pa.int64()).to_numpy())
-        return coded, pa.array(values).cast(number).cast(kind)
+        key_codes, values = code_values(column.cast(number).cast(pa.int64()).to_numpy())
+        return key_codes, pa.array(values).cast(number).cast(kind)
     if not pa.types.is_dictionary(kind):
-        return _coded_texts(column) or _hashed(column)
+        return _code_texts(column) or _code_by_dictionary(column)
     entries = pa.chunked_array([chunk.dictionary for chunk in column.chunks], kind.value_type)
-    coded, values = _coded_texts(entries) or _hashed(entries)
+    key_codes, values = _code_texts(entries) or _code_by_dictionary(entries)
     firsts = np.cumsum([0, *(len(chunk.dictionary) for chunk in column.chunks)]).tolist()
     places = [
         chunk.indices.to_numpy() + np.int64(first)
         for chunk, first in zip(column.chunks, firsts, strict=False)
     ]
-    used = ValueCodes.of(coded.codes[np.concatenate([np.zeros(0, np.int64), *places])], coded.size)
-    if len(used.present) < len(coded.present):
-        values = values.take(pa.array(np.searchsorted(coded.present, used.present)))
-    return used, values
+    codes_of_rows = ValueCodes.of(
+        key_codes.codes[np.concatenate([np.zeros(0, np.int64), *places])], key_codes.size
+    )
+    if len(codes_of_rows.present) < len(key_codes.present):
+        values = values.take(pa.array(np.searchsorted(key_codes.present, codes_of_rows.present)))
+    return codes_of_rows, values
 
 
-def _coded_texts(texts: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array] | None:
-    """Of texts so short that numbers may stand for them; else None."""
+def _code_texts(texts: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array] | None:
+    """As `_code_column`, of texts so short that numbers can stand for them; None for longer texts."""
     if not pa.types.is_string(texts.type) or not are_short(texts.chunks):
         return None
     every = texts.combine_chunks()
     if (numbers := text_numbers(every)) is None:
         return None
-    coded, _ = code_values(numbers)
-    examples = np.empty(coded.size, np.int64)
-    examples[coded.codes] = np.arange(len(every))
-    return coded, every.take(pa.array(examples[coded.present]))
+    key_codes, _ = code_values(numbers)
+    examples = np.empty(key_codes.size, np.int64)
+    examples[key_codes.codes] = np.arange(len(every))
+    return key_codes, every.take(pa.array(examples[key_codes.present]))
 
 
-def _hashed(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
-    encoded = column.dictionary_encode().unify_dictionaries()
-    codes = np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in encoded.chunks)])
-    dictionary = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
+def _code_by_dictionary(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
+    """As `_code_column`, of any type, by Arrow's dictionaries."""
+    dictionary_column = column.dictionary_encode().unify_dictionaries()
+    codes = np.concatenate(
+        [np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in dictionary_column.chunks)]
+    )
+    dictionary = (
+        dictionary_column.chunk(0).dictionary if dictionary_column.num_chunks else pa.array([], column.type)
+    )
     return ValueCodes(codes, len(dictionary), np.arange(len(dictionary))), dictionary
 
 
 def _ascending(keys: pa.Table) -> Longs:
-    """The places of distinct keys in their order."""
+    """The ascending order of distinct keys, as positions."""
     column, numbers = keys.column(0), None
     if keys.num_columns == 1:
         if pa.types.is_integer(column.type):
@@ -188,8 +204,8 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def with_keys(rows: pa.Table, keys: Longs, distinct: pa.Table) -> pa.Table:
-    """`rows`, sorted by their numbers `keys`, with the keys beside them: integers as they are, others as
-    dictionaries.
+    """`rows`, which are sorted by their key numbers `keys`, with the key columns appended: integers as they
+    are, other types as dictionaries.
     """
     first, beyond = (int(keys[0]), int(keys[-1]) + 1) if len(keys) else (0, 0)
     keys_of_part, places = distinct.slice(first, beyond - first), keys - first
@@ -213,8 +229,8 @@ def split_keys(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def bounds_of_groups(rows: pa.Table, key_groups: KeyGroupRange) -> slice:
-    """Of rows that `with_keys` made, of which at least the column `SENT_GROUP` is there, where those of some
-    key groups stand.
+    """Where the rows of `key_groups` stand among rows that `with_keys` made; only the column `SENT_GROUP` is
+    read.
     """
     start, end = np.searchsorted(
         rows.column(SENT_GROUP).to_numpy(), [key_groups.first, key_groups.last + 1]
@@ -228,7 +244,7 @@ def keys_of(rows: pa.Table, keys: Keys) -> pa.Table:
 
 
 def _with_dictionary(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Of texts, of which few repeat, the texts themselves are the dictionary."""
+    """A key column as `with_keys` has it. Texts, few of which repeat, are their own dictionary."""
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
     values = column.combine_chunks()

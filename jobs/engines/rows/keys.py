@@ -1,6 +1,6 @@
-"""Keys between columns and the core: their Flink types, their values, their key groups and ranges.
+"""A pipeline's key: its columns, its Flink type, and the key groups and ranges of its values.
 
-One key column is a plain value, several are a Flink tuple.
+The key of one column is a plain value, that of several columns is a Flink tuple.
 """
 
 from collections.abc import Sequence

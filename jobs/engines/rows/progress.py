@@ -1,7 +1,7 @@
-"""The watermark timeline of a slice: one cheap pass over the rows, and the source progress that one run hands
-to the next.
+"""The watermark timeline of a slice, computed by one cheap pass over its rows, and the source progress that
+one run hands to the next.
 
-The pass judges rows exactly as the replay does, so an unusable row touches no progress.
+The pass judges rows exactly as the replay does, so an unusable row moves no watermark.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,13 +38,13 @@ _EARLIEST: Final = to_ms(datetime.min.replace(tzinfo=UTC))
 
 
 def moment(ms: int | None) -> datetime | None:
-    """A time of the timeline for a table: None for none yet (the initial watermark)."""
+    """A time of the timeline as a table has it: None for the initial watermark, which is before all times."""
     return None if ms is None or ms == INITIAL_WATERMARK else to_datetime(ms)
 
 
 def collected_by(watermark: int, lateness_ms: int) -> int | None:
-    """Up to where a watermark collects windows under an allowed lateness; None before all times that a table
-    has.
+    """The greatest last instant of the windows that a watermark collects under an allowed lateness, in
+    milliseconds; None where that lies before all times that a table has.
     """
     mark = watermark - lateness_ms
     return mark if mark >= _EARLIEST else None
@@ -52,32 +52,32 @@ def collected_by(watermark: int, lateness_ms: int) -> int | None:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a run knows of its source after its slice.
+    """The progress of a pipeline's source at the end of a slice.
 
     Attributes:
         names: the source partitions, sorted; `per_partition` codes them by position.
         per_partition: greatest event time, last arrival and idleness of each.
         watermark: the pipeline's watermark, in milliseconds.
         clock: the virtual clock: the slice's end, None before the first run.
-        collected: the lineage's collected mark (`Timeline.collected`), in milliseconds, where it lies above
-            the watermark less the allowed lateness of the run, because an earlier run allowed less. None: it
-            lies just there.
+        collected_mark: the lineage's collected mark (`Timeline.collected`), in milliseconds, where it lies
+            above the watermark less the allowed lateness of the run, because an earlier run allowed less.
+            None: it lies just there.
     """
 
     names: tuple[str, ...]
     per_partition: SourceProgress
     watermark: int
     clock: int | None
-    collected: int | None = None
+    collected_mark: int | None = None
 
     @classmethod
     def none(cls) -> "Progress":
-        """Before the first run."""
+        """The progress before the first run."""
         return cls((), SourceProgress.none(), INITIAL_WATERMARK, None)
 
     @classmethod
     def from_table(cls, rows: pa.Table) -> "Progress":
-        """Restore what `to_table` wrote, rows in any order."""
+        """The inverse of `to_table`; rows may come in any order."""
         values = sorted(
             rows.to_pylist(),
             key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""),
@@ -85,7 +85,7 @@ class Progress:
         if not values:
             return cls.none()
         totals_row, parts = values[0], values[1:]
-        restored = SourceProgress(
+        partitions = SourceProgress(
             np.arange(len(parts), dtype=np.int64),
             np.array([to_ms(row["max_event_time"]) for row in parts], np.int64),
             np.array([to_ms(row["last_arrival"]) for row in parts], np.int64),
@@ -95,22 +95,22 @@ class Progress:
             else to_ms(totals_row["unfinished_tick_start"]),
         )
         watermark = INITIAL_WATERMARK if totals_row["watermark"] is None else to_ms(totals_row["watermark"])
-        marked = totals_row.get("collected")  # tables of an earlier format lack it
-        collected = None if marked is None else to_ms(marked)
+        mark = totals_row.get("collected")  # tables of an earlier format lack it
+        collected_ms = None if mark is None else to_ms(mark)
         return cls(
             tuple(row["source_partition"] for row in parts),
-            restored,
+            partitions,
             watermark,
             to_ms(totals_row["clock"]),
-            collected,
+            collected_ms,
         )
 
     def mark(self, lateness_ms: int) -> int | None:
         """The collected mark after a run that allowed this lateness, in milliseconds; None where nothing is
         collected yet.
         """
-        if self.collected is not None or self.watermark == INITIAL_WATERMARK:
-            return self.collected
+        if self.collected_mark is not None or self.watermark == INITIAL_WATERMARK:
+            return self.collected_mark
         return collected_by(self.watermark, lateness_ms)
 
     def to_table(self, run_id: str) -> pa.Table:
@@ -118,13 +118,13 @@ class Progress:
         partition.
         """
         progress = self.per_partition
-        unfinished = moment(progress.unfinished_tick_start_ms)
+        unfinished_tick_start = moment(progress.unfinished_tick_start_ms)
         totals_row = {
             "watermark": moment(self.watermark),
             "clock": moment(self.clock),
-            "unfinished_tick_start": unfinished,
+            "unfinished_tick_start": unfinished_tick_start,
         }
-        totals_row["collected"] = moment(self.collected)
+        totals_row["collected"] = moment(self.collected_mark)
         rows: list[dict[str, Any]] = [totals_row]
         for name, event, arrival, idle in zip(
             self.names,
@@ -139,7 +139,7 @@ class Progress:
                     "max_event_time": to_datetime(event),
                     "last_arrival": to_datetime(arrival),
                     "idle": idle,
-                    "unfinished_tick_start": unfinished,
+                    "unfinished_tick_start": unfinished_tick_start,
                 }
             )
         columns = [name for name, _ in schemas.SOURCE_PROGRESS]
@@ -164,11 +164,10 @@ class AggregateTicks:
             elements, arrivals, events, per_ms = self._elements(batch)
             if not elements.num_rows:
                 continue
-            codes, names = _coded_partitions(elements, column)
+            codes, names = _code_partitions(elements, column)
             if batch.may_hold_unread:
-                arrivals = np.maximum(
-                    arrivals, self.judge.from_ms * per_ms
-                )  # a folded row counts as of the slice's start
+                # A folded row counts as if it had arrived at the slice's start.
+                arrivals = np.maximum(arrivals, self.judge.from_ms * per_ms)
             ticks = TickAggregates.of_elements(
                 codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms
             )
@@ -204,8 +203,8 @@ def _microseconds(times: pa.ChunkedArray) -> Longs:
     return microseconds
 
 
-def _coded_partitions(rows: pa.Table, column: str | None) -> tuple[Longs | int, pa.Array]:
-    """(the number of each row's source partition, or that of all; their names)."""
+def _code_partitions(rows: pa.Table, column: str | None) -> tuple[Longs | int, pa.Array]:
+    """(the number of each row's source partition, or the one number of all rows; the names by number)."""
     if column is None:
         return 0, pa.array([ONE_PARTITION])
     names = partition_names(rows, column).dictionary_encode().combine_chunks()
@@ -220,17 +219,17 @@ def partition_names(rows: pa.Table, column: str | None) -> pa.ChunkedArray:
 
 
 def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
-    """The same rows with the columns that the pass reads: of keys it asks no more than whether they are
-    null.
+    """The scan of the pass: the same rows, only the columns that it reads. Of key columns it reads whether
+    they are null, no values.
     """
     source = judge.pipeline.source
-    told_by = identifying_columns(judge.pipeline) if judge.overrides.moved_arrivals else ()
+    identity_columns = identifying_columns(judge.pipeline) if judge.overrides.moved_arrivals else ()
     read = {
         source.event_time,
         source.arrival_time,
         source.source_partition,
         *columns_of_condition(judge.pipeline),
-        *told_by,
+        *identity_columns,
     } - {None}
     columns = tuple(name for name in scan.columns if name in read or name in judge.pipeline.keys)
     return replace(
@@ -239,8 +238,8 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
 
 
 def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
-    """The pass: partition, max_event_ms and last_arrival_ms, a row or more for each (source partition, tick).
-    One small job.
+    """The pass, one small job: tables of partition, max_event_ms and last_arrival_ms, with one row or more
+    for each (source partition, tick).
     """
     return transport.gather(scan_of_pass(scan, judge), AggregateTicks(judge))
 
@@ -251,27 +250,27 @@ Maxima = Callable[[Transport, SliceScan, Judge], Sequence[pa.Table]]
 def timeline_of(
     transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
 ) -> tuple[Timeline, Progress]:
-    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or
-    knows what it would give. `before` says the collected mark, wherever there is one."""
+    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or has
+    its result from an earlier try. `before` has the collected mark, where there is one."""
     parts = maxima(transport, scan, judge)
     timeline, after = timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
-    mark = before.collected
+    mark = before.collected_mark
     if mark is None:
         return timeline, after
     lies_above = mark > after.watermark - judge.pipeline.allowed_lateness_ms
-    return replace(timeline, collected=mark), replace(after, collected=mark if lies_above else None)
+    return replace(timeline, collected=mark), replace(after, collected_mark=mark if lies_above else None)
 
 
 def timeline_from(
     parts: Sequence[pa.Table], strategy: WatermarkStrategy, from_ms: int, to_ms_: int, before: Progress
 ) -> tuple[Timeline, Progress]:
     """As `timeline_of`, from tables that were gathered already."""
-    ticks, names = _coded(parts, before.names)
+    ticks, names = _number_partitions(parts, before.names)
     code = {name: number for number, name in enumerate(names)}
     old = before.per_partition
-    recoded = np.array([code[name] for name in before.names], np.int64)
+    numbers_before = np.array([code[name] for name in before.names], np.int64)
     progress = SourceProgress(
-        recoded, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms
+        numbers_before, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms
     )
     timeline, after = watermark_timeline(
         ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms_, progress=progress, watermark=before.watermark
@@ -280,10 +279,10 @@ def timeline_from(
 
 
 def one_a_tick(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Table:
-    """What `parts` of the pass say, in one row for each (source partition, tick), sorted by both: of it comes
-    the same timeline.
+    """The tables `parts` of the pass as one row for each (source partition, tick), sorted by both; the
+    timeline from it is the same.
     """
-    ticks, names = _coded(parts)
+    ticks, names = _number_partitions(parts)
     numbers = ticks.last_arrival_ms // max(strategy.interval_ms, 1)
     steps = combine_ticks(ticks.partitions, numbers, ticks.max_event_ms, ticks.last_arrival_ms)
     partition = pa.array(names, pa.string()).take(pa.array(steps.partitions))
@@ -292,11 +291,11 @@ def one_a_tick(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Tab
     )
 
 
-def _coded(
+def _number_partitions(
     parts: Sequence[pa.Table], partitions_known: Sequence[str] = ()
 ) -> tuple[TickAggregates, tuple[str, ...]]:
-    """All rows of `parts`, and the names, sorted, of which `partitions` are the positions: theirs and those
-    `known`.
+    """(all rows of `parts`, their source partitions as positions in the names; the names, sorted: those of
+    `parts` and `partitions_known`).
     """
     partitions_seen = {name for part in parts for name in part.column("partition").unique().to_pylist()}
     names = tuple(sorted({*partitions_known, *partitions_seen}))

@@ -1,4 +1,6 @@
-"""Whether the columns of a source can play the roles that a pipeline gives them."""
+"""Checks that the columns of a source exist and have types that suit their roles: event time, arrival time,
+source partition, order.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -9,11 +11,11 @@ from slackwater.jobs.pipelines import DeltaSource
 
 
 class SourceColumnError(UsageError):
-    """The source lacks a column, or it has a type that can't play its role."""
+    """The source lacks a column, or the column's type does not suit its role."""
 
 
 def check_roles(source: DeltaSource, schema: pa.Schema, others: Sequence[str]) -> None:
-    """Refuse a source whose columns can't play their roles.
+    """Refuse a source that lacks a column of a role or of `others`, or has one of an unsuitable type.
 
     Raises:
         SourceColumnError: a column is missing, or of a type that its role can't have.

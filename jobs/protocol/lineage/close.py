@@ -87,7 +87,7 @@ def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
     """The final watermark alone, at the clock `at_ms`, and the progress after it: no watermark can be written
     that stands for it.
     """
-    collected = INITIAL_WATERMARK if before.collected is None else before.collected
+    collected = INITIAL_WATERMARK if before.collected_mark is None else before.collected_mark
     timeline = Timeline(
         at_ms - 1, at_ms, 1, before.watermark, np.array([at_ms]), np.array([LONG_MAX]), collected
     )

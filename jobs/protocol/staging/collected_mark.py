@@ -61,7 +61,7 @@ def mark_of(tables: Tables, pipeline: Pipeline, owner: LedgerRow, progress: Prog
     if not collects(pipeline):
         return None
     latenesses = Latenesses(tables.attempts, pipeline)
-    if progress.collected is not None or owner.format_version >= FIRST_FORMAT:
+    if progress.collected_mark is not None or owner.format_version >= FIRST_FORMAT:
         return progress.mark(latenesses.of(owner))
     return marks(tables.ledger.live_runs(owner) or [owner], latenesses)[-1]
 

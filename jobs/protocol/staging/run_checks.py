@@ -60,8 +60,8 @@ def checks_of_run(
     ]
     if pipeline.window is not None:
         checks.append(validation.check_assignments(outcome.counts, outcome.assignments))
-    if before.collected is not None:
-        checks.append(validation.check_collected(before.collected, earliest_fired(outcome)))
+    if before.collected_mark is not None:
+        checks.append(validation.check_collected(before.collected_mark, earliest_fired(outcome)))
     quarantine_rows = staged(tables, "quarantine", files["quarantine"])
     return [
         *checks,
@@ -99,7 +99,7 @@ def _note_on_rows_late_by_mark(
     """The note on late rows that a restatement would take in: their windows were collected when less lateness
     was allowed.
     """
-    lateness_ms, mark = pipeline.allowed_lateness_ms, before.collected
+    lateness_ms, mark = pipeline.allowed_lateness_ms, before.collected_mark
     if not outcome.counts["rows_late"] or mark is None or mark <= before.watermark - lateness_ms:
         return []
     late_rows = late_by_mark(staged(tables, "late_events", files["late_events"]), lateness_ms)

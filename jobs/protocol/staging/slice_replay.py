@@ -229,8 +229,8 @@ class SliceReplay:
             read_staged(self.tables, "source_progress", self.state["source_progress"])
         )
         if self.creates_windows_again:
-            return replace(progress, collected=None)
-        return replace(progress, collected=mark_of(self.tables, self.pipeline, self.owner, progress))
+            return replace(progress, collected_mark=None)
+        return replace(progress, collected_mark=mark_of(self.tables, self.pipeline, self.owner, progress))
 
     def transport(
         self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None

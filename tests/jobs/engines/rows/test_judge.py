@@ -19,7 +19,7 @@ from slackwater.jobs.engines.rows.columns_read import (
     columns_read,
 )
 from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.quarantined_json import as_json
+from slackwater.jobs.engines.rows.rows_as_json import as_json
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (

@@ -1,4 +1,4 @@
-"""Rows as JSON, as the quarantine table keeps them."""
+"""Source rows as JSON texts, as the table `quarantine` keeps them."""
 
 import json
 import math
@@ -22,7 +22,7 @@ def as_json(rows: pa.Table) -> list[str]:
 
 
 def _with_text_for_times(kind: pa.DataType) -> pa.DataType:
-    """`kind` with strings in place of times, which Python could hold for the years 1 to 9999 only."""
+    """`kind` with strings in place of times: Python's own times reach only from year 1 to 9999."""
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return pa.string()
     if pa.types.is_struct(kind):
